@@ -1,0 +1,78 @@
+"""What is asked for: the user's message, a tool call, an embedding. One reader group each."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from contracts.envelope import Budget, Contract, Envelope
+from contracts.ids import DEFAULT_TENANT, Identifier, Timestamp
+from contracts.tools import Effect
+
+MAX_CONTENT = 65_536
+"""Characters of one user message."""
+
+
+class InboundMessage(Contract):
+    """What a producer appends to ``pentad:inbound``: only ``content`` is required."""
+
+    version: Literal[1] = 1
+    content: str = Field(min_length=1, max_length=MAX_CONTENT)
+    session_id: Identifier | None = None
+    message_id: Identifier | None = None
+    """The producer's idempotency key: accepted once in a session for 24 hours."""
+    task_id: Identifier | None = None
+    user_id: Identifier | None = None
+    tenant_id: Identifier = DEFAULT_TENANT
+    instruction: Identifier = "executor"
+    metadata: dict[str, str] = Field(default_factory=dict)
+    deadline: Timestamp | None = None
+    budget: Budget | None = None
+    traceparent: str | None = None
+
+
+class WakeUp(Contract):
+    """ "This actor has mail." Carries no work: the mailbox does, and the mail says why it exists."""
+
+    type: Literal["wake_up"] = "wake_up"
+    version: Literal[1] = 1
+    actor: str
+    """``TENANT/SESSION`` on the sessions' stream, ``TENANT/TASK`` on the others."""
+
+
+class ToolCallCommand(Envelope):
+    """Run a tool. ``tool_call_id`` is the idempotency key of every attempt."""
+
+    type: Literal["tool_call_command"] = "tool_call_command"
+    version: Literal[1] = 1
+    tool_call_id: str
+    step: int
+    tool: str
+    args: dict[str, Any]
+    effect: Effect
+    timeout: float
+    """Seconds from the start of the call."""
+    user_id: str | None = None
+
+
+class EmbedCommand(Envelope):
+    """Embed these texts; the answer goes to the caller's reply stream."""
+
+    type: Literal["embed_command"] = "embed_command"
+    version: Literal[1] = 1
+    texts: list[str] = Field(min_length=1, max_length=256)
+    reply_to: str
+    """Key of the stream that takes the ``EmbedReply``; it has a TTL."""
+
+
+class EmbedReply(Envelope):
+    """Vectors in the order of the texts, or the reason why there are none."""
+
+    type: Literal["embed_reply"] = "embed_reply"
+    version: Literal[1] = 1
+    model: str = ""
+    vectors: list[list[float]] = Field(default_factory=list)
+    error: str | None = None
+
+
+Command = Annotated[WakeUp | ToolCallCommand | EmbedCommand | EmbedReply, Field(discriminator="type")]
+command_adapter: TypeAdapter[WakeUp | ToolCallCommand | EmbedCommand | EmbedReply] = TypeAdapter(Command)

@@ -1,0 +1,47 @@
+"""What every event carries beside its own fields (law 9): enough to say what it is, whose it is and why it exists."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from contracts.ids import Identifier, Timestamp
+
+
+class Contract(BaseModel):
+    """Frozen data. Unknown fields are dropped, so that a newer writer does not stop an older reader."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def to_json(self) -> bytes:
+        """The wire form: compact JSON without absent fields."""
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True)
+
+
+class Budget(Contract):
+    """What one turn may still use. An absent field is no limit."""
+
+    tokens: int | None = Field(default=None, ge=0)
+    """Input and output tokens together."""
+    usd: float | None = Field(default=None, ge=0)
+    steps: int | None = Field(default=None, ge=0)
+
+
+class Envelope(Contract):
+    """The fields that all events and commands share."""
+
+    event_id: str
+    at: str
+    """When it was made: RFC 3339, UTC, milliseconds."""
+    tenant_id: str
+    session_id: str
+    task_id: str | None = None
+    correlation_id: str | None = None
+    """``message_id`` of the user's message whose turn this belongs to."""
+    causation_id: str | None = None
+    """What made this directly: a step, a call, an inbound entry."""
+    traceparent: str | None = None
+    """W3C trace context, carried along unchanged when nothing traces."""
+    deadline: Timestamp | None = None
+    budget: Budget | None = None
+    """What is left of the turn's budget."""
+
+
+__all__ = ["Budget", "Contract", "Envelope", "Identifier"]

@@ -1,0 +1,178 @@
+"""What clients are told, in order, on their session's event stream. The entry id is the cursor."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from contracts.envelope import Contract, Envelope
+from contracts.errors import ErrorCode
+from contracts.tools import Effect
+
+TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
+EndStatus = Literal["completed", "failed", "cancelled"]
+Decision = Literal["new", "append", "reopen", "rejected"]
+
+
+class TaskUsage(Contract):
+    """What a task has used so far."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+
+
+class ClientEvent(Envelope):
+    """The base of everything on an event stream."""
+
+    version: Literal[1] = 1
+
+
+class MessageRouted(ClientEvent):
+    """Which task a message went to, and why."""
+
+    type: Literal["message_routed"] = "message_routed"
+    message_id: str
+    decision: Decision
+    confidence: float
+    reason: str
+    candidates: list[str] = Field(default_factory=list)
+
+
+class TaskStart(ClientEvent):
+    """A task began, or began again after its end."""
+
+    type: Literal["task_start"] = "task_start"
+    goal: str
+
+
+class Delta(ClientEvent):
+    """A piece of an attempt's text. Written outside the transaction; void once ``attempt`` grows."""
+
+    step: int
+    attempt: int
+    offset: int
+    """Characters of this attempt's text before this piece."""
+    content: str
+
+
+class Thinking(Delta):
+    """A piece of what the model thinks aloud."""
+
+    type: Literal["thinking"] = "thinking"
+
+
+class Content(Delta):
+    """A piece of the answer."""
+
+    type: Literal["content"] = "content"
+
+
+class MessageEvent(ClientEvent):
+    """The whole text of a step, durable, after its deltas."""
+
+    type: Literal["message"] = "message"
+    step: int
+    attempt: int
+    content: str
+
+
+class ToolCallEvent(ClientEvent):
+    """The model asked for a tool."""
+
+    type: Literal["tool_call"] = "tool_call"
+    tool_call_id: str
+    tool: str
+    args: dict[str, Any] | str
+    """The raw text when it does not parse."""
+
+
+class ToolProgress(ClientEvent):
+    """A running tool says how far it is. Not durable."""
+
+    type: Literal["tool_progress"] = "tool_progress"
+    tool_call_id: str
+    tool: str
+    content: str
+    fraction: float | None = None
+
+
+class ToolResultEvent(ClientEvent):
+    """The one outcome of a tool call: ``result`` or ``error``."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str
+    tool: str
+    result: str | None = None
+    error: str | None = None
+    duration_ms: int = 0
+    ref: str | None = None
+    """Where the whole result is kept when ``result`` was cut."""
+
+
+class ApprovalRequest(ClientEvent):
+    """A person must allow this call."""
+
+    type: Literal["approval_request"] = "approval_request"
+    tool_call_id: str
+    tool: str
+    args: dict[str, Any]
+    effect: Effect
+
+
+class TaskStatusEvent(ClientEvent):
+    """A task's status changed without its ending."""
+
+    type: Literal["task_status"] = "task_status"
+    status: Literal["pending", "active", "waiting", "stale"]
+    reason: str = ""
+
+
+class TaskEnd(ClientEvent):
+    """A task ended; each ``task_start`` has one."""
+
+    type: Literal["task_end"] = "task_end"
+    status: EndStatus
+    reason: str = ""
+    steps: int = 0
+    usage: TaskUsage = TaskUsage()
+
+
+class Snapshot(ClientEvent):
+    """What a client needs to go on when its cursor is gone."""
+
+    type: Literal["snapshot"] = "snapshot"
+    tasks: list[dict[str, Any]]
+    messages: list[dict[str, Any]]
+
+
+class ErrorEvent(ClientEvent):
+    """Something was refused or went wrong, and what to do about it."""
+
+    type: Literal["error"] = "error"
+    code: ErrorCode
+    message: str
+    message_id: str | None = None
+    retry_after: float | None = None
+    """Seconds."""
+
+
+SessionEvent = Annotated[
+    MessageRouted
+    | TaskStart
+    | Thinking
+    | Content
+    | MessageEvent
+    | ToolCallEvent
+    | ToolProgress
+    | ToolResultEvent
+    | ApprovalRequest
+    | TaskStatusEvent
+    | TaskEnd
+    | Snapshot
+    | ErrorEvent,
+    Field(discriminator="type"),
+]
+event_adapter: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
+
+EPHEMERAL = frozenset({"thinking", "content", "tool_progress"})
+"""Written outside the transaction; every other event is durable and written exactly once."""

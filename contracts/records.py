@@ -1,0 +1,108 @@
+"""What is kept: messages of a transcript, steps with their context manifest, tasks, and anchors into them."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from contracts.envelope import Contract
+from contracts.events import TaskStatus, TaskUsage
+
+
+class FunctionCall(Contract):
+    """The function part of a tool call, in OpenAI chat form."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(Contract):
+    """A tool call as the model is shown it."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class ChatMessage(Contract):
+    """A message in OpenAI chat form."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+
+
+class TranscriptMeta(Contract):
+    """What we know of a message beside what the model is sent."""
+
+    at: str
+    step: int | None = None
+    attempt: int | None = None
+    model: str | None = None
+    message_id: str | None = None
+
+
+class Manifest(Contract):
+    """What exactly a step's prompt was made of, so that it can be rebuilt, replayed and compared.
+
+    ``digest`` is chained: SHA-256 over the digest of the step before and the bytes of the messages added since.
+    """
+
+    messages: tuple[int, int]
+    """Range of transcript positions, end exclusive."""
+    instruction: str
+    tools: str
+    """Digest of the tool schemas offered."""
+    model: str
+    memories: list[str] = Field(default_factory=list)
+    digest: str
+
+
+class Step(Contract):
+    """One committed step."""
+
+    step: int
+    attempt: int
+    at: str
+    finish_reason: str
+    usage: TaskUsage
+    manifest: Manifest
+
+
+class Anchor(Contract):
+    """Points at the exact place a memory came from. Opaque to clients."""
+
+    task_id: str
+    position: int
+    """Index in the task's transcript."""
+
+
+class Task(Contract):
+    """A task as inspection shows it."""
+
+    task_id: str
+    session_id: str
+    user_id: str | None = None
+    status: TaskStatus
+    goal: str
+    instruction: str
+    created_at: str
+    updated_at: str
+    steps: int
+    usage: TaskUsage
+    waiting_for: list[str] = Field(default_factory=list)
+    """Open tool calls, or what a person is asked for."""
+    archived_at: str | None = None
+
+
+class TaskRecord(Contract):
+    """A finished task, whole, as the archiver writes it."""
+
+    version: Literal[1] = 1
+    tenant_id: str
+    task: Task
+    messages: list[dict[str, Any]]
+    """The transcript: OpenAI chat form plus ``step attempt at model`` where they apply."""
+    steps: list[Step]
+    materials: dict[str, Any] = Field(default_factory=dict)
+    """What the manifests name by digest: tool schemas."""

@@ -1,0 +1,218 @@
+"""The registry of streams: for each its key, what it carries, who writes, who reads, and how long it keeps.
+
+Keys that must commit together share the hash tag ``{shard}``. ``pentad:inbound`` and ``pentad:dead`` stand outside.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from contracts.commands import EmbedCommand, EmbedReply, InboundMessage, ToolCallCommand, WakeUp
+from contracts.envelope import Contract
+from contracts.events import (
+    ApprovalRequest,
+    Content,
+    ErrorEvent,
+    MessageEvent,
+    MessageRouted,
+    Snapshot,
+    TaskEnd,
+    TaskStart,
+    TaskStatusEvent,
+    Thinking,
+    ToolCallEvent,
+    ToolProgress,
+    ToolResultEvent,
+)
+
+Service = Literal["gateway", "router", "task-runner", "tool-worker", "embedding", "archiver"]
+SERVICES: tuple[Service, ...] = ("gateway", "router", "task-runner", "tool-worker", "embedding", "archiver")
+Retention = Literal["consumed", "capped", "kept"]
+
+
+class DeadLetter(Contract):
+    """An entry that was set aside: what it was, why, and what led to it."""
+
+    stream: str
+    entry_id: str
+    reason: str
+    attempts: int
+    at: str
+    fields: dict[str, str]
+    """The entry as it was. Bytes that are not UTF-8 are written with ``\\xNN``."""
+    chain: list[str]
+    """Causation: ids from the user's message to this entry, as far as they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One row of the registry."""
+
+    name: str
+    template: str
+    """The key; ``{shard}``, ``{tenant}``, ``{session}``, ``{queue}`` and ``{reply}`` are filled in."""
+    description: str
+    carries: tuple[type[Contract], ...]
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+    group: str | None
+    """The consumer group; None where every reader has a cursor of its own."""
+    dead: str | None
+    """Name of the dead-letter sibling."""
+    retention: Retention
+    """``consumed``: cut below what every group has consumed. ``capped``: by length and TTL. ``kept``: by a person."""
+
+    def key(self, shard: int = 0, **parts: str) -> str:
+        """The Redis key; the shard's hash tag has literal braces."""
+        return self.template.format(shard="{" + str(shard) + "}", **parts)
+
+
+INBOUND = Stream(
+    "inbound",
+    "pentad:inbound",
+    "Messages of users, from the gateway or any Redis client, in the order they are routed within a session.",
+    (InboundMessage,),
+    ("gateway", "any producer"),
+    ("router",),
+    "router",
+    "inbound-dead",
+    "consumed",
+)
+INBOUND_DEAD = Stream(
+    "inbound-dead",
+    "pentad:dead",
+    "Inbound entries that cannot be read, with the reason.",
+    (DeadLetter,),
+    ("router",),
+    ("a person",),
+    None,
+    None,
+    "kept",
+)
+SESSION_WAKE = Stream(
+    "session-wake",
+    "pentad:{shard}:wake:session",
+    "Sessions with mail, for any router.",
+    (WakeUp,),
+    ("router", "task-runner"),
+    ("router",),
+    "router",
+    "dead",
+    "consumed",
+)
+TASK_WAKE = Stream(
+    "task-wake",
+    "pentad:{shard}:wake:task",
+    "Tasks with mail, for any task-runner.",
+    (WakeUp,),
+    ("router", "task-runner", "tool-worker", "gateway"),
+    ("task-runner",),
+    "task-runner",
+    "dead",
+    "consumed",
+)
+TOOL_CALLS = Stream(
+    "tool-calls",
+    "pentad:{shard}:tools:{queue}",
+    "Tool calls of one queue, for any tool-worker that serves it.",
+    (ToolCallCommand,),
+    ("task-runner", "tool-worker"),
+    ("tool-worker",),
+    "tool-worker",
+    "dead",
+    "consumed",
+)
+EMBED = Stream(
+    "embed",
+    "pentad:{shard}:embed",
+    "Texts to embed, for any embedding service.",
+    (EmbedCommand,),
+    ("archiver", "task-runner", "router"),
+    ("embedding",),
+    "embedding",
+    "dead",
+    "consumed",
+)
+EMBED_REPLY = Stream(
+    "embed-reply",
+    "pentad:{shard}:embed:reply:{reply}",
+    "Vectors for one caller; ends with its TTL.",
+    (EmbedReply,),
+    ("embedding",),
+    ("archiver", "task-runner", "router"),
+    None,
+    None,
+    "capped",
+)
+ARCHIVE = Stream(
+    "archive",
+    "pentad:{shard}:archive",
+    "Tasks that ended and whose grace time is over, for any archiver.",
+    (WakeUp,),
+    ("task-runner",),
+    ("archiver",),
+    "archiver",
+    "dead",
+    "consumed",
+)
+EVENTS = Stream(
+    "events",
+    "pentad:{shard}:events:{tenant}:{session}",
+    "What a session's clients are told. The entry id is the cursor.",
+    (
+        MessageRouted,
+        TaskStart,
+        Thinking,
+        Content,
+        MessageEvent,
+        ToolCallEvent,
+        ToolProgress,
+        ToolResultEvent,
+        ApprovalRequest,
+        TaskStatusEvent,
+        TaskEnd,
+        Snapshot,
+        ErrorEvent,
+    ),
+    ("router", "task-runner", "tool-worker", "gateway"),
+    ("gateway",),
+    None,
+    None,
+    "capped",
+)
+DEAD = Stream(
+    "dead",
+    "pentad:{shard}:dead",
+    "Entries of the shard's work streams that failed for good, with reason and causation.",
+    (DeadLetter,),
+    ("router", "task-runner", "tool-worker", "embedding", "archiver"),
+    ("a person",),
+    None,
+    None,
+    "kept",
+)
+
+STREAMS: Mapping[str, Stream] = MappingProxyType(
+    {
+        s.name: s
+        for s in (
+            INBOUND,
+            INBOUND_DEAD,
+            SESSION_WAKE,
+            TASK_WAKE,
+            TOOL_CALLS,
+            EMBED,
+            EMBED_REPLY,
+            ARCHIVE,
+            EVENTS,
+            DEAD,
+        )
+    }
+)
+
+
+def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
+    """Every work stream of a shard with its key: what must be trimmed, watched and given its group."""
+    fixed = [(s, s.key(shard)) for s in (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE)]
+    return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]

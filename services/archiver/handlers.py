@@ -1,0 +1,65 @@
+"""A task whose grace time is over becomes a record and leaves Redis."""
+
+import asyncio
+
+from pydantic_core import from_json
+
+from contracts.commands import WakeUp
+from contracts.ids import rfc3339, shard_in
+from contracts.records import Step, TaskRecord
+from contracts.streams import ARCHIVE
+from shared.bus.entry import Entry
+from shared.errors import PoisonError
+from shared.records import Records
+from shared.state.headers import TaskHeader, pairs, task_header
+from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, task_index
+from shared.state.store import Argument, Store
+from shared.state.transcript import shown
+
+_ANY = 1 << 30
+
+
+class Archiving:
+    """The archiver's work. At least once: a record is written again, and the removal is guarded by the version."""
+
+    def __init__(self, store: Store, records: Records, grace_ms: int) -> None:
+        self._store, self._records, self._grace_ms = store, records, grace_ms
+
+    async def handle(self, entry: Entry) -> None:
+        """Archive the task that the entry names, unless it is gone, open again or not yet due."""
+        tenant, _, task = entry.parse(WakeUp).actor.partition("/")
+        shard = shard_in(task, _ANY)
+        if shard is None or entry.stream != ARCHIVE.key(shard):
+            raise PoisonError(f"{task!r} is not a task of this shard")
+        keys = TaskKeys(shard, tenant, task)
+        raw_header, log, steps, big, now = await asyncio.gather(
+            self._store.call("HGETALL", keys.header),
+            self._store.call("LRANGE", keys.log, 0, -1),
+            self._store.call("LRANGE", keys.steps, 0, -1),
+            self._store.call("HGETALL", keys.big),
+            self._store.clock(),
+        )
+        fields = pairs(raw_header)
+        header = task_header(tenant, task, fields)
+        if header is None or not header.ended or now - header.ended_at < self._grace_ms:
+            return
+        await self._records.write(record_of(header, log, steps, pairs(big), now))
+        await self._remove(entry, keys, header, fields.get("v", b"0").decode(), now)
+
+    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, version: str, now: int) -> None:
+        session = SessionKeys(keys.shard, keys.tenant, header.session)
+        args: list[Argument] = ["archiver", entry.id, version, keys.task]
+        await self._store.run("archive", [entry.stream, session.header, *keys.all()], args)
+        oldest = now - SESSION_TTL_S * 1000
+        await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)
+
+
+def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dict[str, bytes], now: int) -> TaskRecord:
+    """A finished task, whole."""
+    return TaskRecord(
+        tenant_id=header.tenant,
+        task=header.describe().model_copy(update={"archived_at": rfc3339(now)}),
+        messages=[shown(raw) for raw in log],
+        steps=[Step.model_validate_json(raw) for raw in steps],
+        materials={name: from_json(value) for name, value in big.items() if name.startswith("tools:")},
+    )

@@ -1,0 +1,116 @@
+"""Requests of many callers become few calls of the model, and no text is embedded twice."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from uuid import uuid4
+
+from contracts.commands import EmbedCommand, EmbedReply
+from contracts.streams import EMBED_REPLY
+from services.embedding.domain import batches, content_key, pack, unpack
+from shared.bus.entry import Entry
+from shared.errors import OutageError, PoisonError
+from shared.models.embeddings import EmbeddingModel
+from shared.models.ports import ModelRefused, ModelUnavailable
+from shared.state.keys import vector
+from shared.state.store import Argument, Store
+
+log = logging.getLogger(__name__)
+
+_MOST_TEXTS = 64
+_MOST_CHARS = 200_000
+_GATHER_S = 0.003
+"""How long the first request of a batch waits for others."""
+_CACHE_TTL_S = 7 * 86_400
+_REPLY_TTL_S = 60
+
+
+class Embedding:
+    """The embedding service's work."""
+
+    def __init__(self, store: Store, model: EmbeddingModel) -> None:
+        self._store, self._model = store, model
+        self._wanted: dict[str, asyncio.Future[list[float]]] = {}
+        self._waiting: list[str] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def handle(self, entry: Entry) -> None:
+        """Answer one request; a refusal of the model is an answer too."""
+        command = entry.parse(EmbedCommand)
+        shard = entry.stream[len("pentad:{") : entry.stream.index("}")]
+        if not command.reply_to.startswith(EMBED_REPLY.key(int(shard), reply="")):
+            raise PoisonError(f"reply_to must be a reply stream of this shard, not {command.reply_to!r}")
+        try:
+            vectors = await self.embed(int(shard), command.texts)
+        except ModelRefused as error:
+            await self._reply(command, error=str(error))
+        except ModelUnavailable as error:
+            raise OutageError(str(error)) from error
+        else:
+            await self._reply(command, vectors=vectors)
+
+    async def _reply(
+        self, command: EmbedCommand, vectors: Sequence[list[float]] = (), error: str | None = None
+    ) -> None:
+        reply = EmbedReply(
+            event_id=f"{command.event_id}.reply",
+            at=await self._store.now(),
+            tenant_id=command.tenant_id,
+            session_id=command.session_id,
+            task_id=command.task_id,
+            correlation_id=command.correlation_id,
+            causation_id=command.event_id,
+            traceparent=command.traceparent,
+            model=self._model.name,
+            vectors=list(vectors),
+            error=error,
+        )
+        await self._store.call("XADD", command.reply_to, "*", "data", reply.to_json())
+        await self._store.call("EXPIRE", command.reply_to, _REPLY_TTL_S)
+
+    async def embed(self, shard: int, texts: Sequence[str]) -> list[list[float]]:
+        """Vectors of the texts, from the cache where it has them."""
+        keys = [vector(shard, content_key(self._model.name, text)) for text in texts]
+        found = await self._store.call("MGET", *keys)
+        known = {t: unpack(v) for t, v in zip(texts, found, strict=True) if v is not None}
+        missing = [t for t in dict.fromkeys(texts) if t not in known]
+        made = await asyncio.gather(*(self._want(text) for text in missing))
+        fresh = dict(zip(missing, made, strict=True))
+        for text, key in zip(texts, keys, strict=True):
+            if text in fresh:
+                args: list[Argument] = [pack(fresh[text]), "EX", _CACHE_TTL_S]
+                self._store.send("SET", key, *args)
+        return [known.get(t) or fresh[t] for t in texts]
+
+    def _want(self, text: str) -> "asyncio.Future[list[float]]":
+        """The vector of a text that this process embeds now, once for all who want it."""
+        future = self._wanted.get(text)
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
+            self._wanted[text] = future
+            self._waiting.append(text)
+            if self._sender is None:
+                self._sender = asyncio.create_task(self._send(), name=f"embed-{uuid4().hex[:8]}")
+        return asyncio.shield(future)
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(_GATHER_S)
+                texts, self._waiting = self._waiting, []
+                for batch in batches(texts, _MOST_TEXTS, _MOST_CHARS):
+                    await self._send_batch(batch)
+        finally:
+            self._sender = None
+
+    async def _send_batch(self, batch: list[str]) -> None:
+        try:
+            vectors = await self._model.embed(batch)
+        except Exception as error:
+            for text in batch:
+                future = self._wanted.pop(text)
+                future.set_exception(error)
+                future.exception()
+            return
+        for text, made in zip(batch, vectors, strict=True):
+            self._wanted.pop(text).set_result(made)

@@ -1,0 +1,282 @@
+"""A session's wake-up becomes a routed message: read the candidates, decide, commit."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from uuid import uuid4
+
+from contracts.commands import InboundMessage, WakeUp
+from contracts.errors import ErrorCode
+from contracts.events import ErrorEvent, MessageRouted, TaskStart
+from contracts.ids import milliseconds, rfc3339, shard_in, task_id
+from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
+from services.router.domain import Route, View, decide, goal_of
+from shared.bus.consumer import MAX_STARTS, Handler
+from shared.bus.entry import Done, Entry, printable
+from shared.errors import OutageError
+from shared.instructions import INSTRUCTIONS
+from shared.records import Records
+from shared.settings import Settings
+from shared.state.actors import Actors, LeaseKeeper, Taken
+from shared.state.commit import Commit
+from shared.state.headers import Mail, SessionHeader, TaskHeader, session_header
+from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, load, task_index
+from shared.state.mail import Turn, UserMail
+from shared.state.sessions import last_turns, load_tasks
+
+log = logging.getLogger(__name__)
+
+TURNS_KEPT = 200
+_CONTEXT_TURNS = 12
+_CONTEXT_CHARS = 4_000
+_BACKOFF_S = 0.2
+
+
+class RouterHandler(Handler):
+    """Serves sessions' wake-ups. Many at once; one session at a time, by its lease."""
+
+    def __init__(self, actors: Actors, keeper: LeaseKeeper, records: Records, settings: Settings, shard: int) -> None:
+        self._actors, self._keeper, self._records = actors, keeper, records
+        self._settings, self._shard = settings, shard
+
+    async def handle(self, entry: Entry) -> Done:
+        tenant, _, session = entry.parse(WakeUp).actor.partition("/")
+        keys = SessionKeys(self._shard, tenant, session)
+        taken = await self._actors.take(keys, entry.id)
+        if taken is None:
+            return Done.COMMITTED
+        with self._keeper.hold(keys, taken.lease):
+            await self._attempts(keys, taken)
+        return Done.COMMITTED
+
+    async def hand_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            tenant, _, session = entry.parse(WakeUp).actor.partition("/")
+            await self._actors.release(SessionKeys(self._shard, tenant, session), entry.id)
+
+    async def _attempts(self, keys: SessionKeys, taken: Taken) -> None:
+        """Errors of our own back off and are counted; then the message is set aside, visibly."""
+        if taken.lease.starts > MAX_STARTS:
+            await self._give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome")
+            return
+        for attempt in range(1, self._settings.pentad_max_attempts + 1):
+            try:
+                await self._serve(keys, taken)
+            except OutageError:
+                raise
+            except Exception as error:
+                log.exception("routing in %s failed (attempt %d)", keys.actor, attempt)
+                if attempt == self._settings.pentad_max_attempts:
+                    await self._give_up(keys, taken, f"{type(error).__name__}: {error}")
+                    return
+                await asyncio.sleep(_BACKOFF_S * 2**attempt)
+            else:
+                return
+
+    def _commit(self, keys: SessionKeys) -> Commit:
+        s = self._settings
+        return Commit(keys, f"step-{uuid4().hex}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+
+    async def _serve(self, keys: SessionKeys, taken: Taken) -> None:
+        mail = next((m for m in taken.mail if m.kind == "user"), None)
+        if mail is None:
+            commit = self._commit(keys)
+            commit.unmail([m.number for m in taken.mail])
+            await self._actors.commit(commit, taken)
+            return
+        message = InboundMessage.model_validate_json(mail.body)
+        while True:
+            view = await self._look(keys, session_header(taken.raw), message, taken.lease.now)
+            commit = await self._write(keys, taken, mail, message, decide(view))
+            if await self._actors.commit(commit, taken) != "again":
+                return
+            taken = replace(taken, raw={**taken.raw, **await self._reread(keys)})
+
+    async def _reread(self, keys: SessionKeys) -> dict[str, bytes]:
+        raw = await self._actors.store.call("HMGET", keys.header, "live", "done")
+        return {name: value or b"" for name, value in zip(("live", "done"), raw, strict=True)}
+
+    async def _look(self, keys: SessionKeys, session: SessionHeader, message: InboundMessage, now: int) -> View:
+        """Everything that the decision depends on, read at once."""
+        named_id = message.task_id or ""
+        tasks = await load_tasks(self._actors.store, keys.shard, keys.tenant, (session.live, session.done, named_id))
+        named = tasks[2]
+        if named is not None and named.session != keys.session:
+            named = None
+        archived = False
+        if message.task_id and named is None and shard_in(named_id, self._settings.pentad_shards) == keys.shard:
+            record = await self._records.read(keys.tenant, named_id)
+            archived = record is not None and record.task.session_id == keys.session
+        return View(
+            message=message,
+            live=tasks[0],
+            done=tasks[1],
+            named=named,
+            archived=archived,
+            instructions=frozenset(INSTRUCTIONS),
+            now=now,
+            grace_ms=round(self._settings.pentad_grace_s * 1000),
+            deadline=milliseconds(message.deadline) if message.deadline else 0,
+        )
+
+    async def _write(
+        self, keys: SessionKeys, taken: Taken, mail: Mail, message: InboundMessage, route: Route
+    ) -> Commit:
+        """The decision as one commit."""
+        commit = self._commit(keys)
+        commit.unmail([mail.number])
+        commit.incr(load(keys.shard), mail=-1)
+        writer = _Writer(commit, keys, taken, message)
+        if route.decision == "rejected":
+            writer.reject(route)
+            return commit
+        context: list[Turn] = []
+        if route.task is None:
+            context = await self._context(keys, message, route)
+            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, uuid4().hex[:20]))
+            writer.new(task, route)
+        else:
+            task = TaskKeys(keys.shard, keys.tenant, route.task.task)
+            writer.existing(task, route.task, route)
+        writer.send(task, context, route)
+        return commit
+
+    async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[Turn]:
+        """The last turns that a new task begins with."""
+        if route.continues == "session":
+            turns = await last_turns(self._actors.store, keys, _CONTEXT_TURNS)
+        else:
+            record = await self._records.read(keys.tenant, message.task_id or "")
+            turns = [
+                Turn(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
+                for m in (record.messages if record else [])
+                if m.get("role") in ("user", "assistant") and m.get("content")
+            ][-_CONTEXT_TURNS:]
+        return [t.model_copy(update={"content": t.content[:_CONTEXT_CHARS]}) for t in turns]
+
+    async def _give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
+        """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""
+        commit = self._commit(keys)
+        mail = next((m for m in taken.mail if m.kind == "user"), None)
+        if mail is not None:
+            message = InboundMessage.model_validate_json(mail.body)
+            letter = DeadLetter(
+                stream=SESSION_WAKE.key(keys.shard),
+                entry_id=taken.lease.wake_id,
+                reason=reason,
+                attempts=taken.lease.starts,
+                at=rfc3339(taken.lease.now),
+                fields={"data": printable(mail.body)},
+                chain=[message.message_id or ""],
+            )
+            commit.unmail([mail.number])
+            commit.incr(load(keys.shard), mail=-1)
+            commit.queue(DEAD.key(keys.shard), letter.to_json())
+            _Writer(commit, keys, taken, message).error(
+                ErrorCode.INTERNAL, f"the message could not be routed: {reason}"
+            )
+        await self._actors.commit(commit, taken)
+
+
+class _Writer:
+    """Writes one routed message into a commit."""
+
+    def __init__(self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage) -> None:
+        self._commit, self._keys, self._message = commit, keys, message
+        self._now = taken.lease.now
+        self._at = rfc3339(taken.lease.now)
+        self._entry = taken.raw.get("last_in", b"").decode()
+        self._events = 0
+
+    def _envelope(self, task: str | None) -> dict[str, object]:
+        self._events += 1
+        return {
+            "event_id": f"{self._commit.step_id}.{self._events}",
+            "at": self._at,
+            "tenant_id": self._keys.tenant,
+            "session_id": self._keys.session,
+            "task_id": task,
+            "correlation_id": self._message.message_id,
+            "causation_id": self._message.message_id,
+            "traceparent": self._message.traceparent,
+            "deadline": self._message.deadline,
+            "budget": self._message.budget,
+        }
+
+    def error(self, code: ErrorCode, text: str) -> None:
+        """Tell the sender why this message has no answer."""
+        event = ErrorEvent.model_validate(
+            {
+                **self._envelope(self._message.task_id),
+                "code": code,
+                "message": text,
+                "message_id": self._message.message_id,
+            }
+        )
+        self._commit.event(self._keys, event)
+
+    def _routed(self, task: str | None, route: Route) -> None:
+        event = MessageRouted.model_validate(
+            {
+                **self._envelope(task),
+                "message_id": self._message.message_id,
+                "decision": route.decision,
+                "confidence": 1.0,
+                "reason": route.reason,
+                "candidates": route.candidates,
+            }
+        )
+        self._commit.event(self._keys, event)
+
+    def reject(self, route: Route) -> None:
+        """Refuse: the sender is told, no task changes."""
+        self._routed(self._message.task_id, route)
+        if route.error is not None:
+            self.error(route.error, route.reason)
+
+    def new(self, task: TaskKeys, route: Route) -> None:
+        """Begin a task."""
+        self._commit.expect(task.header, "none")
+        goal = goal_of(self._message.content)
+        self._commit.set(
+            task.header,
+            status="active",
+            session=self._keys.session,
+            user=self._message.user_id or "",
+            goal=goal,
+            instruction=self._message.instruction,
+            created=self._now,
+            updated=self._now,
+        )
+        self._commit.rank(task_index(task.shard, task.tenant), task.task, self._now)
+        self._routed(task.task, route)
+        self._start(task, goal)
+
+    def existing(self, task: TaskKeys, header: TaskHeader, route: Route) -> None:
+        """Append to a live task, or open an ended one again."""
+        self._commit.expect(task.header, header.status)
+        self._routed(task.task, route)
+        if route.decision == "reopen":
+            self._commit.set(task.header, status="active", reason="", updated=self._now)
+            self._commit.untimer(task, "archive")
+            self._start(task, header.goal)
+
+    def _start(self, task: TaskKeys, goal: str) -> None:
+        self._commit.event(self._keys, TaskStart.model_validate({**self._envelope(task.task), "goal": goal}))
+
+    def send(self, task: TaskKeys, context: list[Turn], route: Route) -> None:
+        """Put the message into the task's mailbox and into the session's memory of its last turns."""
+        message = self._message
+        if message.deadline:
+            due = milliseconds(message.deadline)
+            self._commit.set(task.header, deadline=due)
+            self._commit.timer(task, "deadline", due - self._now)
+        elif route.decision == "reopen":
+            self._commit.set(task.header, deadline=0)
+            self._commit.untimer(task, "deadline")
+        mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
+        self._commit.post(task, "user", mail.to_json())
+        self._commit.set(self._keys.header, live=task.task)
+        turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
+        self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
+        self._commit.expire(self._keys.turns, SESSION_TTL_S)

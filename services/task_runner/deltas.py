@@ -1,0 +1,81 @@
+"""Deltas of one attempt on their way to the clients: the first at once, then coalesced, the last with the commit."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from pydantic_core import to_json
+
+from shared.state.commit import Commit
+from shared.state.keys import SessionKeys, bell
+from shared.state.store import Store
+
+Kind = Literal["content", "thinking"]
+
+
+class DeltaWriter:
+    """Collects an attempt's text and writes it in pieces. Never waits: ``message`` heals what is lost."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: SessionKeys,
+        head: dict[str, object],
+        coalesce_ms: int,
+        maxlen: int,
+        on_first: Callable[[], None],
+    ) -> None:
+        self._store, self._session, self._maxlen = store, session, maxlen
+        self._head = head
+        """The fields that all of this attempt's deltas share, ``step`` and ``attempt`` among them."""
+        self._pause = coalesce_ms / 1000
+        self._pending: dict[Kind, list[str]] = {"content": [], "thinking": []}
+        self._offset: dict[Kind, int] = {"content": 0, "thinking": 0}
+        self._timer: asyncio.TimerHandle | None = None
+        self._written = False
+        self._on_first = on_first
+
+    def add(self, kind: Kind, text: str) -> None:
+        """Take a piece of text as it comes from the model."""
+        self._pending[kind].append(text)
+        if not self._written:
+            self._written = True
+            self._on_first()
+            self._flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._pause, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        for data, summary in self._take():
+            self._store.send(
+                *("XADD", self._session.events, "MAXLEN", "~", self._maxlen, "*", "data", data, "d", summary)
+            )
+        self._store.send("XADD", bell(self._session.shard), "MAXLEN", "~", 1000, "*", "s", self._session.actor)
+
+    def finish(self, commit: Commit) -> None:
+        """Leave what is not written yet to the commit."""
+        self.stop()
+        for data, summary in self._take():
+            commit.delta(self._session, data, summary)
+
+    def stop(self) -> None:
+        """Write nothing more: the attempt is void."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _take(self) -> list[tuple[bytes, str]]:
+        pieces = []
+        for kind in ("thinking", "content"):
+            if not self._pending[kind]:
+                continue
+            text = "".join(self._pending[kind])
+            self._pending[kind] = []
+            offset = self._offset[kind]
+            self._offset[kind] = offset + len(text)
+            event = {"type": kind, **self._head, "offset": offset, "content": text}
+            event["event_id"] = f"{self._head['event_id']}.{kind}.{offset}"
+            h = self._head
+            pieces.append((to_json(event), f"{kind} {h['task_id']} {h['step']} {h['attempt']} {offset} {len(text)}"))
+        return pieces

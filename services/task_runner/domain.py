@@ -1,0 +1,194 @@
+"""What to do with a task that has mail. Pure: state and mail in, a plan out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic_core import from_json
+
+from contracts.envelope import Budget
+from contracts.errors import ErrorCode
+from contracts.events import EndStatus
+from shared.state.headers import Mail, OpenCall, TaskHeader
+from shared.state.mail import ResultMail, UserMail
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What the mailbox holds, sorted."""
+
+    users: tuple[UserMail, ...]
+    results: Mapping[str, ResultMail]
+    controls: frozenset[str]
+    user_numbers: tuple[int, ...]
+    result_numbers: tuple[int, ...]
+    control_numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to do yet; ``spent`` mail is of no more use."""
+
+    spent: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """An open call and how it ends without its tool: the text that the model is told."""
+
+    call: OpenCall
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The task ends now; open calls get a result that says so."""
+
+    status: EndStatus
+    reason: str
+    closed: tuple[Closed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Results are written down; then the task waits for a person."""
+
+    reason: str
+    closed: tuple[Closed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Think:
+    """Ask the model."""
+
+    restart: bool = False
+    """The task had ended and begins again with the messages that were left."""
+    closed: tuple[Closed, ...] = field(default=())
+    """Calls that are given up first, and answered so."""
+
+
+Plan = Idle | End | Pause | Think
+
+
+def sort_mail(mail: Sequence[Mail]) -> Arrived:
+    """Sort a mailbox by kind, each in order."""
+    users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == "user"]
+    results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == "result"]
+    controls = [m for m in mail if m.kind not in ("user", "result")]
+    return Arrived(
+        users=tuple(u for _, u in users),
+        results={r.tool_call_id: r for _, r in results},
+        controls=frozenset(m.kind for m in controls),
+        user_numbers=tuple(n for n, _ in users),
+        result_numbers=tuple(n for n, _ in results),
+        control_numbers=tuple(m.number for m in controls),
+    )
+
+
+def plan(task: TaskHeader, arrived: Arrived, now: int, step_limit: int, step_timeout_ms: int) -> Plan:
+    """Decide what this handling does."""
+    if task.ended:
+        return (
+            Think(restart=True)
+            if arrived.users and task.status != "cancelled"
+            else Idle(arrived.control_numbers + arrived.result_numbers)
+        )
+    missing = tuple(call for call in task.open if call.id not in arrived.results)
+    if "cancel" in arrived.controls:
+        return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))
+    if task.deadline and now >= task.deadline:
+        reason: Literal["deadline_exceeded"] = "deadline_exceeded"
+        return End("failed", reason, _give_up(missing, "the deadline has passed"))
+    if missing and now < task.asked_at + step_timeout_ms:
+        return Idle(arrived.control_numbers)
+    if missing:
+        return _go_on(task, arrived, step_limit, _give_up(missing, "no result within the step's time limit"))
+    if task.open or arrived.users:
+        return _go_on(task, arrived, step_limit, ())
+    return Idle(arrived.control_numbers)
+
+
+def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:
+    """All calls have their results, or are given up: think, unless a limit says otherwise."""
+    if arrived.users:
+        refused = exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0)
+        return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed) if refused else Think(closed=closed)
+    if task.turn_steps >= step_limit:
+        return End("failed", ErrorCode.STEP_LIMIT.value, closed)
+    if exceeded_by(task.budget, task.turn_tokens, task.turn_usd, task.turn_steps):
+        return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
+    return Think(closed=closed)
+
+
+def exceeded_by(budget: Budget | None, tokens: int, usd: float, steps: int) -> bool:
+    """Whether a turn that has used this much may not go on."""
+    if budget is None:
+        return False
+    return (
+        (budget.tokens is not None and tokens >= budget.tokens)
+        or (budget.usd is not None and usd >= budget.usd)
+        or (budget.steps is not None and steps >= budget.steps)
+    )
+
+
+def remaining(budget: Budget | None, tokens: int, usd: float, steps: int) -> Budget | None:
+    """What is left of a turn's budget."""
+    if budget is None:
+        return None
+    return Budget(
+        tokens=None if budget.tokens is None else max(0, budget.tokens - tokens),
+        usd=None if budget.usd is None else max(0.0, budget.usd - usd),
+        steps=None if budget.steps is None else max(0, budget.steps - steps),
+    )
+
+
+def _give_up(calls: Sequence[OpenCall], error: str) -> tuple[Closed, ...]:
+    return tuple(Closed(call, error) for call in calls)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedArguments:
+    """A call's arguments as the model wrote them: an object, or the raw text and what is wrong with it."""
+
+    args: dict[str, object] | None
+    raw: str
+    problem: str = ""
+
+
+def parse_arguments(raw: str) -> ParsedArguments:
+    """Read a call's arguments; an empty text is an empty object."""
+    try:
+        parsed = from_json(raw or "{}")
+    except ValueError as error:
+        return ParsedArguments(None, raw, f"the arguments are not JSON ({error})")
+    if not isinstance(parsed, dict):
+        return ParsedArguments(None, raw, "the arguments are not a JSON object")
+    return ParsedArguments(parsed, raw)
+
+
+RetryReason = Literal["unavailable", "cut_off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try this step again after a pause."""
+
+    delay_ms: int
+    fails: int
+    retry_since: int
+
+
+def after_model_error(
+    task: TaskHeader, reason: RetryReason, now: int, retry_after_s: float | None, jitter: float, limits: tuple[int, int]
+) -> Retry | None:
+    """Whether to ask the model again, and when. None: give up. ``jitter`` in [0, 1); limits: attempts, step ms."""
+    max_attempts, step_timeout_ms = limits
+    since = task.retry_since or now
+    fails = task.fails + (reason == "cut_off")
+    if fails >= max_attempts or now - since >= step_timeout_ms:
+        return None
+    tries = min(6, fails + (now - since) // 1000)
+    delay = min(30_000, 250 * 2**tries) * (0.5 + jitter / 2)
+    if retry_after_s is not None:
+        delay = max(delay, retry_after_s * 1000)
+    return Retry(min(round(delay), max(0, since + step_timeout_ms - now)), fails, since)

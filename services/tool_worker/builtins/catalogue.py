@@ -1,0 +1,16 @@
+"""The tools that every tool-worker has. They run inside the worker: they are ours and never block."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from contracts.tools import Effect
+from services.tool_worker.builtins.calculator import calculator
+from services.tool_worker.builtins.clock import current_time
+from services.tool_worker.builtins.echo import echo
+from shared.plugins.definition import ToolDefinition
+from shared.plugins.registry import define
+
+BUILTINS: Mapping[str, ToolDefinition] = MappingProxyType(
+    {function.__name__: define(function, effect=Effect.PURE) for function in (calculator, current_time, echo)}
+)
+"""By name. A plugin's tool cannot take one of these names."""

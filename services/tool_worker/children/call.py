@@ -1,0 +1,63 @@
+"""One call on its way through a child."""
+
+import asyncio
+from asyncio import AbstractEventLoop, TimerHandle
+from typing import TYPE_CHECKING
+
+from services.tool_worker.children.invocation import Kind, OnProgress, ToolInvocation, ToolOutcome
+
+if TYPE_CHECKING:
+    from services.tool_worker.children.process import Child
+
+_LONGEST = 1_000_000.0
+"""Seconds; event loops refuse timers that are set much later."""
+
+
+class Call:
+    """A call, waiting for a child or in one. ``future`` becomes its outcome, or is cancelled with the caller."""
+
+    __slots__ = ("child", "future", "invocation", "number", "on_progress", "started", "threaded", "timer")
+
+    def __init__(
+        self, loop: AbstractEventLoop, number: int, invocation: ToolInvocation, threaded: bool, on_progress: OnProgress
+    ) -> None:
+        self.number = number
+        self.invocation = invocation
+        self.threaded = threaded
+        self.on_progress = on_progress
+        self.future: asyncio.Future[ToolOutcome] = loop.create_future()
+        self.child: Child | None = None
+        self.started = 0.0
+        self.timer: TimerHandle | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits for it any more, though its code may still run."""
+        return self.future.done()
+
+    def begin(self, child: "Child", loop: AbstractEventLoop) -> None:
+        """Its time starts to run."""
+        self.child = child
+        self.started = loop.time()
+        self.timer = loop.call_later(min(self.invocation.timeout_s, _LONGEST), self._expire)
+
+    def finish(self, kind: Kind, text: str) -> None:
+        """Sets the outcome, once."""
+        self.stop_timer()
+        if self.over:
+            return
+        took = round((self.future.get_loop().time() - self.started) * 1000) if self.child else 0
+        result, error = (text, None) if kind == "ok" else (None, text)
+        self.future.set_result(ToolOutcome(result, error, kind, took))
+
+    def stop_timer(self) -> None:
+        """Its time limit no longer counts."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _expire(self) -> None:
+        limit = f"{self.invocation.timeout_s:g} s"
+        self.finish("timeout", f"tool {self.invocation.tool!r} took longer than its time limit of {limit}")
+        if self.child is not None:
+            self.child.give_up(self)

@@ -1,0 +1,59 @@
+"""The process that user-defined tools run in. Only the worker starts it, with one argument (see ``launch``)."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+
+import uvloop
+
+from services.tool_worker.children.launch import Launch
+from services.tool_worker.children.lifeline import tie_to_parent
+from services.tool_worker.children.serving import Serving
+from services.tool_worker.children.wire import Frame, pack
+from shared.plugins.errors import PluginError
+from shared.plugins.loading import load_plugins
+from shared.plugins.registry import registered_tools
+
+
+def main(argument: str) -> int:
+    """Serves calls until the worker says stop. Returns the exit code."""
+    told = Launch.from_json(argument)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to handle
+    tie_to_parent(told.life_fd, told.parent_pid)
+    _settle(told)
+    connection = socket.socket(fileno=told.socket_fd)
+    try:
+        load_plugins(told.plugins)
+        connection.sendall(pack(_ready()))
+    except PluginError as error:
+        connection.sendall(pack(["failed", str(error)]))
+        return 1
+    _serve(connection, told.threads)
+    return 0
+
+
+def _settle(told: Launch) -> None:
+    """Where the worker is, importing as it does; what tools print appears line by line."""
+    os.chdir(told.directory)
+    sys.path[:] = told.path
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def _ready() -> Frame:
+    tools = registered_tools().values()
+    return ["ready", [[tool.spec.model_dump(mode="json"), tool.is_async] for tool in tools]]
+
+
+def _serve(connection: socket.socket, threads: int) -> None:
+    serving = Serving(registered_tools(), threads)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serving.serve(connection))
+    if serving.hangs:  # its thread would hold the interpreter's exit
+        sys.stdout.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

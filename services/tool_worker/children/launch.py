@@ -1,0 +1,124 @@
+"""Starting a child and what it is told on its command line."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import services
+
+_MODULE = "services.tool_worker.children.child"
+_STDERR = 2
+_PATIENCE_S = 0.5
+_POLL_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The one argument of a child, as JSON."""
+
+    socket_fd: int
+    life_fd: int
+    parent_pid: int
+    threads: int
+    directory: str
+    """The worker's working directory."""
+    path: list[str]
+    """The worker's ``sys.path``, so that both import the same."""
+    plugins: list[str]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Launch":
+        return cls(**json.loads(text))
+
+
+@dataclass(slots=True)
+class Launched:
+    """A child that was started, and our ends of what connects us."""
+
+    process: subprocess.Popen[bytes]
+    connection: socket.socket
+    life_fd: int
+    """Never written to: its end tells the child that we are gone."""
+
+    def kill(self) -> None:
+        """Kills the child and what its tools started in its process group."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Closes our ends. The child ends by itself when it has not yet."""
+        self.connection.close()
+        if self.life_fd >= 0:
+            os.close(self.life_fd)
+            self.life_fd = -1
+
+
+def launch(plugins: Sequence[str], threads: int) -> Launched:
+    """Starts a child. Call it in the thread of the event loop: when that thread ends, so does the child.
+
+    Raises ``OSError`` when the system has no room for another process.
+    """
+    ours, theirs = socket.socketpair()
+    their_life, our_life = os.pipe()
+    try:
+        process = _start(Launch(theirs.fileno(), their_life, os.getpid(), threads, *_surroundings(), list(plugins)))
+    except BaseException:
+        ours.close()
+        os.close(our_life)
+        raise
+    finally:
+        theirs.close()
+        os.close(their_life)
+    ours.setblocking(False)
+    return Launched(process, ours, our_life)
+
+
+def _surroundings() -> tuple[str, list[str]]:
+    return os.getcwd(), list(sys.path)
+
+
+def _start(arguments: Launch) -> subprocess.Popen[bytes]:
+    """A process group of its own keeps the terminal's Ctrl-C away from it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", _MODULE, arguments.to_json()],
+        stdin=subprocess.DEVNULL,
+        stdout=_STDERR,
+        cwd=Path(next(iter(services.__path__))).parent,  # our packages are found wherever the worker runs
+        pass_fds=(arguments.socket_fd, arguments.life_fd),
+        process_group=0,
+    )
+
+
+def ending(returncode: int) -> str:
+    """How a process ended, in words."""
+    if returncode >= 0:
+        return f"it exited with code {returncode}"
+    with suppress(ValueError):
+        return f"it was killed by {signal.Signals(-returncode).name}"
+    return f"it was killed by signal {-returncode}"
+
+
+async def reap(launched: Launched, *, patient: bool) -> int:
+    """Waits for the process's end and returns its code. It is killed unless it ends soon by itself.
+
+    Polls: a watcher would belong to one event loop of the process, and we may be in another.
+    """
+    polls = round(_PATIENCE_S / _POLL_S) if patient else 0
+    while (code := launched.process.poll()) is None:
+        if polls <= 0:
+            launched.kill()
+        polls -= 1
+        await asyncio.sleep(_POLL_S)
+    launched.kill()  # what its tools started and left behind
+    return code

@@ -1,0 +1,221 @@
+"""The worker's tool processes: which child runs which call, and what becomes of a child that misbehaves."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
+
+from contracts.tools import ToolSpec
+from services.tool_worker.builtins.catalogue import BUILTINS
+from services.tool_worker.children.backoff import Backoff
+from services.tool_worker.children.call import Call
+from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from services.tool_worker.children.launch import launch
+from services.tool_worker.children.process import Child
+from shared.plugins.errors import PluginError
+
+CHECK_S = 0.25
+"""How often children that have calls are looked at."""
+MOST_CHILDREN = 4
+"""Children for each asked for, blocked and retiring ones included."""
+MOST_OWN = 8
+"""Single-call processes at once for each child asked for; more calls wait."""
+
+_log = logging.getLogger("pentad.tools")
+
+
+class ToolProcesses:
+    """Runs user-defined tools in child processes. Belongs to the event loop that called ``start``."""
+
+    def __init__(self, plugins: Sequence[str], processes: int, threads: int) -> None:
+        self._plugins = tuple(plugins)
+        self._processes = processes
+        self._threads = threads
+        self._tools: dict[str, tuple[ToolSpec, bool]] = {}
+        self._specs: Mapping[str, ToolSpec] = MappingProxyType({})
+        self._children: set[Child] = set()
+        self._calls: set[Call] = set()
+        self._openings: set[asyncio.Task[None]] = set()
+        self._queues: tuple[deque[Call], deque[Call]] = (deque(), deque())
+        self._numbers = count(1)
+        self._backoff = Backoff()
+        self._ticking = self._stopping = False
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """What the plugins define, known after ``start``. User code is never imported into the worker itself."""
+        return self._specs
+
+    async def start(self) -> None:
+        """Starts the first child; others follow when there is work for them, none when there are no plugins.
+
+        Raises ``PluginError`` with the plugin's own error.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Semaphore(self._processes * MOST_OWN)
+        if not self._plugins:
+            return
+        try:
+            self._tools = (await self._open(own=False)).tools
+            self._refuse_taken_names()
+            self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
+        except BaseException:
+            await self.stop(0)
+            raise
+
+    async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
+        """Runs one call, in a process of its own when it is ``alone`` or its tool is isolated.
+
+        Never raises for what a tool does. Cancelling this coroutine cancels the tool: a task is cancelled, a thread
+        abandoned with its process.
+        """
+        spec, is_async = self._tools.get(invocation.tool, (None, False))
+        call = Call(self._loop, next(self._numbers), invocation, not is_async, on_progress)
+        if spec is None:
+            call.finish("error", f"tool {invocation.tool!r} is unknown here")
+        elif self._stopping:
+            self._refuse(call)
+        elif alone or spec.isolated:
+            return await self._run_alone(call)
+        else:
+            self._queues[call.threaded].append(call)
+            self._dispatch()
+        return await self._outcome(call)
+
+    async def stop(self, grace_s: float) -> None:
+        """Lets calls finish for ``grace_s`` seconds, then ends every child; unfinished calls are ``interrupted``."""
+        self._stopping = True
+        if self._calls and grace_s > 0:
+            await asyncio.wait([call.future for call in self._calls], timeout=grace_s)
+        for opening in self._openings:
+            opening.cancel()
+        for call in self._calls:
+            self._refuse(call)
+        for child in list(self._children):
+            child.leave()
+        for child in list(self._children):
+            await child.gone.wait()
+
+    async def _outcome(self, call: Call) -> ToolOutcome:
+        self._calls.add(call)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            if call.child is not None:
+                call.child.give_up(call)
+            raise
+        finally:
+            call.stop_timer()
+            self._calls.discard(call)
+
+    async def _run_alone(self, call: Call) -> ToolOutcome:
+        async with self._room:
+            if self._stopping:
+                self._refuse(call)
+                return await self._outcome(call)
+            try:
+                child = await self._open(own=True)
+            except (PluginError, OSError) as error:
+                call.finish("error", f"tool {call.invocation.tool!r}: no process could be started for it: {error}")
+                return await self._outcome(call)
+            try:
+                child.start(call)
+                self._watch()
+                return await self._outcome(call)
+            finally:
+                child.leave()
+
+    def _refuse(self, call: Call) -> None:
+        state = "finished" if call.child else "started"
+        call.finish("interrupted", f"tool {call.invocation.tool!r} was not {state}: the tool-worker stops")
+
+    def _refuse_taken_names(self) -> None:
+        for name in BUILTINS.keys() & self._tools.keys():
+            raise PluginError(f"tool {name!r} of a plugin has the name of a built-in tool: give it another with name=")
+
+    def _dispatch(self) -> None:
+        """Hands waiting calls to children, and asks for another child when they have to wait or to share."""
+        short = False
+        for queue in self._queues:
+            while queue:
+                call = queue[0]
+                child = None if call.over else self._pick(call.threaded)
+                if child is None and not call.over:
+                    short = True
+                    break
+                queue.popleft()
+                if child is not None:
+                    short = short or bool(child.calls)
+                    child.start(call)
+        self._watch()
+        if short:
+            self._grow()
+
+    def _pick(self, threaded: bool) -> Child | None:
+        able = [child for child in self._children if child.takes(threaded)]
+        return min(able, key=lambda child: len(child.calls), default=None)
+
+    def _changed(self, child: Child) -> None:
+        """A call has ended, or a child's state has changed."""
+        if child.gone.is_set():
+            self._children.discard(child)
+            if not (child.own or child.retired):
+                self._backoff.lost(self._loop.time())
+        if not child.own and not child.serves:
+            self._grow()
+        elif not child.calls and self._serving() > self._processes:
+            child.leave()
+        if any(self._queues):
+            self._dispatch()
+
+    def _serving(self) -> int:
+        return sum(child.serves for child in self._children)
+
+    def _grow(self) -> None:
+        """Starts another child if fewer than asked for take calls, within a bound."""
+        if self._stopping or self._serving() + len(self._openings) >= self._processes:
+            return
+        shared = [child for child in self._children if not child.own]
+        if len(shared) >= self._processes * MOST_CHILDREN:
+            for child in [child for child in shared if child.retired][:1]:
+                child.kill()
+            return
+        opening = self._loop.create_task(self._add_child())
+        self._openings.add(opening)
+        opening.add_done_callback(self._openings.discard)
+
+    async def _add_child(self) -> None:
+        while True:
+            await asyncio.sleep(self._backoff.delay(self._loop.time()))
+            try:
+                await self._open(own=False)
+                break
+            except (PluginError, OSError) as error:
+                self._backoff.lost(self._loop.time())
+                _log.error("a process for tools could not be started: %s", error)
+        self._dispatch()
+
+    async def _open(self, *, own: bool) -> Child:
+        child = Child(launch(self._plugins, self._threads), self._threads, self._changed, own)
+        self._children.add(child)
+        try:
+            await child.open()
+        except PluginError:
+            await child.gone.wait()
+            raise
+        return child
+
+    def _watch(self) -> None:
+        if not self._ticking:
+            self._ticking = True
+            self._loop.call_later(CHECK_S, self._tick)
+
+    def _tick(self) -> None:
+        busy = [child for child in self._children if child.calls]
+        for child in busy:
+            child.check()
+        self._ticking = False
+        if busy:
+            self._watch()

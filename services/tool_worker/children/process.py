@@ -1,0 +1,248 @@
+"""The worker's side of one child: what it runs, whether it answers, how it ends."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from contracts.tools import ToolSpec
+from services.tool_worker.children.call import Call
+from services.tool_worker.children.execution import context_frame
+from services.tool_worker.children.invocation import Kind
+from services.tool_worker.children.launch import Launched, ending, reap
+from services.tool_worker.children.outbox import Outbox
+from services.tool_worker.children.wire import Frame, Unpacker
+from shared.plugins.errors import PluginError
+
+ANSWER_S = 1.0
+"""How long a ping or a cancellation may stay unanswered."""
+LINGER_S = 30.0
+"""How long a retired child's other calls may go on."""
+LEAVE_S = 1.0
+"""How long a child may take to end when told to."""
+START_S = 120.0
+"""How long the plugins may take to import."""
+_EXIT_S = 0.5
+
+_log = logging.getLogger("pentad.tools")
+
+
+class Child(asyncio.Protocol):
+    """One child process. Belongs to the loop it was made in."""
+
+    def __init__(self, launched: Launched, threads: int, on_change: Callable[["Child"], None], own: bool) -> None:
+        self.own = own
+        """Whether it serves a single call."""
+        self.calls: dict[int, Call] = {}
+        self.tools: dict[str, tuple[ToolSpec, bool]] = {}
+        """Each tool with whether it is async."""
+        self.ready = self.blocked = self.retired = self.killed = False
+        self.gone = asyncio.Event()
+        """Set when the process is reaped and its calls have their outcomes."""
+        self._launched = launched
+        self._free_threads = threads
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._hello: asyncio.Future[None] = self._loop.create_future()
+        self._hung_up = asyncio.Event()
+        self._unpacker = Unpacker()
+        self._pinged: float | None = None
+        self._leaving = False
+        self._last_resort: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it may get new calls."""
+        return self.ready and not (self.blocked or self.retired or self.own or self._ending)
+
+    def takes(self, threaded: bool) -> bool:
+        """Whether it has room for a call."""
+        return self.serves and (self._free_threads > 0 or not threaded)
+
+    async def open(self) -> None:
+        """Waits until the plugins are imported. Raises ``PluginError`` when they are not; the process then ends."""
+        try:
+            transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._launched.connection)
+            self._outbox = Outbox(self._loop, transport)
+            async with asyncio.timeout(START_S):
+                await self._hello
+        except TimeoutError:
+            self.kill()
+            raise PluginError(f"the plugins did not import within {START_S:.0f} s") from None
+        except BaseException:
+            self.kill()
+            raise
+        self.ready = True
+
+    def start(self, call: Call) -> None:
+        """Hands it a call."""
+        call.begin(self, self._loop)
+        invocation = call.invocation
+        try:
+            self._outbox.send(
+                ["call", call.number, invocation.tool, invocation.args, context_frame(invocation.context)]
+            )
+        except ValueError as error:
+            call.finish("error", f"the arguments of tool {invocation.tool!r} cannot be sent: {error}")
+            return
+        self.calls[call.number] = call
+        self._free_threads -= call.threaded
+
+    def give_up(self, call: Call) -> None:
+        """Cancels a call that nobody waits for. If its code does not end, the process has to."""
+        if call.number not in self.calls:
+            return
+        if self.own:
+            self.kill()
+            return
+        self._outbox.send(["cancel", call.number])
+        self._ping()
+        self._loop.call_later(ANSWER_S, self._judge, call)
+
+    def check(self) -> None:
+        """Called every now and then while it has calls: is it alive, does its loop turn?"""
+        if self._launched.process.poll() is not None:
+            self._lose()  # what a tool left behind may hold the connection open
+        elif self._pinged is None:
+            self._ping()
+        elif not self._turns():
+            self._block()
+
+    def retire(self) -> None:
+        """No new calls. Ends when its other calls have, at the latest in 30 s, at once when its loop does not turn."""
+        if self.retired:
+            return
+        self.retired = True
+        if self._turns():
+            self._last_resort = self._loop.call_later(LINGER_S, self.kill)
+            self._leave_when_idle()
+        else:
+            self.kill()
+        self._on_change(self)
+
+    def leave(self) -> None:
+        """Tells it to end and sees to it."""
+        if self._leaving or self._ending is not None:
+            return
+        self._leaving = self.retired = True
+        if not self.ready:
+            self.kill()
+            return
+        self._outbox.send(["stop"])
+        self._stop_waiting()
+        self._last_resort = self._loop.call_later(LEAVE_S, self.kill)
+
+    def kill(self) -> None:
+        """Ends it now. Its unfinished calls become ``interrupted``."""
+        if not self.gone.is_set():
+            self.killed = True
+            self._launched.kill()
+            self._lose()
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._unpacker.feed(data):
+            self._take(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hung_up.set()
+        self._lose()
+
+    def _take(self, frame: Frame) -> None:
+        match frame[0]:
+            case "done":
+                self._done(*frame[1:])
+            case "progress":
+                self._progress(*frame[1:])
+            case "pong":
+                self._pong()
+            case "ready":
+                self.tools = {spec["name"]: (ToolSpec(**spec), is_async) for spec, is_async in frame[1]}
+                self._hello.set_result(None)
+            case "failed":
+                self._hello.set_exception(PluginError(frame[1]))
+
+    def _done(self, number: int, kind: Kind, text: str) -> None:
+        call = self.calls.pop(number)
+        self._free_threads += call.threaded
+        call.finish(kind, text)
+        if self.retired:
+            self._leave_when_idle()
+        self._on_change(self)
+
+    def _progress(self, number: int, text: str, fraction: float | None) -> None:
+        call = self.calls.get(number)
+        if call is None or call.over:
+            return
+        try:
+            call.on_progress(text, fraction)
+        except Exception:
+            _log.exception("progress of tool %s could not be told", call.invocation.tool)
+
+    def _ping(self) -> None:
+        if self._pinged is None:
+            self._pinged = self._loop.time()
+            self._outbox.send(["ping", 0])
+
+    def _pong(self) -> None:
+        self._pinged = None
+        if self.blocked:
+            self.blocked = False
+            self._on_change(self)
+
+    def _block(self) -> None:
+        if self.retired:
+            self.kill()
+        elif not self.blocked:
+            self.blocked = True
+            _log.warning("a tool blocks the loop of process %d: it gets no new calls", self._launched.process.pid)
+            self._on_change(self)
+
+    def _turns(self) -> bool:
+        """Whether its loop turns, as far as we know."""
+        return self._pinged is None or self._loop.time() - self._pinged < ANSWER_S * 0.9
+
+    def _judge(self, call: Call) -> None:
+        """The time to answer a cancellation is over."""
+        if call.number in self.calls and self._ending is None:
+            self.retire()
+
+    def _leave_when_idle(self) -> None:
+        if not self.calls:
+            self.leave()
+        elif all(call.over for call in self.calls.values()):
+            self.kill()  # only code that does not end is left
+
+    def _lose(self) -> None:
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end())
+
+    async def _end(self) -> None:
+        """Reaps the process, reads what it had still said and settles its calls."""
+        returncode = await reap(self._launched, patient=not self.killed)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_EXIT_S):
+                await self._hung_up.wait()
+        self._stop_waiting()
+        self._settle(ending(returncode))
+        self._launched.close()
+        self.gone.set()
+        self._on_change(self)
+
+    def _settle(self, how: str) -> None:
+        """A call that was alone in the process brought it down; among several nobody knows which one did."""
+        if not self._hello.done():
+            self._hello.set_exception(PluginError(f"the process ended while it imported the plugins: {how}"))
+        guilty = len(self.calls) == 1 and not self.killed
+        for call in self.calls.values():
+            tool = call.invocation.tool
+            if guilty:
+                call.finish("crashed", f"tool {tool!r} brought its process down: {how}")
+            else:
+                call.finish("interrupted", f"the process that tool {tool!r} ran in was lost: {how}")
+        self.calls.clear()
+
+    def _stop_waiting(self) -> None:
+        if self._last_resort is not None:
+            self._last_resort.cancel()
+            self._last_resort = None

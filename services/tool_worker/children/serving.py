@@ -1,0 +1,138 @@
+"""A child's side of the conversation: runs calls as tasks or in threads and answers each once."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from inspect import isawaitable
+from typing import Any
+
+from services.tool_worker.children.execution import Answer, context_from, failure, success
+from services.tool_worker.children.outbox import Outbox
+from services.tool_worker.children.wire import Frame, Unpacker
+from shared.plugins.context import ToolContext
+from shared.plugins.definition import ToolDefinition
+from shared.plugins.results import clean
+
+MAX_BACKLOG = 1 << 20
+"""Bytes waiting for the worker beyond which progress is dropped."""
+MAX_UNSENT = 1_000
+"""Progress messages of a tool that holds the loop; more are dropped."""
+MAX_PROGRESS = 4_000
+"""Characters of one progress message."""
+
+
+class Serving(asyncio.Protocol):
+    """Serves the worker until it says stop or hangs up."""
+
+    def __init__(self, tools: Mapping[str, ToolDefinition], threads: int) -> None:
+        self._tools = tools
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tool")
+        self._tasks: dict[int, asyncio.Task[Answer]] = {}
+        self._threaded: set[int] = set()
+        self._unpacker = Unpacker()
+        self._unsent = 0
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a thread is still busy."""
+        return bool(self._threaded)
+
+    async def serve(self, connection: socket.socket) -> None:
+        """Answers frames until the end. Tasks that still run are for the caller to cancel."""
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        transport, _ = await self._loop.create_unix_connection(lambda: self, sock=connection)
+        self._outbox = Outbox(self._loop, transport)
+        await self._over
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._outbox.close()
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._unpacker.feed(data):
+            self._take(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _take(self, frame: Frame) -> None:
+        match frame[0]:
+            case "call":
+                self._call(*frame[1:])
+            case "ping":
+                self._outbox.send(["pong", frame[1]])
+            case "cancel":
+                self._cancel(frame[1])
+            case "stop":
+                self._finish()
+
+    def _call(self, number: int, tool: str, args: dict[str, Any], told: list[Any]) -> None:
+        definition = self._tools.get(tool)
+        if definition is None:  # the plugin's file changed after the worker had started
+            self._answer(number, ("error", f"tool {tool!r} is gone from its plugin: restart the tool-worker"))
+            return
+        context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
+        if definition.is_async:
+            self._start(number, _on_loop(definition, lambda: definition.function(**definition.bind(args, context))))
+        else:
+            self._threaded.add(number)
+            self._threads.submit(self._in_thread, number, definition, args, context)
+
+    def _start(self, number: int, work: Any) -> None:
+        task = self._tasks[number] = self._loop.create_task(work)
+        task.add_done_callback(lambda done: self._answer(number, _answer_of(done)))
+
+    def _in_thread(self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> None:
+        """Runs a plain function; one that returns an awaitable goes on on the loop."""
+        try:
+            value = definition.function(**definition.bind(args, context))
+            if isawaitable(value):
+                self._loop.call_soon_threadsafe(self._go_on, number, definition, value)
+                return
+            answer = success(value)
+        except BaseException as error:  # as in _on_loop
+            answer = failure(definition.spec.name, error)
+        self._loop.call_soon_threadsafe(self._answer, number, answer)
+
+    def _go_on(self, number: int, definition: ToolDefinition, value: Awaitable[Any]) -> None:
+        self._threaded.discard(number)
+        self._start(number, _on_loop(definition, lambda: value))
+
+    def _cancel(self, number: int) -> None:
+        """Cancels a task; a thread cannot be stopped and answers when it ends."""
+        if task := self._tasks.get(number):
+            task.cancel()
+
+    def _progress(self, number: int, text: str, fraction: float | None) -> None:
+        """From the loop or any thread; arrives before the answer."""
+        if self._unsent < MAX_UNSENT:
+            self._unsent += 1
+            frame = ["progress", number, clean(text[:MAX_PROGRESS]), fraction]
+            self._loop.call_soon_threadsafe(self._send_progress, frame)
+
+    def _send_progress(self, frame: Frame) -> None:
+        self._unsent = max(0, self._unsent - 1)  # threads add without a lock: it may drift
+        if self._outbox.backlog < MAX_BACKLOG:
+            self._outbox.send(frame)
+
+    def _answer(self, number: int, answer: Answer) -> None:
+        self._tasks.pop(number, None)
+        self._threaded.discard(number)
+        self._outbox.send(["done", number, *answer])
+
+
+async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]]) -> Answer:
+    try:
+        return success(await work())
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # sys.exit() in a tool must not end the process
+        return failure(definition.spec.name, error)
+
+
+def _answer_of(task: asyncio.Task[Answer]) -> Answer:
+    return ("cancelled", "it was cancelled") if task.cancelled() else task.result()

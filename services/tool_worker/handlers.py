@@ -1,0 +1,248 @@
+"""A tool call from its queue to its one result."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from time import monotonic, time_ns
+from uuid import uuid4
+
+from contracts.commands import ToolCallCommand
+from contracts.events import ToolProgress, ToolResultEvent
+from contracts.ids import milliseconds, rfc3339
+from contracts.streams import TOOL_CALLS
+from contracts.tools import Effect
+from services.tool_worker.builtins.catalogue import BUILTINS
+from services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
+from services.tool_worker.children.pool import ToolProcesses
+from services.tool_worker.domain import EVENT_LIMIT, UNKNOWN, Answer, after_outcome, bounded, clip
+from services.tool_worker.inline import run_builtin
+from shared.bus.consumer import MAX_STARTS, Consumer, Handler
+from shared.bus.entry import Done, Entry
+from shared.errors import OutageError
+from shared.plugins.context import ToolContext
+from shared.settings import Settings
+from shared.state.keys import SessionKeys, TaskKeys, bell
+from shared.state.mail import ResultMail
+from shared.state.store import Argument, Store, guarded
+
+log = logging.getLogger(__name__)
+
+_ELSEWHERE_S = 0.5
+"""How long a call whose tool is not here is held before another worker is offered it."""
+_BEAT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A call that this worker has started."""
+
+    command: ToolCallCommand
+    keys: TaskKeys
+    entry: Entry
+    task: "asyncio.Task[object]"
+
+
+class ToolHandler(Handler):
+    """Serves one queue of one shard."""
+
+    def __init__(
+        self, store: Store, settings: Settings, processes: ToolProcesses, shard: int, consumer_name: str
+    ) -> None:
+        self._store, self._settings, self._processes, self._shard = store, settings, processes, shard
+        self._owner = uuid4().hex
+        self._consumer_name = consumer_name
+        self._running: dict[str, Running] = {}
+        self._stopping = False
+        self.consumer: Consumer
+        assert TOOL_CALLS.group is not None
+        self._group = TOOL_CALLS.group
+
+    # One call
+
+    async def handle(self, entry: Entry) -> Done:
+        command = entry.parse(ToolCallCommand)
+        if command.tool not in BUILTINS and command.tool not in self._processes.tools:
+            await asyncio.sleep(_ELSEWHERE_S)
+            await self._release(entry, command)
+            return Done.COMMITTED
+        args: list[Argument] = [
+            command.tool_call_id, self._owner, command.effect, entry.id, self._group, MAX_STARTS
+        ]  # fmt: skip
+        keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
+        verdict, *more = await self._store.run("call_start", [keys.calls, entry.stream], args)
+        if verdict == b"run":
+            await self._run(entry, command, keys, int(more[0]))
+        elif verdict == b"unknown":
+            await self._close(entry, command, keys, Answer(False, UNKNOWN))
+        elif verdict == b"poison":
+            reason = f"{MAX_STARTS} starts of this call ended without an outcome"
+            await self._close(entry, command, keys, Answer(False, reason))
+        return Done.COMMITTED
+
+    async def _run(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running[command.tool_call_id] = Running(command, keys, entry, task)
+        try:
+            answer = await self._execute(command, attempt)
+        finally:
+            del self._running[command.tool_call_id]
+        await self._close(entry, command, keys, answer)
+
+    async def _execute(self, command: ToolCallCommand, attempt: int) -> Answer:
+        """Run until there is an outcome that may be told."""
+        while True:
+            outcome = await self._once(command, attempt)
+            verdict = after_outcome(outcome.kind, command.effect)
+            if verdict == "unknown":
+                return Answer(False, UNKNOWN, outcome.duration_ms)
+            if verdict == "close" or attempt >= MAX_STARTS:
+                text = outcome.result if outcome.kind == "ok" else outcome.error
+                return Answer(outcome.kind == "ok", text or "", outcome.duration_ms)
+            attempt += 1
+
+    async def _once(self, command: ToolCallCommand, attempt: int) -> ToolOutcome:
+        timeout = command.timeout
+        if command.deadline is not None:
+            left = (milliseconds(command.deadline) - await self._store.clock()) / 1000
+            if left <= 0:
+                return ToolOutcome(None, "the deadline has passed", "timeout", 0)
+            timeout = min(timeout, left)
+        if command.tool in BUILTINS:
+            return await run_builtin(BUILTINS[command.tool], command.args, timeout)
+        context = ToolContext(
+            tool_call_id=command.tool_call_id,
+            idempotency_key=command.tool_call_id,
+            attempt=attempt,
+            tenant_id=command.tenant_id,
+            user_id=command.user_id,
+            session_id=command.session_id,
+            task_id=command.task_id or "",
+            deadline=datetime.fromisoformat(command.deadline) if command.deadline else None,
+        )
+        invocation = ToolInvocation(command.tool, command.args, timeout, context)
+        return await self._processes.run(invocation, self._progress(command), alone=attempt > 1)
+
+    def _progress(self, command: ToolCallCommand) -> "Progress":
+        session = SessionKeys(self._shard, command.tenant_id, command.session_id)
+        return Progress(self._store, session, command, self._settings)
+
+    async def _close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, answer: Answer) -> None:
+        """Write the result, unless the call was closed meanwhile. Safe to repeat: the open call is the guard."""
+        answer = bounded(answer)
+        session = SessionKeys(self._shard, command.tenant_id, command.session_id)
+        shown = clip(answer.text, EVENT_LIMIT)
+        large = shown is not answer.text
+        call = command.tool_call_id
+        event = ToolResultEvent(
+            event_id=f"{call}.result",
+            at=await guarded("clock", self._store.now),
+            tenant_id=command.tenant_id,
+            session_id=command.session_id,
+            task_id=command.task_id,
+            correlation_id=command.correlation_id,
+            causation_id=command.event_id,
+            traceparent=command.traceparent,
+            tool_call_id=call,
+            tool=command.tool,
+            result=shown if answer.ok else None,
+            error=None if answer.ok else shown,
+            duration_ms=answer.duration_ms,
+            ref=call if large else None,
+        )
+        mail = ResultMail(
+            tool_call_id=call, content="" if large else answer.for_model, ok=answer.ok, ref=call if large else None
+        )
+        names = [keys.calls, entry.stream, keys.header, keys.mail, keys.wake, session.events, bell(self._shard)]
+        s = self._settings
+        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), event.to_json()]
+        args += [s.pentad_events_maxlen, s.pentad_events_ttl_s, session.actor]
+        if large:
+            names.append(keys.big)
+            args += [call, answer.for_model]
+        await guarded("tool result", lambda: self._store.run("call_close", names, args))
+
+    # Keeping and handing back
+
+    async def beat(self) -> None:
+        """Keep what is running here, and stop what was closed elsewhere (cancel, deadline). Runs for ever."""
+        while True:
+            await asyncio.sleep(min(_BEAT_S, self._settings.lease_ms / 4000))
+            if not self._running:
+                continue
+            running = list(self._running.values())
+            args: list[Argument] = [self._group, self._consumer_name, self._owner]
+            for r in running:
+                args += (r.command.tool_call_id, r.entry.id)
+            try:
+                lost = await self._store.run("call_beat", [self.consumer.key, *(r.keys.calls for r in running)], args)
+            except OutageError as error:
+                log.warning("calls are kept without a beat: %s", error)
+                continue
+            for call in lost:
+                if call.decode() in self._running:
+                    self._running[call.decode()].task.cancel()
+
+    async def finish(self, unsafe_grace_s: float) -> None:
+        """Hand back what may run twice; give what may not its time, then report it as unknown."""
+        self._stopping = True
+        unsafe = []
+        for r in list(self._running.values()):
+            if r.command.effect is Effect.UNSAFE:
+                unsafe.append(r)
+                continue
+            r.task.cancel()
+            await asyncio.wait([r.task])
+            await self._release(r.entry, r.command)
+        if not unsafe:
+            return
+        _, late = await asyncio.wait([r.task for r in unsafe], timeout=unsafe_grace_s)
+        for r in unsafe:
+            if r.task in late:
+                r.task.cancel()
+                await asyncio.wait([r.task])
+                await self._close(r.entry, r.command, r.keys, Answer(False, UNKNOWN))
+
+    async def hand_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            await self._release(entry, entry.parse(ToolCallCommand))
+
+    async def _release(self, entry: Entry, command: ToolCallCommand) -> None:
+        keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
+        args: list[Argument] = [
+            command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data
+        ]  # fmt: skip
+        await self._store.run("call_release", [keys.calls, entry.stream], args)
+
+
+class Progress:
+    """Tells clients how far a tool is, no oftener than deltas are written. What is lost is not missed."""
+
+    def __init__(self, store: Store, session: SessionKeys, command: ToolCallCommand, settings: Settings) -> None:
+        self._store, self._session, self._command, self._settings = store, session, command, settings
+        self._last = float("-inf")
+        self._n = 0
+
+    def __call__(self, content: str, fraction: float | None) -> None:
+        now = monotonic()
+        if now - self._last < self._settings.pentad_coalesce_ms / 1000:
+            return
+        self._last, self._n = now, self._n + 1
+        c = self._command
+        event = ToolProgress(
+            event_id=f"{c.tool_call_id}.progress.{self._n}",
+            at=rfc3339(time_ns() // 1_000_000),
+            tenant_id=c.tenant_id,
+            session_id=c.session_id,
+            task_id=c.task_id,
+            correlation_id=c.correlation_id,
+            causation_id=c.event_id,
+            tool_call_id=c.tool_call_id,
+            tool=c.tool,
+            content=clip(content, EVENT_LIMIT),
+            fraction=fraction,
+        )
+        maxlen = self._settings.pentad_events_maxlen
+        self._store.send("XADD", self._session.events, "MAXLEN", "~", maxlen, "*", "data", event.to_json())
+        self._store.send("XADD", bell(self._session.shard), "MAXLEN", "~", 1000, "*", "s", self._session.actor)

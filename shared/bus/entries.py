@@ -1,0 +1,82 @@
+"""Handling of entries that carry their own work (not wake-ups): beats, counted attempts with backoff, dead letters."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from shared.bus.consumer import MAX_STARTS, Consumer, Handler
+from shared.bus.entry import Done, Entry
+from shared.errors import OutageError, PoisonError
+from shared.state.store import Argument, Store
+
+log = logging.getLogger(__name__)
+
+_BACKOFF_S = 0.2
+_OUTAGE_S = 1.0
+"""A store that is down is asked again this often; nothing is counted (hazard 7)."""
+
+
+class EntryHandler(Handler):
+    """Runs a function for each entry, at least once, and sets aside what fails for good."""
+
+    def __init__(self, store: Store, work: Callable[[Entry], Awaitable[None]], max_attempts: int) -> None:
+        self.store, self._work, self._max_attempts = store, work, max_attempts
+        self.consumer: Consumer
+        self._held: dict[str, asyncio.Task[object] | None] = {}
+
+    async def handle(self, entry: Entry) -> Done:
+        if entry.redelivered and await self.consumer.count(entry, "start") > MAX_STARTS:
+            await self.consumer.set_aside(entry, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
+            return Done.COMMITTED
+        self._held[entry.id] = asyncio.current_task()
+        try:
+            return await self._attempts(entry)
+        finally:
+            del self._held[entry.id]
+
+    async def _attempts(self, entry: Entry) -> Done:
+        while True:
+            try:
+                await self._work(entry)
+            except PoisonError:
+                raise
+            except OutageError as error:
+                log.warning("%s %s waits: %s", entry.stream, entry.id, error)
+                await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
+            except Exception as error:
+                failed = await self.consumer.count(entry, "fail")
+                if failed >= self._max_attempts:
+                    await self.consumer.set_aside(entry, f"{type(error).__name__}: {error}", failed)
+                    return Done.COMMITTED
+                await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
+            else:
+                return Done.ACK
+
+    async def beat(self) -> None:
+        """Keep what is held; stop what another has taken over. To be run for ever beside the consumer."""
+        while True:
+            await asyncio.sleep(0.5)
+            if not self._held:
+                continue
+            args: list[Argument] = [self.consumer.group, self.consumer.consumer, *self._held]
+            try:
+                lost = await self.store.run("entry_beat", [self.consumer.key], args)
+            except OutageError:
+                continue
+            for entry_id in lost:
+                task = self._held.get(entry_id.decode())
+                if task is not None:
+                    task.cancel()
+
+    def interrupt(self) -> None:
+        """Stop what is being handled, so that it can be handed back."""
+        for task in list(self._held.values()):
+            if task is not None:
+                task.cancel()
+
+    async def hand_back(self, entries: list[Entry]) -> None:
+        args: list[Argument] = [self.consumer.group, self.consumer.consumer]
+        for entry in entries:
+            args += (entry.id, entry.data)
+        await self.store.run("entry_release", [self.consumer.key], args)

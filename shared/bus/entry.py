@@ -1,0 +1,54 @@
+"""One entry of a work stream, on its way to a handler."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from contracts.envelope import Contract
+from shared.errors import PoisonError
+
+C = TypeVar("C", bound=Contract)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry and where it came from."""
+
+    stream: str
+    id: str
+    data: bytes
+    """The ``data`` field; empty when the entry has none."""
+    redelivered: bool = False
+    """It had been given to somebody before, who did not acknowledge it."""
+
+    def parse(self, model: type[C]) -> C:
+        """The entry as this contract. Raises ``PoisonError`` that says what is wrong with it."""
+        try:
+            return model.model_validate_json(self.data)
+        except ValidationError as error:
+            raise PoisonError(complaint(error)) from None
+
+
+class Done(Enum):
+    """What a handler says at its end."""
+
+    ACK = "ack"
+    """The consumer may acknowledge, together with others."""
+    COMMITTED = "committed"
+    """The handler's own transaction has acknowledged, or the entry is meant to stay pending."""
+
+
+def complaint(error: ValidationError) -> str:
+    """A validation error in one line, without the input's values."""
+    parts = []
+    for e in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(p) for p in e["loc"])
+        parts.append(f"{where}: {e['msg']}" if where else e["msg"])
+    return "; ".join(parts[:5])
+
+
+def printable(data: bytes) -> str:
+    """Bytes as text; what is not UTF-8 is written with ``\\xNN``."""
+    return data.decode("utf-8", errors="backslashreplace")

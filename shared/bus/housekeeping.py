@@ -1,0 +1,40 @@
+"""Keeping work streams short and their groups clean, without ever cutting work (law 7)."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from contracts.streams import Stream
+from shared.errors import OutageError
+from shared.state.store import Argument, Store
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 5.0
+_FORGET_MS = 60_000
+
+
+class Housekeeping:
+    """Trims streams below what every group has consumed, and forgets consumers of dead processes."""
+
+    def __init__(self, store: Store, streams: Sequence[tuple[Stream, str]]) -> None:
+        self._store, self._streams = store, streams
+
+    async def run(self) -> None:
+        """Clean for ever; late cleaning harms nothing."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            try:
+                await self.once()
+            except (OutageError, RedisError) as error:
+                log.warning("housekeeping waits: %s", error)
+
+    async def once(self) -> None:
+        """One round over all streams."""
+        for stream, key in self._streams:
+            await self._store.run("trim", [key], [])
+            if stream.group is not None:
+                args: list[Argument] = [stream.group, _FORGET_MS, ""]
+                await self._store.run("forget_consumers", [key], args)

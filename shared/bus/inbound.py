@@ -1,0 +1,247 @@
+"""The ingress: one router at a time moves inbound entries into their sessions' mailboxes, in order.
+
+Around FastStream, because the read itself must be fenced: a paused holder whose read wakes up later would swallow
+entries. The lease lies in the slot of the stream, and one script compares it and reads. Repeats are dropped inside the
+shard by entry id, so moving is at least once and the result is once.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+from redis.exceptions import RedisError, ResponseError
+
+from contracts.commands import InboundMessage
+from contracts.errors import ErrorCode
+from contracts.events import ErrorEvent
+from contracts.ids import DEFAULT_TENANT, is_identifier, rfc3339, shard_of
+from contracts.streams import INBOUND, INBOUND_DEAD, DeadLetter
+from shared.bus.broker import ensure_group
+from shared.bus.entry import complaint, printable
+from shared.errors import OutageError
+from shared.settings import Settings
+from shared.state.keys import (
+    DEDUP_TTL_S,
+    INBOUND_LEASE,
+    SESSION_TTL_S,
+    SessionKeys,
+    bell,
+    dedup,
+    load,
+    session_index,
+)
+from shared.state.store import Argument, Store, is_outage
+
+log = logging.getLogger(__name__)
+
+WAITING_LIMIT = 20_000
+"""Messages that may wait to be routed in one shard before the ingress stops copying."""
+_BATCH = 128
+_BLOCK_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One inbound entry: readable with a message, or not with the reason."""
+
+    entry_id: str
+    session: SessionKeys | None
+    message: InboundMessage | None
+    problem: str
+    fields: dict[bytes, bytes]
+
+
+def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
+    """Read an inbound entry as any producer may have written it."""
+    data = fields.get(b"data")
+    if data is None:
+        return Arrival(entry_id, None, None, "the entry has no field `data`", fields)
+    try:
+        message = InboundMessage.model_validate_json(data)
+    except ValidationError as error:
+        return Arrival(entry_id, _guess_session(data, shards), None, complaint(error), fields)
+    session_id = message.session_id or f"s-{entry_id}"
+    message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or entry_id})
+    return Arrival(entry_id, _keys(message.tenant_id, session_id, shards), message, "", fields)
+
+
+def _keys(tenant: str, session: str, shards: int) -> SessionKeys:
+    return SessionKeys(shard_of(tenant, session, shards), tenant, session)
+
+
+def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
+    """Whose message it would have been, if that much can be read."""
+    try:
+        body = from_json(data)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    tenant, session = body.get("tenant_id", DEFAULT_TENANT), body.get("session_id")
+    if isinstance(tenant, str) and isinstance(session, str) and is_identifier(tenant) and is_identifier(session):
+        return _keys(tenant, session, shards)
+    return None
+
+
+class Ingress:
+    """Every router runs one; the lease decides which of them works."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+        self._owner = uuid4().hex
+        self._token = 0
+        self._acks: list[str] = []
+        self._last = "0-0"
+
+    async def run(self) -> None:
+        """Compete for the lease and move entries, for ever."""
+        while True:
+            try:
+                await ensure_group(self._store.redis, INBOUND.key(), "router")
+                if not await self._lease():
+                    await asyncio.sleep(self._settings.lease_ms / 8000)
+                    continue
+                await self._hold()
+            except (OutageError, RedisError, OSError) as error:
+                if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
+                    raise
+                log.warning("the ingress waits: %s", error)
+                await asyncio.sleep(0.2)
+
+    async def release(self) -> None:
+        """Let another router go on at once."""
+        await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
+
+    async def _lease(self) -> bool:
+        args: list[Argument] = [self._owner, self._settings.lease_ms]
+        self._token = await self._store.run("inbound_lease", [INBOUND_LEASE], args)
+        return self._token > 0
+
+    async def _hold(self) -> None:
+        """First what a predecessor left, in order, then what is fresh; until the lease is lost."""
+        start, self._acks = "0", []
+        groups = await self._store.redis.xinfo_groups(INBOUND.key())
+        self._last = next((g["last-delivered-id"].decode() for g in groups if g["name"] == b"router"), "0-0")
+        while True:
+            entries = await self._read(start)
+            if entries is None:
+                return
+            arrivals = [read_entry(i, f, self._settings.pentad_shards) for i, f in entries]
+            moved = await self._move(arrivals)
+            if moved < len(arrivals):
+                start = "0"
+                await asyncio.sleep(0.05)
+            elif not arrivals and start == ">":
+                await self._wait()
+            elif not arrivals:
+                start = ">"
+            elif start != ">":
+                start = arrivals[-1].entry_id
+
+    async def _read(self, start: str) -> list[tuple[str, dict[bytes, bytes]]] | None:
+        args: list[Argument] = [self._token, self._settings.lease_ms, "router", start, _BATCH, *self._acks]
+        reply = await self._store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
+        if reply is None:
+            return None
+        self._acks = []
+        entries = []
+        for entry_id, fields in reply:
+            names = iter(fields or ())
+            entries.append((entry_id.decode(), dict(zip(names, names, strict=True))))
+        if entries and start == ">":
+            self._last = entries[-1][0]
+        return entries
+
+    async def _wait(self) -> None:
+        """Sleep until there is more than the group was given. A plain read: it takes nothing."""
+        block = min(_BLOCK_MS, self._settings.lease_ms // 4)
+        await self._store.redis.xread({INBOUND.key(): self._last}, count=1, block=block)
+
+    async def _move(self, arrivals: list[Arrival]) -> int:
+        """Move entries to their shards; the next read acknowledges. After a refusal nothing goes to that shard."""
+        for arrival in arrivals:
+            if arrival.message is None:
+                await self._refuse(arrival)
+        refused: set[str] = set()
+        for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
+            batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
+            taken = await self._ingest(shard, batch)
+            refused |= {a.entry_id for a in batch[taken:]}
+        self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
+        return len(self._acks)
+
+    async def _ingest(self, shard: int, batch: list[Arrival]) -> int:
+        first = batch[0].session
+        assert first is not None
+        keys = [first.wake, load(shard)]
+        args: list[Argument] = [SESSION_TTL_S, DEDUP_TTL_S, WAITING_LIMIT]
+        for arrival in batch:
+            session, message = arrival.session, arrival.message
+            assert session is not None
+            assert message is not None
+            assert message.message_id is not None
+            keys += (
+                session.header,
+                session.mail,
+                dedup(shard, session.tenant, session.session, message.message_id),
+                session_index(shard, session.tenant),
+            )
+            at, number = arrival.entry_id.split("-")
+            args += (at, number, session.actor, session.session, at, message.to_json())
+        reply = await self._store.run("ingest", keys, args)
+        return len(reply) - 1
+
+    async def _refuse(self, arrival: Arrival) -> None:
+        """Set an unreadable entry aside. Both writes are guarded by its id, so a repeat writes nothing."""
+        if arrival.session is not None:
+            await self._tell(arrival.session, arrival)
+        letter = DeadLetter(
+            stream=INBOUND.key(),
+            entry_id=arrival.entry_id,
+            reason=arrival.problem,
+            attempts=1,
+            at=_time(arrival.entry_id),
+            fields={printable(k): printable(v) for k, v in arrival.fields.items()},
+            chain=[],
+        )
+        try:
+            await self._store.call("XADD", INBOUND_DEAD.key(), arrival.entry_id, "data", letter.to_json())
+        except ResponseError as error:
+            if "equal or smaller" not in str(error):
+                raise
+        else:
+            log.error("inbound entry %s was set aside: %s", arrival.entry_id, arrival.problem)
+
+    async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
+        event = ErrorEvent(
+            event_id=f"e-{arrival.entry_id}",
+            at=_time(arrival.entry_id),
+            tenant_id=session.tenant,
+            session_id=session.session,
+            causation_id=arrival.entry_id,
+            code=ErrorCode.BAD_MESSAGE,
+            message=arrival.problem,
+            message_id=_message_id(arrival),
+        )
+        guard = dedup(session.shard, session.tenant, session.session, f"refused:{arrival.entry_id}")
+        args: list[Argument] = [
+            DEDUP_TTL_S,
+            event.to_json(),
+            self._settings.pentad_events_maxlen,
+            self._settings.pentad_events_ttl_s,
+            session.actor,
+        ]
+        await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+
+
+def _time(entry_id: str) -> str:
+    return rfc3339(int(entry_id.split("-")[0]))
+
+
+def _message_id(arrival: Arrival) -> str:
+    body = from_json(arrival.fields.get(b"data", b"{}"))
+    given = body.get("message_id")
+    return given if isinstance(given, str) and is_identifier(given) else arrival.entry_id

@@ -1,0 +1,45 @@
+"""Durable timers: what is due becomes mail. Every task-runner runs this loop; the removal decides who fires."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from contracts.streams import ARCHIVE
+from shared.errors import OutageError
+from shared.state.keys import TaskKeys, timers
+from shared.state.store import Store
+
+log = logging.getLogger(__name__)
+
+_BATCH = 100
+_LONGEST_S = 0.25
+
+
+class TimerLoop:
+    """Fires the due timers of some shards."""
+
+    def __init__(self, store: Store, shards: Sequence[int]) -> None:
+        self._store, self._shards = store, shards
+
+    async def run(self) -> None:
+        """Fire for ever. An outage of Redis is waited for; nothing is lost, only late."""
+        while True:
+            try:
+                fired = sum([await self.fire(shard) for shard in self._shards])
+            except OutageError as error:
+                log.warning("timers wait: %s", error)
+                fired = 0
+            if not fired:
+                await asyncio.sleep(_LONGEST_S)
+
+    async def fire(self, shard: int) -> int:
+        """Fire what is due now in one shard; returns how many were found."""
+        now = await self._store.clock()
+        due = await self._store.call("ZRANGEBYSCORE", timers(shard), "-inf", now, "LIMIT", 0, _BATCH)
+        for member in due:
+            kind, actor = member.decode().split(" ", 1)
+            tenant, task = actor.split("/", 1)
+            keys = TaskKeys(shard, tenant, task)
+            names = [timers(shard), keys.header, keys.mail, keys.wake, ARCHIVE.key(shard)]
+            await self._store.run("fire", names, [member, kind, actor])
+        return len(due)

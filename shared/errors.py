@@ -1,0 +1,17 @@
+"""Errors of the shared floor. Each answers one question: try again, or never?"""
+
+
+class PentadError(Exception):
+    """The base of every error that Pentad raises on purpose; its text says what to do."""
+
+
+class SettingsError(PentadError):
+    """A setting is wrong. Names the variable, never its secret. Never again: the start stops."""
+
+
+class OutageError(PentadError):
+    """A store does not answer or refuses to write. Nothing was the entry's fault: wait and try again, count nothing."""
+
+
+class PoisonError(PentadError):
+    """This entry can never be handled. Set it aside with this text as the reason."""

@@ -1,0 +1,144 @@
+"""All settings, read from the environment once, here and nowhere else."""
+
+import os
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from contracts.ids import DEFAULT_TENANT, is_identifier
+from shared.errors import SettingsError
+
+_SCHEMES = ("redis", "rediss", "unix")
+
+
+class Settings(BaseModel):
+    """One process's settings. Field names are the variables' names in lower case."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    llm_model_id: str | None = None
+    llm_api_key: SecretStr | None = None
+    llm_base_url: str | None = None
+    embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
+    embed_model_name: str | None = None
+    embed_api_key: SecretStr | None = None
+    embed_base_url: str | None = None
+
+    redis_url: str | None = None
+    """Unset: a Redis server is started from its wheel, with its data in the data directory."""
+    pentad_data_dir: Path = Path(".pentad")
+    pentad_redis_fsync: Literal["everysec", "always"] = "everysec"
+    pentad_api_keys: SecretStr | None = None
+    pentad_admin_key: SecretStr | None = None
+    pentad_plugins: tuple[str, ...] = ()
+    pentad_records_url: str | None = None
+    """fsspec URL; unset: ``records`` in the data directory."""
+    pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    pentad_url: str = "http://127.0.0.1:8080"
+    pentad_api_key: SecretStr | None = None
+
+    pentad_grace_s: Annotated[float, Field(ge=0)] = 300
+    """Seconds that a finished task can be reopened before it is archived."""
+    pentad_lease_s: Annotated[float, Field(ge=0.5, le=600)] = 2
+    """Seconds after which a silent worker's work goes to another."""
+    pentad_step_limit: Annotated[int, Field(ge=1)] = 10
+    pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600
+    pentad_max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    pentad_events_maxlen: Annotated[int, Field(ge=100)] = 10_000
+    pentad_events_ttl_s: Annotated[int, Field(ge=1)] = 86_400
+    pentad_coalesce_ms: Annotated[int, Field(ge=0, le=1000)] = 40
+    pentad_tool_concurrency: Annotated[int, Field(ge=1)] = 256
+    pentad_tool_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    pentad_tool_threads: Annotated[int, Field(ge=1, le=1024)] = 32
+
+    @field_validator("pentad_plugins", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_address(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in _SCHEMES:
+            raise ValueError("must start with redis://, rediss:// or unix://, e.g. redis://127.0.0.1:6379")
+        return value
+
+    @field_validator("llm_base_url", "embed_base_url", "pentad_url")
+    @classmethod
+    def _http_address(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in ("http", "https"):
+            raise ValueError("must be an address that starts with http:// or https://")
+        return value
+
+    @field_validator("pentad_api_keys")
+    @classmethod
+    def _keys_parse(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_api_keys(value.get_secret_value())
+        return value
+
+    @property
+    def api_keys(self) -> Mapping[str, str]:
+        """API key to tenant; empty means one open tenant on loopback."""
+        return parse_api_keys(self.pentad_api_keys.get_secret_value()) if self.pentad_api_keys else {}
+
+    @property
+    def records_url(self) -> str:
+        """Where finished tasks are kept."""
+        return self.pentad_records_url or str(self.pentad_data_dir.absolute() / "records")
+
+    @property
+    def lease_ms(self) -> int:
+        return round(self.pentad_lease_s * 1000)
+
+    def redis(self) -> str:
+        """The Redis address of a service that has none of its own to start. Raises ``SettingsError`` when unset."""
+        if self.redis_url is None:
+            raise SettingsError("REDIS_URL is not set: give the address of a Redis >= 7.0, or use `pentad up`")
+        return self.redis_url
+
+
+def parse_api_keys(text: str) -> dict[str, str]:
+    """``key:tenant,...`` as a mapping. Raises ``ValueError`` without repeating a key."""
+    keys: dict[str, str] = {}
+    for number, part in enumerate((p.strip() for p in text.split(",")), start=1):
+        key, colon, tenant = part.rpartition(":")
+        if not colon or not key or not is_identifier(tenant):
+            raise ValueError(f"entry {number} is not of the form key:tenant")
+        keys[key] = tenant
+    return keys
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can only be reached from this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """The settings of this process; ``overrides`` come from the command line and win.
+
+    Raises ``SettingsError`` that names each wrong variable and never shows its value.
+    """
+    source = os.environ if environment is None else environment
+    wanted = {f: source[f.upper()] for f in Settings.model_fields if source.get(f.upper(), "").strip()}
+    wanted.update({name: value for name, value in overrides.items() if value is not None})
+    try:
+        return Settings.model_validate(wanted)
+    except ValidationError as error:
+        raise SettingsError("; ".join(_complaints(error))) from None
+
+
+def _complaints(error: ValidationError) -> list[str]:
+    return [f"{str(e['loc'][0]).upper()} is wrong: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
+
+
+__all__ = ["DEFAULT_TENANT", "Settings", "is_loopback", "load_settings", "parse_api_keys"]

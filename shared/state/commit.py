@@ -1,0 +1,136 @@
+"""Writing a commit down: the operations of `scripts/commit.lua`, collected in order with their keys."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from contracts.envelope import Contract
+from shared.state.keys import SessionKeys, TaskKeys, bell, timers
+from shared.state.store import Argument
+
+Mode = Literal["go", "complete", "end", "fail"]
+Outcome = Literal["ok", "open", "again", "stale"]
+ActorKeys = SessionKeys | TaskKeys
+
+
+class Commit:
+    """One handling's end. Operations are applied in the order in which they are added here."""
+
+    def __init__(self, actor: ActorKeys, step_id: str, events_maxlen: int = 10_000, events_ttl_s: int = 86_400) -> None:
+        self.actor = actor
+        self.step_id = step_id
+        self.mode: Mode = "go"
+        self._maxlen, self._ttl = events_maxlen, events_ttl_s
+        log = actor.log if isinstance(actor, TaskKeys) else actor.mail
+        self.keys = [actor.header, actor.mail, log, actor.wake]
+        self._index = {key: n for n, key in enumerate(self.keys, start=1)}
+        self._expect: list[Argument] = []
+        self.operations: list[Argument] = []
+        self._rung: set[str] = set()
+
+    def _k(self, key: str) -> int:
+        if key not in self._index:
+            self.keys.append(key)
+            self._index[key] = len(self.keys)
+        return self._index[key]
+
+    def expect(self, header: str, status: str) -> None:
+        """Refuse the whole as ``again`` unless that actor still has this status ('none': does not exist)."""
+        self._expect += ("expect", self._k(header), status)
+
+    def quiet(self) -> None:
+        """Refuse the whole as ``again`` when a tool's result has come that this step has not seen."""
+        self._expect.append("quiet")
+
+    def unmail(self, numbers: Sequence[int]) -> None:
+        """Remove the mail that this step has consumed."""
+        for number in numbers:
+            self.operations += ("unmail", number)
+
+    def log(self, entry: bytes) -> None:
+        """Append to the transcript."""
+        self.operations += ("log", entry)
+
+    def push(self, key: str, value: bytes, cap: int = 0) -> None:
+        """Append to a list; ``cap`` keeps only its last so many."""
+        self.operations += ("push", self._k(key), value, cap)
+
+    def set(self, header: str, **fields: Argument) -> None:
+        """Set fields of a hash."""
+        self.operations += ("set", self._k(header), len(fields))
+        for pair in fields.items():
+            self.operations += pair
+
+    def set_once(self, key: str, name: str, value: Argument) -> None:
+        """Set a field of a hash that does not change once it is there."""
+        self.operations += ("setnx", self._k(key), name, value)
+
+    def cut(self, header: str, name: str, value: str) -> None:
+        """Remove a field of a hash if it has this value."""
+        self.operations += ("cut", self._k(header), name, value)
+
+    def unset(self, header: str, *names: str) -> None:
+        """Remove fields of a hash."""
+        k = self._k(header)
+        for name in names:
+            self.operations += ("unset", k, name)
+
+    def incr(self, header: str, **amounts: float) -> None:
+        """Add to fields of a hash."""
+        k = self._k(header)
+        for name, amount in amounts.items():
+            if amount:
+                self.operations += ("incr", k, name, amount)
+
+    def event(self, session: SessionKeys, event: Contract | bytes) -> None:
+        """Tell the session's clients; the doorbell is rung once."""
+        data = event if isinstance(event, bytes) else event.to_json()
+        self.operations += ("event", self._k(session.events), data, self._maxlen, self._ttl)
+        self._ring(session)
+
+    def delta(self, session: SessionKeys, data: bytes, summary: str) -> None:
+        """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
+        self.operations += ("delta", self._k(session.events), data, self._maxlen, self._ttl, summary)
+        self._ring(session)
+
+    def _ring(self, session: SessionKeys) -> None:
+        if session.events not in self._rung:
+            self._rung.add(session.events)
+            self.operations += ("ring", self._k(bell(session.shard)), session.actor)
+
+    def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
+        """Put mail into an actor's mailbox and wake it."""
+        self.operations += ("post", self._k(to.header), self._k(to.mail), self._k(to.wake), to.actor, kind, body)
+
+    def queue(self, stream: str, data: bytes) -> None:
+        """Append to a work stream."""
+        self.operations += ("queue", self._k(stream), data)
+
+    def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
+        """Set the task's one timer of this kind; a set one moves."""
+        self.operations += ("timer", self._k(timers(task.shard)), f"{kind} {task.actor}", max(0, delay_ms))
+
+    def untimer(self, task: TaskKeys, *kinds: str) -> None:
+        """Remove the task's timers of these kinds."""
+        for kind in kinds:
+            self.operations += ("untimer", self._k(timers(task.shard)), f"{kind} {task.actor}")
+
+    def rank(self, index: str, member: str, score: int) -> None:
+        """Enter into an index."""
+        self.operations += ("rank", self._k(index), member, score)
+
+    def expire(self, key: str, seconds: int) -> None:
+        """Give a key its time to live."""
+        self.operations += ("expire", self._k(key), seconds)
+
+    def rewake(self) -> None:
+        """Wake this actor again although nothing newer than what was read has come."""
+        self.operations.append("rewake")
+
+    def finish(self) -> None:
+        """What is added from here on belongs to the end: left out when a message came in time."""
+        self.operations.append("finish")
+
+    def arguments(self, token: str, version: str, wake_id: str, read: int, group: str) -> list[Argument]:
+        """The script's arguments."""
+        head: list[Argument] = [token, version, self.step_id, read, group, wake_id, self.actor.actor, self.mode]
+        return head + self._expect + self.operations

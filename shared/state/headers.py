@@ -1,0 +1,184 @@
+"""The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from contracts.envelope import Budget
+from contracts.events import TaskStatus, TaskUsage
+from contracts.ids import rfc3339
+from contracts.records import Task
+
+ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """One numbered piece of mail."""
+
+    number: int
+    kind: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a worker holds while it handles an actor; every write compares it."""
+
+    token: str
+    version: str
+    wake_id: str
+    attempt: int
+    starts: int
+    """Starts without an outcome, this one included (law 8)."""
+    now: int
+    """The server's clock when it was taken, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeader:
+    """A session: which task is live, which one ended last."""
+
+    live: str
+    done: str
+    done_at: int
+    last_in: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A tool call without its result yet."""
+
+    id: str
+    tool: str
+    queue: str
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHeader:
+    """A task's small header. Times are ms of the server's clock; 0 and '' mean unset."""
+
+    tenant: str
+    task: str
+    session: str
+    status: TaskStatus
+    user: str = ""
+    goal: str = ""
+    instruction: str = "executor"
+    created: int = 0
+    updated: int = 0
+    ended_at: int = 0
+    step: int = 0
+    """Committed steps; never starts again."""
+    turn_steps: int = 0
+    """Steps since the last user message."""
+    turn_tokens: int = 0
+    turn_usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    deadline: int = 0
+    budget: Budget | None = None
+    correlation: str = ""
+    """``message_id`` of the turn's user message."""
+    traceparent: str = ""
+    asked_at: int = 0
+    """When the open tool calls were asked for: the step's time limit counts from here."""
+    retry_since: int = 0
+    """When the model first could not be had for this step."""
+    fails: int = 0
+    """Failed attempts of this step (law 8)."""
+    log_length: int = 0
+    digest: str = ""
+    tools: str = ""
+    reason: str = ""
+    open: tuple[OpenCall, ...] = field(default_factory=tuple)
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def usage(self) -> TaskUsage:
+        return TaskUsage(input_tokens=self.input_tokens, output_tokens=self.output_tokens, usd=self.usd)
+
+    def describe(self) -> Task:
+        """The task as inspection shows it."""
+        waiting = [call.id for call in self.open] or ([self.reason] if self.status == "waiting" else [])
+        return Task(
+            task_id=self.task,
+            session_id=self.session,
+            user_id=self.user or None,
+            status=self.status,
+            goal=self.goal,
+            instruction=self.instruction,
+            created_at=rfc3339(self.created),
+            updated_at=rfc3339(self.updated),
+            steps=self.step,
+            usage=self.usage,
+            waiting_for=waiting,
+        )
+
+
+_INTEGERS = frozenset(
+    "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
+    "deadline asked_at retry_since fails log_length".split()
+)
+_FLOATS = frozenset({"turn_usd", "usd"})
+_TEXTS = frozenset("session status user goal instruction correlation traceparent digest tools reason".split())
+
+
+def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
+    """A hash as the scripts return it, as a dictionary."""
+    names = iter(flat)
+    return {name.decode(): value for name, value in zip(names, names, strict=True)}
+
+
+def session_header(raw: dict[str, bytes]) -> SessionHeader:
+    """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
+    return SessionHeader(
+        live=raw.get("live", b"").decode(),
+        done=raw.get("done", b"").decode(),
+        done_at=int(raw.get("done_at", b"0")),
+        last_in=raw.get("last_in", b"").decode(),
+    )
+
+
+def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | None:
+    """A task's header from its hash, or None when there is no such task."""
+    if not raw.get("status"):
+        return None
+    fields: dict[str, Any] = {"tenant": tenant, "task": task}
+    for name, value in raw.items():
+        if name in _INTEGERS:
+            fields[name] = int(float(value))
+        elif name in _TEXTS:
+            fields[name] = value.decode()
+        elif name in _FLOATS:
+            fields[name] = float(value)
+    if raw.get("budget"):
+        fields["budget"] = Budget.model_validate_json(raw["budget"])
+    if raw.get("open"):
+        fields["open"] = tuple(OpenCall(*call) for call in from_json(raw["open"]))
+    return TaskHeader(**fields)
+
+
+def mail_of(members: Sequence[bytes]) -> tuple[Mail, ...]:
+    """A mailbox's members, ``NUMBER KIND BODY`` each, in order."""
+    split = (member.split(b" ", 2) for member in members)
+    return tuple(Mail(int(number), kind.decode(), body) for number, kind, body in split)
+
+
+def lease_of(raw: dict[str, bytes], wake_id: str, now: int) -> Lease:
+    """The lease that a take has just given."""
+    return Lease(
+        token=raw["token"].decode(),
+        version=raw.get("v", b"0").decode(),
+        wake_id=wake_id,
+        attempt=int(raw["attempt"]),
+        starts=int(raw["starts"]),
+        now=now,
+    )

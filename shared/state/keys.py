@@ -1,0 +1,148 @@
+"""Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
+
+from dataclasses import dataclass
+
+from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
+
+DAY_S = 86_400
+SESSION_TTL_S = 30 * DAY_S
+"""An idle session is forgotten after this long."""
+DEDUP_TTL_S = DAY_S
+"""A ``message_id`` is remembered this long."""
+
+TOOLS_REGISTRY = "pentad:tools"
+"""Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
+INBOUND_LEASE = "{pentad:inbound}:lease"
+"""Who moves inbound entries into mailboxes; lies in the slot of ``pentad:inbound``."""
+CLUSTER = "pentad:cluster"
+"""Hash of facts that every process must agree on: the number of shards, the layout version."""
+
+
+def tag(shard: int) -> str:
+    """The prefix of everything that lives in a shard, with its literal braces."""
+    return f"pentad:{{{shard}}}"
+
+
+def timers(shard: int) -> str:
+    """Sorted set of the shard's durable timers: member ``KIND TENANT/TASK``, score the due time in ms."""
+    return f"{tag(shard)}:timers"
+
+
+def bell(shard: int) -> str:
+    """Capped stream that tells gateways which sessions have news."""
+    return f"{tag(shard)}:bell"
+
+
+def load(shard: int) -> str:
+    """Hash of counters for back-pressure: ``mail`` is the number of messages that wait to be routed."""
+    return f"{tag(shard)}:load"
+
+
+def attempts(shard: int) -> str:
+    """Hash of ``STREAM ENTRY KIND`` to a count, for entries that carry their own work; expires a day after the last."""
+    return f"{tag(shard)}:attempts"
+
+
+def session_index(shard: int, tenant: str) -> str:
+    """Sorted set of a tenant's sessions by the time of their last message; idle ones are cut."""
+    return f"{tag(shard)}:sessions:{tenant}"
+
+
+def task_index(shard: int, tenant: str) -> str:
+    """Sorted set of a tenant's tasks by creation time, archived ones included until they are cut."""
+    return f"{tag(shard)}:tasks:{tenant}"
+
+
+def dedup(shard: int, tenant: str, session: str, message: str) -> str:
+    """Marks a message id as accepted; its value is the inbound entry id."""
+    return f"{tag(shard)}:seen:{tenant}:{session}:{message}"
+
+
+def vector(shard: int, digest: str) -> str:
+    """A cached embedding, by the digest of model and content; has a TTL."""
+    return f"{tag(shard)}:vector:{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """The keys of one session actor."""
+
+    shard: int
+    tenant: str
+    session: str
+
+    @property
+    def actor(self) -> str:
+        """Its name in a wake-up."""
+        return f"{self.tenant}/{self.session}"
+
+    @property
+    def header(self) -> str:
+        return f"{tag(self.shard)}:session:{self.tenant}:{self.session}"
+
+    @property
+    def mail(self) -> str:
+        return f"{self.header}:mail"
+
+    @property
+    def turns(self) -> str:
+        """Capped list of the session's last messages, user's and agent's."""
+        return f"{self.header}:turns"
+
+    @property
+    def wake(self) -> str:
+        return SESSION_WAKE.key(self.shard)
+
+    @property
+    def events(self) -> str:
+        return EVENTS.key(self.shard, tenant=self.tenant, session=self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKeys:
+    """The keys of one task actor. All of them are removed by the archiver."""
+
+    shard: int
+    tenant: str
+    task: str
+
+    @property
+    def actor(self) -> str:
+        """Its name in a wake-up."""
+        return f"{self.tenant}/{self.task}"
+
+    @property
+    def header(self) -> str:
+        return f"{tag(self.shard)}:task:{self.tenant}:{self.task}"
+
+    @property
+    def mail(self) -> str:
+        return f"{self.header}:mail"
+
+    @property
+    def log(self) -> str:
+        """The transcript: an append-only list."""
+        return f"{self.header}:log"
+
+    @property
+    def steps(self) -> str:
+        """One manifest per committed step: an append-only list."""
+        return f"{self.header}:steps"
+
+    @property
+    def calls(self) -> str:
+        """Hash of the open tool calls' states; a missing call is a closed one."""
+        return f"{self.header}:calls"
+
+    @property
+    def big(self) -> str:
+        """Hash of values kept aside: large results by reference, tool schemas by digest."""
+        return f"{self.header}:big"
+
+    @property
+    def wake(self) -> str:
+        return TASK_WAKE.key(self.shard)
+
+    def all(self) -> tuple[str, ...]:
+        """Every key that the task owns."""
+        return (self.header, self.mail, self.log, self.steps, self.calls, self.big)

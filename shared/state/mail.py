@@ -1,0 +1,39 @@
+"""What is in the mail that tasks get, spelled once for senders and readers."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from contracts.commands import InboundMessage
+from contracts.envelope import Contract
+
+
+class Turn(Contract):
+    """One message of the session's recent past."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    task_id: str
+    at: str
+    message_id: str | None = None
+
+
+class UserMail(Contract):
+    """A user's message, routed to this task (mail kind ``user``)."""
+
+    message: InboundMessage
+    entry_id: str
+    at: str
+    context: list[Turn] = Field(default_factory=list)
+    """For a new task: the last turns of the session, or of the archived task it continues."""
+
+
+class ResultMail(Contract):
+    """A tool call's outcome (mail kind ``result``)."""
+
+    tool_call_id: str
+    content: str
+    """What the model is told: the result, or the error."""
+    ok: bool
+    ref: str | None = None
+    """Set when the content is kept aside in the task's `big` hash under this name."""

@@ -1,0 +1,27 @@
+-- Shared by all scripts: prepended to each before it is loaded.
+-- An actor is a header (hash), a mailbox (sorted set of numbered mail) and a stream of wake-ups.
+local call = redis.call
+
+local function now()
+  local t = call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- The one place that makes wake-ups. The header's `wake` names the only current one.
+local function wake(header, stream, actor)
+  local id = call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,"actor":"' .. actor .. '"}')
+  call('HSET', header, 'wake', id)
+end
+
+-- Mail is numbered by the header's counter; a wake-up is added when none is current.
+local function post(header, mail, stream, actor, kind, body)
+  local n = call('HINCRBY', header, 'mail', 1)
+  call('ZADD', mail, n, n .. ' ' .. kind .. ' ' .. body)
+  local current = call('HGET', header, 'wake')
+  if not current or current == '' then wake(header, stream, actor) end
+  return n
+end
+
+local function status_of(header)
+  return call('HGET', header, 'status') or 'none'
+end

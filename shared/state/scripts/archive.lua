@@ -1,0 +1,12 @@
+-- Remove a finished task whose record is written, unless it has moved since the record was read.
+-- KEYS archive-stream session-header, then the task's keys (header first)   ARGV group entry-id version task-id
+local header = KEYS[3]
+call('XACK', KEYS[1], ARGV[1], ARGV[2])
+local v, wake_id = unpack(call('HMGET', header, 'v', 'wake'))
+if not v then return 'gone' end
+local status = status_of(header)
+local ended = status == 'completed' or status == 'failed' or status == 'cancelled'
+if v ~= ARGV[3] or not ended or (wake_id and wake_id ~= '') then return 'moved' end
+for n = 3, #KEYS do call('DEL', KEYS[n]) end
+if call('HGET', KEYS[2], 'done') == ARGV[4] then call('HDEL', KEYS[2], 'done', 'done_at') end
+return 'ok'

@@ -1,0 +1,14 @@
+-- Write a call's one result: event, mail to the task, acknowledgement. What comes for a closed call is dropped.
+-- KEYS calls queue header mail wake-stream events bell [big]
+-- ARGV call-id entry-id group actor mail-body event maxlen ttl bell-name [ref value]
+if call('HDEL', KEYS[1], ARGV[1]) == 0 then
+  call('XACK', KEYS[2], ARGV[3], ARGV[2])
+  return 'closed'
+end
+if #KEYS == 8 then call('HSET', KEYS[8], ARGV[10], ARGV[11]) end
+call('XADD', KEYS[6], 'MAXLEN', '~', ARGV[7], '*', 'data', ARGV[6])
+call('EXPIRE', KEYS[6], ARGV[8])
+call('XADD', KEYS[7], 'MAXLEN', '~', '1000', '*', 's', ARGV[9])
+post(KEYS[3], KEYS[4], KEYS[5], ARGV[4], 'result', ARGV[5])
+call('XACK', KEYS[2], ARGV[3], ARGV[2])
+return 'ok'

@@ -1,0 +1,16 @@
+-- Hand a call back: another worker finds it open in the queue at once. A started unsafe call cannot be handed back.
+-- KEYS calls queue   ARGV call-id owner effect entry-id group data
+local state = call('HGET', KEYS[1], ARGV[1])
+if not state then
+  call('XACK', KEYS[2], ARGV[5], ARGV[4])
+  return 'closed'
+end
+local owner, n = string.match(state, '^started ([^ ]+) (%d+)$')
+if owner then
+  if owner ~= ARGV[2] then return 'lost' end
+  if ARGV[3] == 'unsafe' then return 'started' end
+  call('HSET', KEYS[1], ARGV[1], 'open ' .. (tonumber(n) - 1))
+end
+call('XACK', KEYS[2], ARGV[5], ARGV[4])
+call('XADD', KEYS[2], '*', 'data', ARGV[6])
+return 'ok'

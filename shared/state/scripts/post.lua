@@ -1,0 +1,11 @@
+-- Post mail to an actor from outside its shard's transactions, only while it has one of the given statuses.
+-- KEYS header mail stream [bell]   ARGV actor kind body control statuses-separated-by-|
+-- Returns the status it had, or 'none'; mail was posted exactly when that is one of the given ones.
+local status = status_of(KEYS[1])
+if not string.find('|' .. ARGV[5] .. '|', '|' .. status .. '|', 1, true) then return status end
+if ARGV[4] ~= '' then
+  if call('HGET', KEYS[1], 'control') == ARGV[4] then return status end
+  call('HSET', KEYS[1], 'control', ARGV[4])
+end
+post(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3])
+return status

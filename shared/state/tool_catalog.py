@@ -1,0 +1,28 @@
+"""The published tools as one process sees them: read at most once a second."""
+
+from collections.abc import Mapping
+from time import monotonic
+
+from contracts.tools import ToolSpec
+from shared.state.store import Store, guarded
+from shared.state.tool_registry import published
+
+_FRESH_S = 1.0
+
+
+class ToolCatalog:
+    """Hands out the same mapping until something changed, so that what is derived from it can be kept."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._specs: Mapping[str, ToolSpec] = {}
+        self._read_at = float("-inf")
+
+    async def specs(self) -> Mapping[str, ToolSpec]:
+        """The tools by name."""
+        if monotonic() - self._read_at > _FRESH_S:
+            specs = await guarded("tools", lambda: published(self._store))
+            self._read_at = monotonic()
+            if specs != self._specs:
+                self._specs = specs
+        return self._specs

@@ -1,0 +1,30 @@
+"""The tools that workers publish, for the other services. They stay for a day after the last beat."""
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json, to_json
+
+from contracts.tools import ToolSpec
+from shared.state.keys import DAY_S, TOOLS_REGISTRY
+from shared.state.store import Argument, Store
+
+
+async def publish(store: Store, specs: Sequence[ToolSpec]) -> None:
+    """Say that a living worker has these tools."""
+    if not specs:
+        return
+    now = await store.clock()
+    fields: list[Argument] = []
+    for spec in specs:
+        fields += (spec.name, to_json({"spec": spec.model_dump(mode="json"), "beat": now}))
+    await store.call("HSET", TOOLS_REGISTRY, *fields)
+    await store.call("EXPIRE", TOOLS_REGISTRY, DAY_S)
+
+
+async def published(store: Store) -> dict[str, ToolSpec]:
+    """Every tool that a worker has published within the last day, by name."""
+    raw = await store.call("HGETALL", TOOLS_REGISTRY)
+    oldest = await store.clock() - DAY_S * 1000
+    entries = [from_json(value) for value in raw[1::2]]
+    specs = [ToolSpec.model_validate(e["spec"]) for e in entries if e["beat"] >= oldest]
+    return {spec.name: spec for spec in sorted(specs, key=lambda s: s.name)}
