@@ -40,6 +40,8 @@ class Settings(BaseModel):
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     pentad_url: str = "http://127.0.0.1:8080"
     pentad_api_key: SecretStr | None = None
+    no_color: str | None = None
+    """Set to anything: no colours on a terminal either (no-color.org)."""
 
     pentad_grace_s: Annotated[float, Field(ge=0)] = 300
     """Seconds that a finished task can be reopened before it is archived."""

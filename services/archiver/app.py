@@ -49,8 +49,7 @@ class Archiver:
 
     async def stop(self) -> None:
         await asyncio.gather(*(c.stop_reading() for c in self._consumers))
-        for handler in self._handlers:
-            handler.interrupt()
+        await asyncio.gather(*(h.interrupt() for h in self._handlers))
         await asyncio.gather(*(c.drain() for c in self._consumers))
         await self._background.stop()
         await self._store.close()

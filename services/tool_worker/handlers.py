@@ -19,6 +19,7 @@ from services.tool_worker.domain import EVENT_LIMIT, UNKNOWN, Answer, after_outc
 from services.tool_worker.inline import run_builtin
 from shared.bus.consumer import MAX_STARTS, Consumer, Handler
 from shared.bus.entry import Done, Entry
+from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.plugins.context import ToolContext
 from shared.settings import Settings
@@ -192,16 +193,14 @@ class ToolHandler(Handler):
             if r.command.effect is Effect.UNSAFE:
                 unsafe.append(r)
                 continue
-            r.task.cancel()
-            await asyncio.wait([r.task])
+            await cancel_all([r.task])
             await self._release(r.entry, r.command)
         if not unsafe:
             return
         _, late = await asyncio.wait([r.task for r in unsafe], timeout=unsafe_grace_s)
         for r in unsafe:
             if r.task in late:
-                r.task.cancel()
-                await asyncio.wait([r.task])
+                await cancel_all([r.task])
                 await self._close(r.entry, r.command, r.keys, Answer(False, UNKNOWN))
 
     async def hand_back(self, entries: list[Entry]) -> None:

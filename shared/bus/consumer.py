@@ -15,6 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 from contracts.streams import DEAD, DeadLetter, Stream
 from shared.bus.broker import Batch, ensure_group, make_broker, subscribe
 from shared.bus.entry import Done, Entry, printable
+from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.state.keys import DAY_S, attempts
 from shared.state.store import Argument, Store, guarded, is_outage
@@ -82,9 +83,7 @@ class Consumer:
     async def stop_reading(self) -> None:
         """Take nothing new. What is being handled goes on."""
         self._stopping = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         await self._broker.stop()
 
     async def drain(self) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from shared.bus.consumer import MAX_STARTS, Consumer, Handler
 from shared.bus.entry import Done, Entry
+from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.state.store import Argument, Store
 
@@ -23,7 +25,7 @@ class EntryHandler(Handler):
     def __init__(self, store: Store, work: Callable[[Entry], Awaitable[None]], max_attempts: int) -> None:
         self.store, self._work, self._max_attempts = store, work, max_attempts
         self.consumer: Consumer
-        self._held: dict[str, asyncio.Task[object] | None] = {}
+        self._held: dict[str, asyncio.Task[Any] | None] = {}
 
     async def handle(self, entry: Entry) -> Done:
         if entry.redelivered and await self.consumer.count(entry, "start") > MAX_STARTS:
@@ -69,11 +71,9 @@ class EntryHandler(Handler):
                 if task is not None:
                     task.cancel()
 
-    def interrupt(self) -> None:
+    async def interrupt(self) -> None:
         """Stop what is being handled, so that it can be handed back."""
-        for task in list(self._held.values()):
-            if task is not None:
-                task.cancel()
+        await cancel_all([task for task in self._held.values() if task is not None])
 
     async def hand_back(self, entries: list[Entry]) -> None:
         args: list[Argument] = [self.consumer.group, self.consumer.consumer]

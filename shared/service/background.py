@@ -5,6 +5,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from shared.cancelling import cancel_all
 from shared.state.store import Store, guarded
 
 log = logging.getLogger(__name__)
@@ -34,9 +35,7 @@ class Background:
     async def stop(self) -> None:
         """End the loops."""
         self._stopping = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         self._tasks.clear()
 
 

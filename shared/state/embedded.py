@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Literal
 
 from shared.errors import SettingsError
-from shared.state.redis_child import Child, Folder, free_port, is_free, write_atomically
+from shared.state.redis_child import Child, free_port, is_free
+from shared.state.redis_folder import Folder, write_atomically
 from shared.state.redis_orphan import end_left_behind
 
 log = logging.getLogger(__name__)

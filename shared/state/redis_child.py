@@ -1,13 +1,7 @@
-"""One Redis server process on this machine: found, started, asked, ended. ``embedded`` decides when.
-
-Who has the data open is told by a lock that the server process itself holds: it is taken before the server starts,
-handed down to it (and to its rewriting forks), and ends with the last of them, however they end.
-"""
+"""One Redis server process on this machine: found, started, asked, ended. ``embedded`` decides when."""
 
 import asyncio
 import contextlib
-import fcntl
-import json
 import logging
 import os
 import signal
@@ -16,13 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hiredis
 
 from shared.errors import SettingsError
+from shared.state.redis_folder import Folder, Known
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +61,15 @@ async def ask(port: int, *words: str, seconds: float = _ASK_S) -> Any:
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection(HOST, port)
         try:
-            writer.write(hiredis.pack_command(words))
+            writer.write(_pack(words))
             return await _reply(reader)
         finally:
             writer.close()
+
+
+def _pack(words: tuple[str, ...]) -> bytes:
+    pack: Any = hiredis.pack_command  # whose stub knows of one word only
+    return bytes(pack(words))
 
 
 async def _reply(reader: asyncio.StreamReader) -> Any:
@@ -100,65 +99,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What an earlier run wrote down of its server. ``pid`` is 0 when it did not get that far."""
-
-    port: int = 0
-    pid: int = 0
-
-
-class Folder:
-    """The server's folder: the data, the lock on it, the log, and where the last server was to be found."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
-        self.log = self.path / "redis.log"
-        self._known = self.path / "server.json"
-
-    def known(self) -> Known:
-        """The last server that was started here; all zero when that is not known."""
-        try:
-            said = json.loads(self._known.read_text())
-            return Known(int(said["port"]), int(said["pid"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return Known()
-
-    def note(self, known: Known) -> None:
-        """Write down the server of now."""
-        write_atomically(self._known, json.dumps({"port": known.port, "pid": known.pid}))
-
-    def lock(self) -> int | None:
-        """A descriptor with the lock on the data, or None while a server has it."""
-        fd = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        except OSError as error:
-            os.close(fd)
-            raise SettingsError(
-                f"{self.path} cannot be locked ({error}): PENTAD_DATA_DIR must be on a local disk"
-            ) from None
-        return fd
-
-    async def lock_within(self, seconds: float) -> int | None:
-        """The lock as soon as it can be had; None when time is up."""
-        limit = time.monotonic() + seconds
-        while (fd := self.lock()) is None and time.monotonic() < limit:
-            await asyncio.sleep(0.01)
-        return fd
-
-    def last_words(self) -> str:
-        """The end of the server's log, on one line."""
-        try:
-            lines = self.log.read_text(errors="replace").splitlines()
-        except OSError:
-            return "it left no log"
-        return " / ".join(line.strip() for line in lines[-3:] if line.strip()) or "its log is empty"
 
 
 class Child:
@@ -219,8 +159,7 @@ class Child:
 
     async def end(self) -> None:
         """Shut it down and wait until its log of writes is on disk; killed only when it does not heed."""
-        with contextlib.suppress(OSError):
-            await ask(self.port, "SHUTDOWN")
+        await self._ask_to_end()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._ended_within(_END_S / 2):
                 break
@@ -229,6 +168,11 @@ class Child:
                 self.process.send_signal(number)
         await self.process.wait()
         self.dismiss_guard()
+
+    async def _ask_to_end(self) -> None:
+        with contextlib.suppress(OSError):
+            if not self.dead and await self._is_me():
+                await ask(self.port, "SHUTDOWN")
 
     async def _ended_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -239,7 +183,7 @@ class Child:
         """The server has ended as it should: its guard has nothing to do."""
         guard, self._guard = self._guard, None
         if guard is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
                 guard.communicate(b"x", timeout=5)
 
 
@@ -280,10 +224,3 @@ def process_id(info: Any) -> int:
     """The process id in a reply to ``INFO server``; 0 when it is none."""
     lines = info.splitlines() if isinstance(info, str) else []
     return next((int(line.partition(":")[2]) for line in lines if line.startswith("process_id:")), 0)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a small file; a reader sees the old text or the new one."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text)
-    fresh.replace(path)

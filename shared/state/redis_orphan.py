@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 from shared.errors import SettingsError
-from shared.state.redis_child import Folder, Known, ask
+from shared.state.redis_child import ask
+from shared.state.redis_folder import Folder, Known
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ async def _ask_to_end(folder: Folder, known: Known) -> None:
 async def _serves(folder: Folder, port: int) -> bool:
     """Whether the server on this port has this folder open: then it is the one, whatever its process id."""
     answer = await ask(port, "CONFIG", "GET", "dir")
-    return isinstance(answer, list) and len(answer) == 2 and Path(answer[1]).resolve() == folder.path.resolve()
+    return isinstance(answer, list) and answer[1:] == [str(folder.path)]
 
 
 async def _tell_to_end(folder: Folder, known: Known) -> None:

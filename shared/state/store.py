@@ -29,6 +29,7 @@ from redis.exceptions import (
 )
 
 from contracts.ids import rfc3339
+from shared.cancelling import cancel_all
 from shared.errors import OutageError
 
 log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class Store:
     async def close(self) -> None:
         """Close the connections; commands under way are cancelled."""
         if self._sender is not None:
-            self._sender.cancel()
+            await cancel_all([self._sender])
         await self._raw.aclose()
         await self.redis.aclose()
 

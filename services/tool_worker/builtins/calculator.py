@@ -39,6 +39,8 @@ def evaluate(expression: str) -> Number:
     """The value of an expression. Raises ``CalculatorError``."""
     if len(expression) > MAX_LENGTH:
         raise CalculatorError(f"the expression is longer than {MAX_LENGTH:,} characters: calculate it in parts")
+    if not expression.strip():
+        raise CalculatorError("the expression is empty")
     try:
         value: Number = _Evaluator().eval(expression, _parse(expression))
         return value
@@ -81,8 +83,8 @@ def _checked(value: Any) -> Any:
 
 def _power(base: Number, exponent: Number) -> Any:
     """``base ** exponent``, refused before it is calculated when it would be too big."""
-    whole = isinstance(base, int) and isinstance(exponent, int)
-    if whole and (int(abs(base)).bit_length() - 1) * abs(exponent) > _MAX_BITS:
+    whole = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
+    if whole and (int(abs(base)).bit_length() - 1) * exponent > _MAX_BITS:
         raise CalculatorError(_TOO_BIG)
     return base**exponent
 
@@ -105,8 +107,13 @@ def _round(number: Number, digits: int = 0) -> Number:
     return round(number, digits) if digits else round(number)
 
 
-def _xor(left: Any, right: Any) -> Any:
-    raise CalculatorError("'^' is not a power here: write ** instead")
+def _refusal(reason: str) -> Callable[..., Any]:
+    """In the place of an operator or a node: says why it is not calculated."""
+
+    def refuse(*_: Any) -> Any:
+        raise CalculatorError(reason)
+
+    return refuse
 
 
 _LIMIT: int = 10**MAX_DIGITS
@@ -126,8 +133,25 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "factorial": _factorial,
 }
 _CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
-_DROPPED_NODES = (ast.Attribute, ast.Subscript, ast.JoinedStr, ast.FormattedValue, ast.Slice, ast.Assign, ast.AugAssign)
-_DROPPED_OPERATORS = (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.Invert, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_NOT_NUMBERS = (
+    ast.Attribute,
+    ast.Subscript,
+    ast.Slice,
+    ast.JoinedStr,
+    ast.FormattedValue,
+    ast.List,
+    ast.Dict,
+    ast.Lambda,
+)
+_NOT_ARITHMETIC = (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.Invert, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_REFUSED_NODES = {
+    **dict.fromkeys(_NOT_NUMBERS, _refusal("only numbers and the functions listed can be used")),
+    ast.Tuple: _refusal("a comma only separates arguments: write 1000, not 1,000"),
+}
+_REFUSED_OPERATORS = {
+    **dict.fromkeys(_NOT_ARITHMETIC, _refusal("only the operators + - * / // % ** and comparisons can be used")),
+    ast.BitXor: _refusal("'^' is not a power here: write ** instead"),
+}
 
 
 class _Evaluator(simpleeval.SimpleEval):  # type: ignore[misc]
@@ -135,12 +159,20 @@ class _Evaluator(simpleeval.SimpleEval):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(functions=_FUNCTIONS, names=_CONSTANTS)
-        for node in _DROPPED_NODES:
-            self.nodes.pop(node, None)
-        for operator in _DROPPED_OPERATORS:
-            self.operators.pop(operator, None)
-        self.operators |= {ast.Pow: _power, ast.BitXor: _xor}
+        self.nodes |= _REFUSED_NODES | {ast.BinOp: self._chain}
+        self.operators |= _REFUSED_OPERATORS | {ast.Pow: _power}
 
     def _eval(self, node: ast.AST) -> Any:
         value = super()._eval(node)
         return value if isinstance(node, ast.keyword) else _checked(value)
+
+    def _chain(self, node: ast.expr) -> Any:
+        """A row of operators from left to right, without a level of recursion for each."""
+        row: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp):
+            row.append(node)
+            node = node.left
+        value = self._eval(node)
+        for step in reversed(row):
+            value = _checked(self.operators[type(step.op)](value, self._eval(step.right)))
+        return value

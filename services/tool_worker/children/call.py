@@ -50,6 +50,14 @@ class Call:
         result, error = (text, None) if kind == "ok" else (None, text)
         self.future.set_result(ToolOutcome(result, error, kind, took))
 
+    def lose(self, how: str, *, guilty: bool) -> None:
+        """Its process is gone. Alone in it, the call brought it down; among several nobody knows which one did."""
+        tool = self.invocation.tool
+        if guilty:
+            self.finish("crashed", f"tool {tool!r} brought its process down: {how}")
+        else:
+            self.finish("interrupted", f"the process that tool {tool!r} ran in was lost: {how}")
+
     def stop_timer(self) -> None:
         """Its time limit no longer counts."""
         if self.timer is not None:

@@ -24,8 +24,7 @@ def success(value: Any) -> Answer:
     text = result_text(value)
     if len(text) > MAX_RESULT:
         raise UnusableResult(
-            f"it returned {len(text):,} characters, the limit is {MAX_RESULT:,}: "
-            "store it and return where it is"
+            f"it returned {len(text):,} characters, the limit is {MAX_RESULT:,}: store it and return where it is"
         )
     return "ok", text
 

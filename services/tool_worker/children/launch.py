@@ -56,9 +56,8 @@ class Launched:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def close(self) -> None:
-        """Closes our ends. The child ends by itself when it has not yet."""
-        self.connection.close()
+    def let_go(self) -> None:
+        """Cuts the lifeline, once. The child ends by itself when it has not yet."""
         if self.life_fd >= 0:
             os.close(self.life_fd)
             self.life_fd = -1

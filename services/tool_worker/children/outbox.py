@@ -30,6 +30,10 @@ class Outbox:
         self._flush()
         self._transport.close()
 
+    def abort(self) -> None:
+        """Hangs up at once."""
+        self._transport.abort()
+
     def _flush(self) -> None:
         if self._waiting and not self._transport.is_closing():
             self._transport.write(b"".join(self._waiting))

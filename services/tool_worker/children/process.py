@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from contracts.tools import ToolSpec
 from services.tool_worker.children.call import Call
@@ -11,11 +12,10 @@ from services.tool_worker.children.execution import context_frame
 from services.tool_worker.children.invocation import Kind
 from services.tool_worker.children.launch import Launched, ending, reap
 from services.tool_worker.children.outbox import Outbox
+from services.tool_worker.children.pulse import ANSWER_S, Pulse
 from services.tool_worker.children.wire import Frame, Unpacker
 from shared.plugins.errors import PluginError
 
-ANSWER_S = 1.0
-"""How long a ping or a cancellation may stay unanswered."""
 LINGER_S = 30.0
 """How long a retired child's other calls may go on."""
 LEAVE_S = 1.0
@@ -45,8 +45,9 @@ class Child(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[None] = self._loop.create_future()
         self._hung_up = asyncio.Event()
+        self._hang_up: Callable[[], None] = launched.connection.close
         self._unpacker = Unpacker()
-        self._pinged: float | None = None
+        self._pulse = Pulse(self._loop)
         self._leaving = False
         self._last_resort: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -63,8 +64,7 @@ class Child(asyncio.Protocol):
     async def open(self) -> None:
         """Waits until the plugins are imported. Raises ``PluginError`` when they are not; the process then ends."""
         try:
-            transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._launched.connection)
-            self._outbox = Outbox(self._loop, transport)
+            await self._loop.create_unix_connection(lambda: self, sock=self._launched.connection)
             async with asyncio.timeout(START_S):
                 await self._hello
         except TimeoutError:
@@ -79,6 +79,9 @@ class Child(asyncio.Protocol):
         """Hands it a call."""
         call.begin(self, self._loop)
         invocation = call.invocation
+        if self.gone.is_set():
+            call.lose("it ended before the call", guilty=False)
+            return
         try:
             self._outbox.send(
                 ["call", call.number, invocation.tool, invocation.args, context_frame(invocation.context)]
@@ -98,23 +101,23 @@ class Child(asyncio.Protocol):
             return
         self._outbox.send(["cancel", call.number])
         self._ping()
-        self._loop.call_later(ANSWER_S, self._judge, call)
+        self._pulse.judge_later(ANSWER_S, self._judge, call)
 
     def check(self) -> None:
         """Called every now and then while it has calls: is it alive, does its loop turn?"""
         if self._launched.process.poll() is not None:
             self._lose()  # what a tool left behind may hold the connection open
-        elif self._pinged is None:
+        elif not self._pulse.turns:
+            self._pulse.judge_later(0.1, self._block)
+        else:
             self._ping()
-        elif not self._turns():
-            self._block()
 
     def retire(self) -> None:
         """No new calls. Ends when its other calls have, at the latest in 30 s, at once when its loop does not turn."""
         if self.retired:
             return
         self.retired = True
-        if self._turns():
+        if self._pulse.turns:
             self._last_resort = self._loop.call_later(LINGER_S, self.kill)
             self._leave_when_idle()
         else:
@@ -135,10 +138,14 @@ class Child(asyncio.Protocol):
 
     def kill(self) -> None:
         """Ends it now. Its unfinished calls become ``interrupted``."""
-        if not self.gone.is_set():
+        if self._ending is None:
             self.killed = True
             self._launched.kill()
             self._lose()
+
+    def connection_made(self, transport: Any) -> None:
+        self._outbox = Outbox(self._loop, transport)
+        self._hang_up = self._outbox.abort
 
     def data_received(self, data: bytes) -> None:
         for frame in self._unpacker.feed(data):
@@ -180,27 +187,24 @@ class Child(asyncio.Protocol):
             _log.exception("progress of tool %s could not be told", call.invocation.tool)
 
     def _ping(self) -> None:
-        if self._pinged is None:
-            self._pinged = self._loop.time()
+        if self._pulse.ask():
             self._outbox.send(["ping", 0])
 
     def _pong(self) -> None:
-        self._pinged = None
+        self._pulse.answered()
         if self.blocked:
             self.blocked = False
             self._on_change(self)
 
     def _block(self) -> None:
+        if self._pulse.turns or self._ending is not None:
+            return
         if self.retired:
             self.kill()
         elif not self.blocked:
             self.blocked = True
             _log.warning("a tool blocks the loop of process %d: it gets no new calls", self._launched.process.pid)
             self._on_change(self)
-
-    def _turns(self) -> bool:
-        """Whether its loop turns, as far as we know."""
-        return self._pinged is None or self._loop.time() - self._pinged < ANSWER_S * 0.9
 
     def _judge(self, call: Call) -> None:
         """The time to answer a cancellation is over."""
@@ -214,8 +218,7 @@ class Child(asyncio.Protocol):
             self.kill()  # only code that does not end is left
 
     def _lose(self) -> None:
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._end())
+        self._ending = self._ending or self._loop.create_task(self._end())
 
     async def _end(self) -> None:
         """Reaps the process, reads what it had still said and settles its calls."""
@@ -225,21 +228,18 @@ class Child(asyncio.Protocol):
                 await self._hung_up.wait()
         self._stop_waiting()
         self._settle(ending(returncode))
-        self._launched.close()
+        self._hang_up()
+        self._launched.let_go()
         self.gone.set()
         self._on_change(self)
 
     def _settle(self, how: str) -> None:
-        """A call that was alone in the process brought it down; among several nobody knows which one did."""
+        """Gives everybody who still waits an answer."""
         if not self._hello.done():
             self._hello.set_exception(PluginError(f"the process ended while it imported the plugins: {how}"))
         guilty = len(self.calls) == 1 and not self.killed
         for call in self.calls.values():
-            tool = call.invocation.tool
-            if guilty:
-                call.finish("crashed", f"tool {tool!r} brought its process down: {how}")
-            else:
-                call.finish("interrupted", f"the process that tool {tool!r} ran in was lost: {how}")
+            call.lose(how, guilty=guilty)
         self.calls.clear()
 
     def _stop_waiting(self) -> None:

@@ -1,0 +1,70 @@
+"""Pentad for those who use it: write tools, connect to a running system, talk to it.
+
+    async with pentad.connect("http://127.0.0.1:8080") as agent:
+        async for event in agent.send("What is 6 * 7?"):
+            ...
+
+Importing this is cheap: each name is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pentad.client import Agent, connect
+    from pentad.errors import (
+        Busy,
+        ClientError,
+        Conflict,
+        GatewayUnreachable,
+        NotAuthorized,
+        NotFound,
+        Refused,
+    )
+    from pentad.turn import TurnEnd
+    from shared.errors import PentadError
+    from shared.plugins.context import ToolContext
+    from shared.plugins.registry import tool
+
+_HOMES = {
+    "Agent": "pentad.client",
+    "Busy": "pentad.errors",
+    "ClientError": "pentad.errors",
+    "Conflict": "pentad.errors",
+    "GatewayUnreachable": "pentad.errors",
+    "NotAuthorized": "pentad.errors",
+    "NotFound": "pentad.errors",
+    "PentadError": "shared.errors",
+    "Refused": "pentad.errors",
+    "ToolContext": "shared.plugins.context",
+    "TurnEnd": "pentad.turn",
+    "connect": "pentad.client",
+    "tool": "shared.plugins.registry",
+}
+
+__all__ = [
+    "Agent",
+    "Busy",
+    "ClientError",
+    "Conflict",
+    "GatewayUnreachable",
+    "NotAuthorized",
+    "NotFound",
+    "PentadError",
+    "Refused",
+    "ToolContext",
+    "TurnEnd",
+    "connect",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pentad' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,38 @@
+"""What the client commands have in common: which gateway, which key."""
+
+import argparse
+import sys
+from collections.abc import Coroutine
+from typing import Any, TextIO, TypeVar
+
+from pentad.client import Agent, connect
+from pentad.feed import Notice
+from shared.settings import Settings
+
+T = TypeVar("T")
+
+
+def agent_for(args: argparse.Namespace, settings: Settings, notice: Notice | None = None) -> Agent:
+    """The gateway that ``--url`` or ``PENTAD_URL`` names, with ``PENTAD_API_KEY``."""
+    key = settings.pentad_api_key
+    return connect(args.url or settings.pentad_url, key.get_secret_value() if key else None, notice=notice)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command to its end."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def lenient(stream: TextIO) -> TextIO:
+    """The stream, which writes ``?`` where its encoding has no such character instead of failing."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
+    return stream
+
+
+def streams() -> tuple[TextIO, TextIO]:
+    """Standard output and standard error."""
+    return lenient(sys.stdout), lenient(sys.stderr)

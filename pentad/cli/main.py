@@ -1,0 +1,116 @@
+"""The ``pentad`` command: reads the command line, loads the settings, hands over to the module of the command."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from contracts.streams import SERVICES
+from shared.service.exits import exit_code_of
+from shared.service.options import add_serve_options
+from shared.settings import load_settings
+
+# Where each command is implemented: imported only when it is the one asked for.
+_COMMANDS = {
+    "up": ("pentad.cli.up", "run"),
+    "serve": ("pentad.cli.serve", "run"),
+    "chat": ("pentad.cli.chat", "run"),
+    "send": ("pentad.cli.send", "run"),
+    "tasks": ("pentad.cli.tasks", "run_tasks"),
+    "task": ("pentad.cli.tasks", "run_task"),
+    "cancel": ("pentad.cli.tasks", "run_cancel"),
+    "doctor": ("pentad.cli.doctor", "run"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 failed, 2 usage, 130 interrupted."""
+    args = build_parser().parse_args(argv)
+    return exit_code_of(lambda: _dispatch(args), prog="pentad", debug=args.debug)
+
+
+def _dispatch(args: argparse.Namespace) -> int:
+    settings = load_settings(pentad_url=getattr(args, "url", None), pentad_data_dir=getattr(args, "data_dir", None))
+    module, function = _COMMANDS[args.command]
+    run: Callable[..., int] = getattr(import_module(module), function)
+    return run(args, settings)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line. Imports nothing of what the commands do."""
+    parser = argparse.ArgumentParser(prog="pentad", description="A durable agent backend over Redis Streams.")
+    parser.add_argument("--version", action=_Version)
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_services(commands)
+    _add_clients(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="show the version and end")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"pentad {version('pentad')}")
+        parser.exit()
+
+
+def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    # Also behind the command; not given there, it must not undo the one before it.
+    parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
+    return parser
+
+
+def _add_services(commands: Any) -> None:
+    add_serve_options(_command(commands, "up", "Run everything in this process; only the gateway listens."))
+    serve = _command(commands, "serve", "Run one service; needs REDIS_URL.")
+    serve.add_argument("service", choices=SERVICES, metavar="SERVICE", help=", ".join(SERVICES))
+    add_serve_options(serve)
+
+
+def _add_clients(commands: Any) -> None:
+    chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
+    chat.add_argument("--session", help="the conversation to go on with")
+    _add_send(commands)
+    _add_tasks(commands)
+    _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
+
+
+def _add_send(commands: Any) -> None:
+    send = _client(commands, "send", "Send a message, follow its turn to the end, print the answer.")
+    send.add_argument("text", metavar="TEXT", help="the message")
+    send.add_argument("--session", help="the conversation it belongs to")
+    send.add_argument("--task", help="the task it goes to")
+    _json(send, "print every event as a line of JSON")
+
+
+def _add_tasks(commands: Any) -> None:
+    tasks = _client(commands, "tasks", "List tasks.")
+    tasks.add_argument("--status", help="only tasks in this status")
+    tasks.add_argument("--session", help="only tasks of this conversation")
+    tasks.add_argument("--limit", type=int, help="how many at most")
+    _json(tasks)
+    task = _client(commands, "task", "Show a task and its transcript.")
+    task.add_argument("id", metavar="ID", help="the task")
+    _json(task)
+    cancel = _client(commands, "cancel", "Cancel a task.")
+    cancel.add_argument("id", metavar="ID", help="the task")
+
+
+def _client(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, text)
+    parser.add_argument("--url", help="the gateway's address, instead of PENTAD_URL")
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""How things look in a terminal: colours only where they are wanted, foreign text made harmless, tables."""
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from contracts.events import ToolResultEvent
+from contracts.ids import milliseconds
+from shared.settings import Settings
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_DIM, _BOLD, _RED, _GREEN, _YELLOW, _END = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
+
+
+class Style:
+    """Colours, or none of them."""
+
+    def __init__(self, colour: bool) -> None:
+        self._colour = colour
+
+    def dim(self, text: str) -> str:
+        return self._in(_DIM, text)
+
+    def bold(self, text: str) -> str:
+        return self._in(_BOLD, text)
+
+    def red(self, text: str) -> str:
+        return self._in(_RED, text)
+
+    def green(self, text: str) -> str:
+        return self._in(_GREEN, text)
+
+    def yellow(self, text: str) -> str:
+        return self._in(_YELLOW, text)
+
+    def _in(self, code: str, text: str) -> str:
+        return f"{code}{text}{_END}" if self._colour and text else text
+
+
+def style_for(stream: TextIO, settings: Settings) -> Style:
+    """Colours when the stream is a terminal and ``NO_COLOR`` is not set."""
+    return Style(stream.isatty() and not getattr(settings, "no_color", None))
+
+
+def harmless(text: str) -> str:
+    """Text of a model or a tool without what would move the cursor, recolour the screen or turn lines around."""
+    return _CONTROL.sub("", text)
+
+
+def one_line(text: str, width: int) -> str:
+    """At most ``width`` characters on one line; what is cut off is marked."""
+    flat = " ".join(harmless(text).split())
+    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+
+
+def width() -> int:
+    """Columns of the terminal; 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def arguments(args: dict[str, Any] | str) -> str:
+    """A call's arguments as one writes them; raw text where they did not parse."""
+    if isinstance(args, str):
+        return args
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in args.items())
+
+
+def call_line(tool: str, args: dict[str, Any] | str, columns: int) -> str:
+    """``name(args)``; the arguments take at most half of the line."""
+    return f"{harmless(tool)}({one_line(arguments(args), max(20, columns // 2))})"
+
+
+def result_line(call: str, result: ToolResultEvent, columns: int) -> str:
+    """``name(args) → result (12 ms)`` in one line."""
+    outcome = f"error: {result.error}" if result.error is not None else result.result or ""
+    tail = f" ({result.duration_ms} ms)"
+    return f"{call} → {one_line(outcome, max(20, columns - len(call) - len(tail) - 5))}{tail}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], style: Style) -> str:
+    """Columns as wide as their widest cell; the last one is not padded."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True)).rstrip()
+
+    return "\n".join([style.dim(line(header)), *map(line, rows)])
+
+
+def ago(at: str, now: datetime | None = None) -> str:
+    """How long ago a time of the system was, e.g. ``3 min``; the text itself when it is no time."""
+    try:
+        passed = (now or datetime.now(UTC)).timestamp() - milliseconds(at) / 1000
+    except ValueError:
+        return at
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if passed >= size:
+            return f"{passed // size:.0f} {unit}"
+    return f"{max(0, passed):.0f} s"
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

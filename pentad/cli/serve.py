@@ -1,0 +1,20 @@
+"""``pentad serve SERVICE``: one service in this process."""
+
+import argparse
+from importlib import import_module
+from typing import cast
+
+from contracts.streams import Service
+from shared.service.options import Options
+from shared.service.run import Build, serve_one
+from shared.settings import Settings
+
+
+def composition_root(service: Service) -> Build:
+    """``build`` of ``services.NAME.app``."""
+    return cast(Build, import_module(f"services.{service.replace('-', '_')}.app").build)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run until told to end; returns the exit code."""
+    return serve_one(args.service, composition_root(args.service), settings, Options.of(args))

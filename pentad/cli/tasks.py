@@ -1,0 +1,108 @@
+"""``pentad tasks``, ``pentad task ID`` and ``pentad cancel ID``."""
+
+import argparse
+from typing import Any
+
+from contracts.records import Task
+from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import run as run_async
+from pentad.cli.render import Style, ago, call_line, harmless, one_line, style_for, table, width
+from pentad.client import Transcript
+from shared.settings import Settings
+
+_HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "UPDATED", "GOAL")
+_ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system"}
+
+
+def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
+    """A table of the newest tasks; ``--status``, ``--session`` and ``--limit`` narrow it."""
+    return run_async(_tasks(args, settings))
+
+
+def run_task(args: argparse.Namespace, settings: Settings) -> int:
+    """One task with its transcript. Raises ``NotFound``."""
+    return run_async(_task(args, settings))
+
+
+def run_cancel(args: argparse.Namespace, settings: Settings) -> int:
+    """Ask a task to stop. Raises ``NotFound``, or ``Conflict`` when it has ended."""
+    return run_async(_cancel(args, settings))
+
+
+async def _tasks(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        session = getattr(args, "session", None)
+        tasks = await agent.inspection.tasks(status=args.status, session_id=session, limit=args.limit)
+    if tasks:
+        out.write(table(_HEADER, _rows(tasks), style_for(out, settings)) + "\n")
+    else:
+        out.write("no tasks\n")
+    return 0
+
+
+def _rows(tasks: list[Task]) -> list[tuple[str, ...]]:
+    rows = [(t.task_id, t.status, t.session_id, str(t.steps), ago(t.updated_at), "") for t in tasks]
+    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(5))
+    left = max(30, width() - taken)
+    return [(*row[:5], one_line(task.goal, left)) for row, task in zip(rows, tasks, strict=True)]
+
+
+async def _task(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        task = await agent.inspection.task(args.id)
+        transcript = await agent.inspection.transcript(args.id)
+    style = style_for(out, settings)
+    out.write("\n".join([*_details(task, style), "", *_messages(transcript, style)]) + "\n")
+    return 0
+
+
+def _details(task: Task, style: Style) -> list[str]:
+    usage = f"{task.usage.input_tokens} in, {task.usage.output_tokens} out"
+    cost = f", {task.usage.usd:.4f} USD" if task.usage.usd else ""
+    facts: list[tuple[str, str | None]] = [
+        ("task", task.task_id),
+        ("status", task.status),
+        ("goal", one_line(task.goal, max(40, width() - 14))),
+        ("session", task.session_id),
+        ("user", task.user_id),
+        ("instruction", task.instruction),
+        ("created", f"{task.created_at} ({ago(task.created_at)} ago)"),
+        ("updated", f"{task.updated_at} ({ago(task.updated_at)} ago)"),
+        ("steps", str(task.steps)),
+        ("tokens", usage + cost),
+        ("waiting for", ", ".join(task.waiting_for) or None),
+        ("archived", task.archived_at),
+    ]
+    return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]
+
+
+def _messages(transcript: Transcript, style: Style) -> list[str]:
+    if not transcript.messages:
+        return ["no messages yet"]
+    return [line for message in transcript.messages for line in _message(message, style)]
+
+
+def _message(message: dict[str, Any], style: Style) -> list[str]:
+    """Who said it, where they said it, and what."""
+    role = str(message.get("role"))
+    about = [f"step {message['step']}"] if message.get("step") is not None else []
+    about += [str(message[name]) for name in ("model", "at") if message.get(name)]
+    head = style.bold(_ROLES.get(role, role)) + style.dim(f"  {' · '.join(about)}" if about else "")
+    content = harmless(str(message.get("content") or ""))
+    lines = content.splitlines() if role != "tool" else [one_line(content, max(40, width() - 2))]
+    return [head, *(f"  {line}" for line in lines), *_calls(message, style)]
+
+
+def _calls(message: dict[str, Any], style: Style) -> list[str]:
+    functions = [call.get("function", {}) for call in message.get("tool_calls") or ()]
+    return [style.dim(f"  ⚙ {call_line(str(f.get('name')), str(f.get('arguments', '')), width())}") for f in functions]
+
+
+async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        await agent.management.cancel_task(args.id)
+    out.write(f"{args.id} is being cancelled\n")
+    return 0

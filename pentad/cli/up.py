@@ -1,0 +1,63 @@
+"""``pentad up``: all six services in this process, on one loop, with an embedded Redis unless ``REDIS_URL`` is set."""
+
+import argparse
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from contracts.streams import SERVICES, Service
+from pentad.cli.serve import composition_root
+from shared.service.options import Options
+from shared.service.port import RunnableService
+from shared.service.run import Build, require_keys, run_services
+from shared.service.signals import Stop, StopAskedError, run_loop
+from shared.settings import Settings
+from shared.state.embedded import DataDirLock, EmbeddedRedis
+from shared.telemetry import configure_logging
+
+Roots = Callable[[Service], Build]
+"""Finds the composition root of a service."""
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run until told to end; returns the exit code."""
+    return run_system(settings, Options.of(args))
+
+
+def run_system(settings: Settings, options: Options, roots: Roots = composition_root) -> int:
+    """The whole system until it is told to end. Raises ``PentadError`` when it cannot start or a part dies."""
+    configure_logging(options.log_level, payloads=options.log_payloads)
+    require_keys(settings, options.host)
+    with DataDirLock(settings.pentad_data_dir):
+        return run_loop(lambda stop: _up(settings, options, roots, stop))
+
+
+async def _up(settings: Settings, options: Options, roots: Roots, stop: Stop) -> int:
+    try:
+        async with redis_of(settings, stop) as url:
+            there = settings.model_copy(update={"redis_url": url})
+            return await run_services(build_all(there, options, roots), stop)
+    except StopAskedError:
+        return 0
+
+
+@asynccontextmanager
+async def redis_of(settings: Settings, stop: Stop) -> AsyncIterator[str]:
+    """The address of the Redis that is configured, else of one started here and stopped at the end.
+
+    Raises ``StopAskedError`` when the process is asked to end while the data is still being loaded.
+    """
+    if settings.redis_url is not None:
+        yield settings.redis_url
+        return
+    redis = EmbeddedRedis(settings.pentad_data_dir, settings.pentad_redis_fsync)
+    try:
+        yield await stop.unless_asked(redis.start())
+    finally:
+        await redis.stop()
+
+
+def build_all(settings: Settings, options: Options, roots: Roots) -> Sequence[RunnableService]:
+    """All six, the gateway last: it opens its port when the others consume, and answers for their readiness."""
+    others = [roots(name)(settings) for name in SERVICES if name != "gateway"]
+    gateway = roots("gateway")(settings, options.host, options.port, others=others)
+    return [*others, gateway]

@@ -1,0 +1,148 @@
+"""A turn as a person sees it: text as it comes, and one line for everything else that happens."""
+
+from typing import TextIO
+
+from contracts.events import (
+    ApprovalRequest,
+    Content,
+    ErrorEvent,
+    MessageEvent,
+    MessageRouted,
+    SessionEvent,
+    Snapshot,
+    TaskEnd,
+    TaskStart,
+    TaskStatusEvent,
+    Thinking,
+    ToolCallEvent,
+    ToolProgress,
+    ToolResultEvent,
+)
+from pentad.cli.progress import Progress
+from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
+from pentad.text import Piece, Shown, show
+from pentad.turn import answer_in
+
+_ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
+
+
+class TurnView:
+    """Draws the events of a session's turns, one after the other.
+
+    ``live``: text appears as it is made, and a void attempt is withdrawn visibly; otherwise whole messages only.
+    """
+
+    def __init__(self, out: TextIO, style: Style, progress: Progress, *, live: bool) -> None:
+        self._out = out
+        self._style = style
+        self._progress = progress
+        self._live = live
+        self._shown = Shown()
+        self._mid_line = False
+        self._calls: dict[str, str] = {}
+        self._task_id: str | None = None
+
+    def take(self, event: SessionEvent) -> None:
+        """Draw one event."""
+        match event:
+            case MessageRouted():
+                self._routed(event)
+            case Content() | MessageEvent():
+                self._text(event)
+            case TaskStart() | Thinking():
+                self._progress.show("thinking")
+            case ToolCallEvent() | ToolProgress() | ToolResultEvent() | ApprovalRequest():
+                self._tool(event)
+            case TaskStatusEvent() | TaskEnd():
+                self._status(event)
+            case Snapshot():
+                self._gap(event)
+            case ErrorEvent():
+                self._error(event)
+
+    def line(self, text: str) -> None:
+        """A line of its own, whatever stands in the current one."""
+        self._end_line()
+        self._write(text + "\n")
+
+    def _text(self, event: Content | MessageEvent) -> None:
+        if isinstance(event, Content) and not self._live:
+            self._progress.show("answering")
+            return
+        self._shown, piece = show(self._shown, event)
+        self._piece(piece)
+        if isinstance(event, MessageEvent):
+            self._end_line()
+            self._progress.show("working")
+
+    def _piece(self, piece: Piece) -> None:
+        if piece.restart:
+            self.line(self._style.dim("… answer restarted"))
+        if text := harmless(piece.text):
+            self._write(text)
+            self._mid_line = not text.endswith("\n")
+            self._progress.hold(self._mid_line)
+
+    def _routed(self, event: MessageRouted) -> None:
+        switched = event.task_id != self._task_id
+        self._progress.show("thinking")
+        if event.decision == "rejected":
+            self.line(self._style.red(f"not taken: {harmless(event.reason)}"))
+        elif switched or event.decision != "append":
+            why = f" ({one_line(event.reason, 60)})" if event.reason else ""
+            word = "new task" if event.decision == "new" else f"{_ROUTES[event.decision]} task"
+            self.line(self._style.dim(f"→ {word} {event.task_id}{why}"))
+        self._task_id = event.task_id or self._task_id
+
+    def _tool(self, event: ToolCallEvent | ToolProgress | ToolResultEvent | ApprovalRequest) -> None:
+        name, columns = harmless(event.tool), width()
+        match event:
+            case ToolCallEvent():
+                self._calls[event.tool_call_id] = call_line(event.tool, event.args, columns)
+                self._end_line()
+                self._progress.show(f"running {name}")
+            case ToolProgress():
+                share = f" {event.fraction:.0%}" if event.fraction is not None else ""
+                self._progress.show(f"running {name}{share}: {event.content}")
+            case ApprovalRequest():
+                self.line(self._style.yellow(f"? {call_line(event.tool, event.args, columns)} waits for approval"))
+            case ToolResultEvent():
+                call = self._calls.pop(event.tool_call_id, name)
+                self.line(self._style.dim("⚙ " + result_line(call, event, columns - 2)))
+                self._progress.show(f"running {len(self._calls)} more" if self._calls else "thinking")
+
+    def _status(self, event: TaskStatusEvent | TaskEnd) -> None:
+        reason = f": {harmless(event.reason)}" if event.reason else ""
+        if event.status == "waiting":
+            self.line(self._style.yellow(f"waiting for you{reason}"))
+        elif event.status == "failed":
+            self.line(self._style.red(f"failed{reason}"))
+        elif event.status == "cancelled":
+            self.line(self._style.dim(f"cancelled{reason}"))
+        self._end_line()
+        if isinstance(event, TaskEnd) or event.status == "waiting":
+            self._calls.clear()
+            self._progress.show("")
+
+    def _gap(self, snapshot: Snapshot) -> None:
+        answer = answer_in(snapshot, self._task_id)
+        if answer and not (self._shown.whole and self._shown.text == answer):
+            self.line(harmless(answer))
+
+    def _error(self, event: ErrorEvent) -> None:
+        if event.code == "cursor_expired":
+            self.line(self._style.dim("… was away too long: some of what happened is not shown"))
+            return
+        again = f" (try again in {event.retry_after:g} s)" if event.retry_after is not None else ""
+        self.line(self._style.red(f"{event.code}: {harmless(event.message)}{again}"))
+
+    def _end_line(self) -> None:
+        if self._mid_line:
+            self._write("\n")
+            self._mid_line = False
+        self._progress.hold(False)
+
+    def _write(self, text: str) -> None:
+        self._progress.clear()
+        self._out.write(text)
+        self._out.flush()

@@ -1,0 +1,215 @@
+"""A conversation with a running Pentad: say something, follow its events, look at tasks, stop them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Self
+from urllib.parse import quote
+from uuid import uuid4
+
+from contracts.commands import MAX_CONTENT
+from contracts.envelope import Contract
+from contracts.events import SessionEvent, Snapshot, TaskStatus
+from contracts.ids import is_identifier
+from contracts.records import Task
+from pentad.errors import NotFound, Refused
+from pentad.feed import Feed, Notice, Received
+from pentad.rest import Rest
+from pentad.transport import Address
+from pentad.turn import TurnEnd, TurnTracker
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+PAGE_LIMIT = 100
+
+
+class Transcript(Contract):
+    """What a task's model would be sent, system prompt aside: OpenAI chat form, and what is known of each message."""
+
+    task_id: str
+    messages: list[dict[str, Any]]
+
+
+class Inspection:
+    """Looks, and changes nothing. Everything raises ``ClientError``."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    async def tasks(
+        self, status: TaskStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
+    ) -> list[Task]:
+        """The newest tasks first, at most ``limit`` (None: all of them)."""
+        found = self._rest.pages("/v1/tasks", limit, status=status, session_id=session_id)
+        return [Task.model_validate(item) async for item in found]
+
+    async def task(self, task_id: str) -> Task:
+        """One task; archived ones answer from their record. Raises ``NotFound``."""
+        return Task.model_validate(await self._rest.call("GET", _path("tasks", task_id)))
+
+    async def transcript(self, task_id: str) -> Transcript:
+        """A task's messages. Raises ``NotFound``."""
+        return Transcript.model_validate(await self._rest.call("GET", _path("tasks", task_id, "transcript")))
+
+    async def sessions(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
+        """The sessions of this tenant, as the gateway tells them."""
+        return [item async for item in self._rest.pages("/v1/sessions", limit)]
+
+    async def messages(self, session_id: str, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
+        """The last messages of a session, user's and agent's."""
+        return [item async for item in self._rest.pages(_path("sessions", session_id, "messages"), limit)]
+
+
+class Management:
+    """Changes what runs."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    async def cancel_task(self, task_id: str) -> None:
+        """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
+        await self._rest.call("POST", _path("tasks", task_id, "cancel"))
+
+
+class Turn:
+    """One message and what came of it: iterate over it once. ``end`` is set when the iteration is over."""
+
+    def __init__(self, feed: Feed, message_id: str, inspection: Inspection) -> None:
+        self.session_id = feed.session_id
+        self.message_id = message_id
+        self._feed = feed
+        self._tracker = TurnTracker(message_id)
+        self._inspection = inspection
+
+    @property
+    def task_id(self) -> str | None:
+        """The task the message went to; None until it is routed."""
+        return self._tracker.task_id
+
+    @property
+    def end(self) -> TurnEnd | None:
+        """How the turn ended; None while it lasts."""
+        return self._tracker.end
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the session's events have been read to."""
+        return self._feed.cursor
+
+    async def __aiter__(self) -> AsyncGenerator[Received, None]:
+        async with aclosing(self._feed.received()) as feed:
+            async for received in feed:
+                if not self._tracker.concerns(received.event):
+                    continue
+                await self._advance(received.event)
+                yield received
+                if self._tracker.end is not None:
+                    return
+
+    async def _advance(self, event: SessionEvent) -> None:
+        self._tracker = self._tracker.after(event)
+        self._feed.delivered = self._tracker.task_id is not None
+        if isinstance(event, Snapshot) and self._tracker.end is None:
+            await self._look_up(event)
+
+    async def _look_up(self, snapshot: Snapshot) -> None:
+        """Events are gone, perhaps the end of the turn too: a task that the snapshot does not show is asked for."""
+        task_id = self._tracker.task_id
+        if task_id is None or any(task.get("task_id") == task_id for task in snapshot.tasks):
+            return
+        try:
+            task = await self._inspection.task(task_id)
+        except NotFound:
+            self._tracker = self._tracker.ended("failed", "the task is gone")
+        else:
+            self._tracker = self._tracker.settled(task.model_dump())
+
+
+class Agent:
+    """A gateway, seen as someone to talk to. Made by ``connect``; without ``session_id`` it is one conversation."""
+
+    def __init__(self, address: Address, *, patience_s: float | None = None, notice: Notice | None = None) -> None:
+        self.session_id = f"s-{uuid4().hex[:20]}"
+        """The conversation that ``send`` goes on with when it is given no other."""
+        self._address = address
+        self._notice = notice
+        self._patience = {} if patience_s is None else {"patience_s": patience_s}
+        self._rest = Rest(address)
+        self.inspection = Inspection(self._rest)
+        self.management = Management(self._rest)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._rest.aclose()
+
+    async def send(
+        self,
+        text: str,
+        *,
+        session_id: str | None = None,
+        task_id: str | None = None,
+        message_id: str | None = None,
+        user_id: str | None = None,
+    ) -> AsyncGenerator[SessionEvent, None]:
+        """Say something and follow the events of its turn to their end, across lost connections, each event once.
+
+        ``task_id`` sends it straight to a task. ``message_id`` makes it idempotent: one that was sent before gives the
+        first one's turn again, as far as the session's events are kept. Raises ``ClientError``; what goes wrong inside
+        the turn (``error``, a rejected message, a failed task) is an event.
+        """
+        turn = self.turn(text, session_id=session_id, task_id=task_id, message_id=message_id, user_id=user_id)
+        async with aclosing(turn.__aiter__()) as received:
+            async for one in received:
+                yield one.event
+
+    def turn(
+        self,
+        text: str,
+        *,
+        session_id: str | None = None,
+        task_id: str | None = None,
+        message_id: str | None = None,
+        user_id: str | None = None,
+    ) -> Turn:
+        """Like ``send``, as an object that also knows its task, how it ended, and each event's cursor."""
+        session = _identifier("session_id", session_id or self.session_id)
+        message = _message(text, message_id, task_id=task_id, user_id=user_id)
+        # An id of the caller's may have been said before: then its turn lies behind us.
+        after = None if message_id is None else "0"
+        feed = Feed(self._address, session, message, after=after, notice=self._notice, **self._patience)
+        return Turn(feed, message["message_id"], self.inspection)
+
+
+def connect(
+    url: str = DEFAULT_URL,
+    api_key: str | None = None,
+    *,
+    patience_s: float | None = None,
+    notice: Notice | None = None,
+) -> Agent:
+    """An ``Agent`` for ``async with``. Connects when it is first used.
+
+    ``patience_s``: how long a lost connection is tried again, 60 seconds when not given. ``notice`` is called with one
+    line whenever it has to wait. Raises ``ClientError`` when ``url`` is not an http(s) address.
+    """
+    return Agent(Address.parse(url, api_key), patience_s=patience_s, notice=notice)
+
+
+def _message(text: str, message_id: str | None, **optional: str | None) -> dict[str, Any]:
+    if not 1 <= len(text) <= MAX_CONTENT:
+        raise Refused(f"a message has 1 to {MAX_CONTENT} characters, this one has {len(text)}")
+    message = {"type": "message", "content": text, "message_id": message_id or f"m-{uuid4().hex}"}
+    message |= {name: value for name, value in optional.items() if value is not None}
+    for name in message.keys() - {"type", "content"}:
+        _identifier(name, message[name])
+    return message
+
+
+def _identifier(name: str, value: str) -> str:
+    if not is_identifier(value):
+        raise Refused(f"{name} {value!r} is not one: 1 to 128 of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
+    return value
+
+
+def _path(*parts: str) -> str:
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)

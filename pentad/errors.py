@@ -1,0 +1,35 @@
+"""What can go wrong for a client. Each text is one line that says what to do."""
+
+from shared.errors import PentadError
+
+
+class ClientError(PentadError):
+    """The base of everything that the client raises."""
+
+
+class GatewayUnreachable(ClientError):  # noqa: N818 - reads as what happened
+    """No gateway answers at the address, or it went away and did not come back. Try again later."""
+
+
+class NotAuthorized(ClientError):  # noqa: N818 - reads as what happened
+    """The API key is missing or not known. Never again with this key."""
+
+
+class NotFound(ClientError):  # noqa: N818 - reads as what happened
+    """There is no such task or session, or it belongs to another tenant."""
+
+
+class Conflict(ClientError):  # noqa: N818 - reads as what happened
+    """It is too late for this: the task has ended."""
+
+
+class Refused(ClientError):  # noqa: N818 - reads as what happened
+    """The gateway understood and said no: the same request never succeeds."""
+
+
+class Busy(ClientError):  # noqa: N818 - reads as what happened
+    """The system is behind and takes nothing new. ``retry_after``: seconds to wait, None when it did not say."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

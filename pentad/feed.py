@@ -1,0 +1,157 @@
+"""One session's events, in order and each once, across any number of lost connections."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from contracts.errors import ErrorCode
+from contracts.events import ErrorEvent, SessionEvent, event_adapter
+from pentad.transport import Address, Dropped, Socket, opened
+
+PATIENCE_S = 60.0
+"""Seconds without a connection after which the client gives up."""
+STEADY_S = 5.0
+"""A connection that held this long makes the next delay short again, as an event does."""
+FIRST_DELAY_S, MAX_DELAY_S = 0.1, 3.0
+
+Notice = Callable[[str], None]
+"""Told what is being waited for, e.g. ``the connection closed (1012): trying again``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An event as it came: its model, its cursor (None where it has none) and the JSON object itself."""
+
+    event: SessionEvent
+    cursor: str | None
+    raw: dict[str, Any]
+
+
+class Feed:
+    """Says one message into a session and gives its events. Resends until ``delivered`` is set: one id, one message."""
+
+    def __init__(
+        self,
+        address: Address,
+        session_id: str,
+        message: dict[str, Any],
+        *,
+        after: str | None = None,
+        patience_s: float = PATIENCE_S,
+        notice: Notice | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.cursor = after
+        self.delivered = False
+        """Set by the reader once it has seen where the message went: it is not sent again."""
+        self._address = address
+        self._message = message
+        self._sent_before = False
+        self._accepted = False
+        self._opened_before = False
+        self._failures = 0
+        self._opened_at = 0.0
+        self._lost_at: float | None = None
+        self._patience_s = patience_s
+        self._notice: Notice = notice or (lambda _: None)
+
+    async def received(self) -> AsyncGenerator[Received, None]:
+        """Every event from now on. Raises ``ClientError`` when going on is of no use. Close it to hang up."""
+        while True:
+            try:
+                async with opened(self._address, self.session_id, self.cursor) as socket:
+                    await self._begin(socket)
+                    while True:
+                        if (received := await self._next(socket)) is not None:
+                            yield received
+            except Dropped as drop:
+                await self._wait(drop)
+
+    async def _begin(self, socket: Socket) -> None:
+        """The first frame says where the session stands; then our message goes out, unless it has arrived."""
+        frame = await socket.receive()
+        if frame.get("type") != "session":
+            raise self._address.not_ours()
+        if self.cursor is None:
+            self.cursor = _beginning(frame.get("cursor"))
+        self._opened_before, self._accepted = True, False
+        self._opened_at, self._lost_at = time.monotonic(), None
+        if not self.delivered:
+            await socket.send(self._message)
+
+    async def _next(self, socket: Socket) -> Received | None:
+        frame = await socket.receive()
+        if frame.get("type") == "accepted":
+            self._accepted = self._sent_before = True
+            return None
+        cursor = frame.get("id")
+        if cursor is not None and not is_after(cursor, self.cursor):
+            return None
+        event = parse_event(frame, self.session_id)
+        if cursor is not None:
+            self.cursor, self._failures = cursor, 0
+        return None if event is None else Received(self._ours(event, cursor), cursor, frame)
+
+    def _ours(self, event: SessionEvent, cursor: str | None) -> SessionEvent:
+        """An ``error`` frame that names no message answers the only thing we sent. Raises ``Dropped`` when a message
+        that may have been taken earlier meets a busy gateway: its turn goes on, so we wait and say it again."""
+        if not isinstance(event, ErrorEvent) or cursor is not None or event.code is ErrorCode.CURSOR_EXPIRED:
+            return event
+        if self.delivered or self._accepted:
+            return event
+        if event.code is ErrorCode.BUSY and self._sent_before:
+            raise Dropped("the gateway is busy", event.retry_after)
+        return event if event.message_id else event.model_copy(update={"message_id": self._message["message_id"]})
+
+    async def _wait(self, drop: Dropped) -> None:
+        now = time.monotonic()
+        # Whatever was sent on the lost connection may have arrived: from now on "busy" is no refusal.
+        self._sent_before = self._sent_before or self._opened_before
+        if self._lost_at is None:
+            self._lost_at = now
+            self._failures = 0 if now - self._opened_at > STEADY_S else self._failures
+        if not drop.answered and not self._opened_before:
+            raise self._address.unreachable(str(drop)) from None
+        if now - self._lost_at > self._patience_s:
+            raise self._address.unreachable(f"{drop}, for {self._patience_s:g} s") from None
+        self._notice(f"{drop}: trying again")
+        delay = backoff(self._failures) if drop.delay is None else drop.delay
+        self._failures += 1
+        await asyncio.sleep(min(delay, self._patience_s))
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after so many failures in a row; half of it is chance, so that clients do not come as one."""
+    return min(MAX_DELAY_S, FIRST_DELAY_S * float(2 ** min(failures, 10))) * random.uniform(0.5, 1.0)
+
+
+def is_after(cursor: str, other: str | None) -> bool:
+    """Whether a cursor lies behind another. What cannot be read as one counts as new: better twice than never."""
+    try:
+        return other is None or _position(cursor) > _position(other)
+    except ValueError:
+        return True
+
+
+def _beginning(cursor: str | None) -> str:
+    """A cursor to come back to: of a session without events that is the very beginning, not "whatever comes next"."""
+    return "0" if cursor is None or not is_after(cursor, "0") else cursor
+
+
+def _position(cursor: str) -> tuple[int, int]:
+    time_part, _, sequence = cursor.partition("-")
+    return int(time_part), int(sequence or 0)
+
+
+def parse_event(frame: dict[str, Any], session_id: str) -> SessionEvent | None:
+    """The event in a frame; None for what is none, and for types that a newer gateway may send."""
+    about = {"event_id": frame.get("id") or "", "at": "", "tenant_id": "", "session_id": session_id}
+    try:
+        return event_adapter.validate_python(about | frame)
+    except ValidationError:
+        return None

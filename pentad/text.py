@@ -1,0 +1,66 @@
+"""From deltas to the text a person sees: overlaps cut, void attempts withdrawn, gaps healed. Pure."""
+
+from dataclasses import dataclass, replace
+
+from contracts.events import Content, MessageEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What of one step is on the screen."""
+
+    task_id: str | None = None
+    step: int = -1
+    attempt: int = 0
+    text: str = ""
+    whole: bool = False
+    """The step's ``message`` has come: nothing more will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What to show next. ``restart``: what was shown of this step is void, ``text`` begins it anew."""
+
+    text: str = ""
+    restart: bool = False
+
+
+NOTHING = Piece()
+
+
+def show(shown: Shown, event: Content | MessageEvent) -> tuple[Shown, Piece]:
+    """What is on the screen after the event, and what must be added for it.
+
+    A delta beyond a gap is held back: the step's ``message`` brings what is missing.
+    """
+    shown = _at_step(shown, event)
+    if shown.whole or event.step < shown.step:
+        return shown, NOTHING
+    if isinstance(event, MessageEvent):
+        return _finish(shown, event)
+    if event.attempt < shown.attempt:
+        return shown, NOTHING
+    return _extend(shown, event)
+
+
+def _at_step(shown: Shown, event: Content | MessageEvent) -> Shown:
+    """The same, or an empty screen when the event begins another step or task."""
+    if event.task_id == shown.task_id and event.step <= shown.step:
+        return shown
+    return Shown(event.task_id, event.step, event.attempt)
+
+
+def _extend(shown: Shown, delta: Content) -> tuple[Shown, Piece]:
+    restart = delta.attempt > shown.attempt and shown.text != ""
+    if delta.attempt > shown.attempt:
+        shown = replace(shown, attempt=delta.attempt, text="")
+    have = len(shown.text)
+    new = delta.content[have - delta.offset :] if delta.offset <= have else ""
+    return replace(shown, text=shown.text + new), Piece(new, restart)
+
+
+def _finish(shown: Shown, message: MessageEvent) -> tuple[Shown, Piece]:
+    done = replace(shown, attempt=message.attempt, text=message.content, whole=True)
+    if message.attempt == shown.attempt and message.content.startswith(shown.text):
+        return done, Piece(message.content[len(shown.text) :])
+    return done, Piece(message.content, restart=shown.text != "")

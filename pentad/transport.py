@@ -1,0 +1,178 @@
+"""Where a gateway is, and one WebSocket to it: what may be tried again is told from what may not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+from pentad.errors import ClientError, GatewayUnreachable, NotAuthorized, Refused
+from shared.settings import is_loopback
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+    from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+SUBPROTOCOL = "pentad.v1"
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes of one frame from the gateway: a snapshot of a long session is large."""
+OPEN_TIMEOUT_S = 10.0
+_FINAL_CODES = {1002, 1003, 1007, 1008, 1009, 1010}
+"""Closed because of what we sent: the same again ends the same way."""
+
+
+class Dropped(Exception):  # noqa: N818 - reads as what happened
+    """The connection is gone, or was not let in just now: try again, after ``delay`` seconds when it said so."""
+
+    def __init__(self, why: str, delay: float | None = None, *, answered: bool = True) -> None:
+        super().__init__(why)
+        self.delay = delay
+        self.answered = answered
+        """False: nobody listens at the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A gateway and the key to it. The key is never part of a text."""
+
+    url: str
+    api_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, url: str, api_key: str | None = None) -> Address:
+        """Raises ``ClientError`` when it is not an http(s) address."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ClientError(f"{url!r} is not a gateway's address: write it as http://127.0.0.1:8080")
+        return cls(url.rstrip("/"), api_key)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    @property
+    def local(self) -> bool:
+        """On this machine: no proxy of the environment may stand between."""
+        return is_loopback(urlsplit(self.url).hostname or "")
+
+    def events_url(self, session_id: str, after: str | None) -> str:
+        """The WebSocket of a session's events after a cursor."""
+        query = {"session_id": session_id} | ({"after": after} if after is not None else {})
+        return "ws" + self.url.removeprefix("http") + "/v1/ws?" + urlencode(query)
+
+    def unreachable(self, why: str = "") -> GatewayUnreachable:
+        detail = f" ({why})" if why else ""
+        return GatewayUnreachable(f"no gateway answers at {self.url}{detail}: start it with `make run` or give --url")
+
+    def not_authorized(self) -> NotAuthorized:
+        what = "does not know this API key" if self.api_key else "wants an API key"
+        return NotAuthorized(f"the gateway at {self.url} {what}: set PENTAD_API_KEY to one of its PENTAD_API_KEYS")
+
+    def not_ours(self) -> Refused:
+        return Refused(f"what answers at {self.url} is not a Pentad gateway: give --url or PENTAD_URL")
+
+
+class Socket:
+    """One open WebSocket. Raises ``Dropped`` where another try helps, ``ClientError`` where it does not."""
+
+    def __init__(self, address: Address, connection: ClientConnection) -> None:
+        self._address = address
+        self._connection = connection
+
+    async def send(self, frame: dict[str, Any]) -> None:
+        """Send one JSON frame."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            await self._connection.send(json.dumps(frame, ensure_ascii=False))
+        except ConnectionClosed as closed:
+            raise _judged_close(self._address, closed) from None
+
+    async def receive(self) -> dict[str, Any]:
+        """The next JSON frame."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            frame = json.loads(await self._connection.recv())
+        except ConnectionClosed as closed:
+            raise _judged_close(self._address, closed) from None
+        except ValueError:
+            raise self._address.not_ours() from None
+        if not isinstance(frame, dict):
+            raise self._address.not_ours()
+        return frame
+
+
+@asynccontextmanager
+async def opened(address: Address, session_id: str, after: str | None) -> AsyncIterator[Socket]:
+    """A WebSocket on a session's events; closed on leaving. Raises like ``Socket``."""
+    connection = await _dial(address, address.events_url(session_id, after))
+    try:
+        yield Socket(address, connection)
+    finally:
+        await connection.close()
+
+
+async def _dial(address: Address, url: str) -> ClientConnection:
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidHandshake, InvalidStatus
+    from websockets.typing import Subprotocol
+
+    # Awaited, so one attempt: only iterating makes the library retry. No compression: deltas are small.
+    attempt = connect(
+        url,
+        additional_headers=address.headers,
+        subprotocols=[Subprotocol(SUBPROTOCOL)],
+        max_size=MAX_FRAME,
+        compression=None,
+        open_timeout=OPEN_TIMEOUT_S,
+        close_timeout=1,
+        proxy=None if address.local else True,
+    )
+    try:
+        async with asyncio.timeout(OPEN_TIMEOUT_S):
+            return await attempt
+    except InvalidStatus as refused:
+        raise _judged_status(address, refused) from None
+    except EOFError:
+        raise Dropped("the gateway hung up") from None
+    except TimeoutError:
+        raise Dropped(f"no answer within {OPEN_TIMEOUT_S:g} s", answered=False) from None
+    except OSError as error:
+        raise Dropped(error.strerror or str(error), answered=False) from None
+    except InvalidHandshake as refused:
+        # "did not receive a valid HTTP response" is also what a server that dies in the middle looks like.
+        if isinstance(refused.__cause__, EOFError | OSError):
+            raise Dropped("the gateway hung up") from None
+        raise address.not_ours() from None
+
+
+def _judged_status(address: Address, refused: InvalidStatus) -> Exception:
+    status = refused.response.status_code
+    if status in (401, 403):
+        return address.not_authorized()
+    if status == 429 or status >= 500:
+        return Dropped(f"the gateway answered {status}", seconds(refused.response.headers.get("Retry-After")))
+    return address.not_ours()
+
+
+def _judged_close(address: Address, closed: ConnectionClosed) -> Exception:
+    code = closed.rcvd.code if closed.rcvd else 1006
+    reason = closed.rcvd.reason if closed.rcvd else ""
+    if code == 4401:
+        return address.not_authorized()
+    if code in _FINAL_CODES or code >= 4000:
+        return Refused(f"the gateway closed the connection: {reason or code}")
+    return Dropped(f"the connection closed ({code})")
+
+
+def seconds(text: str | None) -> float | None:
+    """A ``Retry-After`` in seconds; None when missing or a date."""
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,111 @@
+"""When a message's turn ends, and which events belong to it. Pure: no clock, no connection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from contracts.errors import ErrorCode
+from contracts.events import ErrorEvent, MessageRouted, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent
+
+Outcome = Literal["completed", "failed", "cancelled", "waiting", "rejected", "error"]
+_SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended. ``reason`` is the event's own: an error code and text, or what is waited for."""
+
+    outcome: Outcome
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer, or a question to the person."""
+        return self.outcome in ("completed", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTracker:
+    """One message's turn as far as its events have told. Immutable: ``after`` gives the next state."""
+
+    message_id: str
+    task_id: str | None = None
+    """Where the message was routed; None until that is known."""
+    routed: bool = False
+    """Whether its ``message_routed`` was seen."""
+    end: TurnEnd | None = None
+
+    def concerns(self, event: SessionEvent) -> bool:
+        """Whether the event belongs to this turn. Gaps (``cursor_expired``, ``snapshot``) concern everyone."""
+        if isinstance(event, Snapshot) or _is_gap(event):
+            return True
+        if isinstance(event, ErrorEvent) and event.message_id is not None:
+            return event.message_id == self.message_id
+        if isinstance(event, MessageRouted) and event.message_id == self.message_id:
+            return True
+        if self.task_id is not None:
+            return event.task_id == self.task_id
+        return event.correlation_id == self.message_id
+
+    def after(self, event: SessionEvent) -> "TurnTracker":
+        """The turn once ``event`` has happened. An ended turn stays as it is."""
+        if self.end is not None or not self.concerns(event):
+            return self
+        match event:
+            case Snapshot():
+                return self._after_snapshot(event)
+            case MessageRouted() if event.message_id == self.message_id:
+                return self._after_routing(event)
+            case ErrorEvent() if event.message_id == self.message_id:
+                return self.ended("error", f"{event.code}: {event.message}")
+        return self._with_task(event.task_id)._after_task_event(event)
+
+    def ended(self, outcome: Outcome, reason: str = "") -> "TurnTracker":
+        """The same turn, ended."""
+        return replace(self, end=TurnEnd(outcome, reason))
+
+    def settled(self, task: Mapping[str, Any]) -> "TurnTracker":
+        """The turn judged by its task as inspection shows it: over when that has ended or waits for a person."""
+        status = task.get("status")
+        if status not in _SETTLED:
+            return self
+        return self.ended(cast(Outcome, status), ", ".join(map(str, task.get("waiting_for") or ())))
+
+    def _with_task(self, task_id: str | None) -> "TurnTracker":
+        return replace(self, task_id=task_id) if self.task_id is None else self
+
+    def _after_routing(self, event: MessageRouted) -> "TurnTracker":
+        if event.decision == "rejected":
+            return replace(self, routed=True).ended("rejected", event.reason)
+        return replace(self, routed=True, task_id=event.task_id)
+
+    def _after_task_event(self, event: SessionEvent) -> "TurnTracker":
+        if isinstance(event, TaskEnd):
+            return self.ended(event.status, event.reason)
+        if isinstance(event, TaskStatusEvent) and event.status == "waiting":
+            return self.ended("waiting", event.reason)
+        return self
+
+    def _after_snapshot(self, snapshot: Snapshot) -> "TurnTracker":
+        known = self._with_task(_task_of(snapshot, self.message_id))
+        for task in snapshot.tasks:
+            if task.get("task_id") == known.task_id:
+                return known.settled(task)
+        return known
+
+
+def answer_in(snapshot: Snapshot, task_id: str | None) -> str:
+    """The last thing the agent said in this task according to a snapshot; empty when it says nothing."""
+    for message in reversed(snapshot.messages):
+        if message.get("role") == "assistant" and message.get("task_id") == task_id and message.get("content"):
+            return str(message["content"])
+    return ""
+
+
+def _is_gap(event: SessionEvent) -> bool:
+    return isinstance(event, ErrorEvent) and event.code is ErrorCode.CURSOR_EXPIRED
+
+
+def _task_of(snapshot: Snapshot, message_id: str) -> str | None:
+    found = (m.get("task_id") for m in snapshot.messages if m.get("message_id") == message_id)
+    return next(found, None)

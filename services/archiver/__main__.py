@@ -1,0 +1,9 @@
+"""``python -m services.archiver``, the same as ``pentad serve archiver``."""
+
+import sys
+
+from services.archiver.app import build
+from shared.service.run import main_of
+
+if __name__ == "__main__":
+    sys.exit(main_of("archiver", sys.argv[1:], build))

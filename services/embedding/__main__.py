@@ -1,0 +1,9 @@
+"""``python -m services.embedding``, the same as ``pentad serve embedding``."""
+
+import sys
+
+from services.embedding.app import build
+from shared.service.run import main_of
+
+if __name__ == "__main__":
+    sys.exit(main_of("embedding", sys.argv[1:], build))

@@ -1,0 +1,9 @@
+"""``python -m services.gateway``, the same as ``pentad serve gateway``."""
+
+import sys
+
+from services.gateway.app import build
+from shared.service.run import main_of
+
+if __name__ == "__main__":
+    sys.exit(main_of("gateway", sys.argv[1:], build))

@@ -1,0 +1,9 @@
+"""``python -m services.router``, the same as ``pentad serve router``."""
+
+import sys
+
+from services.router.app import build
+from shared.service.run import main_of
+
+if __name__ == "__main__":
+    sys.exit(main_of("router", sys.argv[1:], build))

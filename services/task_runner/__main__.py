@@ -1,0 +1,9 @@
+"""``python -m services.task_runner``, the same as ``pentad serve task-runner``."""
+
+import sys
+
+from services.task_runner.app import build
+from shared.service.run import main_of
+
+if __name__ == "__main__":
+    sys.exit(main_of("task-runner", sys.argv[1:], build))

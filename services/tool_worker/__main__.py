@@ -1,0 +1,9 @@
+"""``python -m services.tool_worker``, the same as ``pentad serve tool-worker``."""
+
+import sys
+
+from services.tool_worker.app import build
+from shared.service.run import main_of
+
+if __name__ == "__main__":
+    sys.exit(main_of("tool-worker", sys.argv[1:], build))

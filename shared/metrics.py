@@ -1,0 +1,231 @@
+"""Every metric of Pentad: name, type, labels, meaning and unit, once. Run as a module it prints docs/metrics.md.
+
+    from shared import metrics
+
+    metrics.consumed.labels("inbound", "InboundMessage").inc()
+    metrics.step_seconds.labels("committed").observe(0.2)
+    metrics.websockets.labels().inc()
+
+``labels`` hands out the same bound child each time, for the price of one dictionary look-up. Nothing is created, and
+``prometheus_client`` not imported, before the first use. No metric carries the tenant: see docs/operate.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+Kind = Literal["counter", "gauge", "histogram"]
+M = TypeVar("M")
+
+SECONDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+    600.0,
+)
+"""Buckets of every time: from a commit to the time limit of a step."""
+SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Metric(Generic[M]):
+    """One row. ``M`` is the kind's class in ``prometheus_client``."""
+
+    name: str
+    kind: Kind
+    label_names: tuple[str, ...]
+    meaning: str
+    unit: str
+    buckets: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_children", {})
+
+    def labels(self, *values: str) -> M:
+        """The child for these values, in the order of ``label_names``. Raises ``ValueError`` for a wrong number."""
+        children: dict[tuple[str, ...], M] = self.__dict__["_children"]
+        child = children.get(values)
+        if child is None:
+            family = _family(cast(Metric[Any], self))
+            child = children[values] = family.labels(*values) if self.label_names else _bare(family, values)
+        return child
+
+
+def _bare(family: Any, values: tuple[str, ...]) -> Any:
+    if values:
+        raise ValueError("this metric has no labels")
+    return family
+
+
+_rows: list[Metric[Any]] = []
+
+
+def _add(metric: Metric[M]) -> Metric[M]:
+    _rows.append(metric)
+    return metric
+
+
+def _counter(name: str, labels: tuple[str, ...], meaning: str, unit: str) -> Metric[Counter]:
+    return _add(Metric(name, "counter", labels, meaning, unit))
+
+
+def _gauge(name: str, labels: tuple[str, ...], meaning: str, unit: str) -> Metric[Gauge]:
+    return _add(Metric(name, "gauge", labels, meaning, unit))
+
+
+def _histogram(
+    name: str, labels: tuple[str, ...], meaning: str, unit: str = "seconds", buckets: tuple[float, ...] = SECONDS
+) -> Metric[Histogram]:
+    return _add(Metric(name, "histogram", labels, meaning, unit, buckets))
+
+
+# The bus. `stream` is a name of contracts/streams.py, `type` the entry's type or the mail's kind.
+consumed = _counter(
+    "pentad_messages_consumed_total", ("stream", "type"), "Entries handled to their end and acknowledged.", "entries"
+)
+published = _counter("pentad_messages_published_total", ("stream", "type"), "Entries appended.", "entries")
+failed = _counter(
+    "pentad_messages_failed_total",
+    ("stream", "type"),
+    "Handlings that ended in an error; each is tried again.",
+    "entries",
+)
+dead = _counter("pentad_messages_dead_total", ("stream", "type"), "Entries set aside as dead letters.", "entries")
+redelivered = _counter(
+    "pentad_messages_redelivered_total", ("stream",), "Entries taken over from a worker that fell silent.", "entries"
+)
+attempts = _histogram(
+    "pentad_message_attempts", ("stream",), "Starts that an entry needed until its end.", "starts", SIZES
+)
+lease_losses = _counter(
+    "pentad_lease_losses_total", ("service",), "Leases that went to another while work was going on.", "leases"
+)
+reconnects = _counter("pentad_reconnects_total", ("store",), "Connections made again after an outage.", "connections")
+handler_seconds = _histogram(
+    "pentad_handler_seconds", ("service", "type"), "Time from taking an entry to its acknowledgement."
+)
+lag = _gauge(
+    "pentad_group_lag", ("stream", "group"), "Entries that no consumer of the group has read; -1: unknown.", "entries"
+)
+pending = _gauge("pentad_group_pending", ("stream", "group"), "Entries read and not yet acknowledged.", "entries")
+waiting_mail = _gauge(
+    "pentad_inbound_waiting_mail",
+    ("shard",),
+    "Messages in sessions' mailboxes that no router has decided on.",
+    "messages",
+)
+
+# Turns, tasks and steps.
+first_delta_seconds = _histogram(
+    "pentad_first_delta_seconds", (), "Time from a message's entry into the inbound stream to its first delta."
+)
+turn_seconds = _histogram(
+    "pentad_turn_seconds", ("outcome",), "Time from a message's entry into the inbound stream to its turn's end."
+)
+tasks = _counter("pentad_task_transitions_total", ("status",), "Tasks that came into this status.", "tasks")
+decisions = _counter("pentad_router_decisions_total", ("decision",), "Messages routed, by decision.", "messages")
+step_seconds = _histogram("pentad_step_seconds", ("outcome",), "Time of one step, from its lease to its commit.")
+
+# Models and tools.
+model_seconds = _histogram("pentad_model_seconds", ("model", "outcome"), "Time of one model call, to its last byte.")
+model_tokens = _counter(
+    "pentad_model_tokens_total",
+    ("model", "direction"),
+    "Tokens that models reported; direction: input or output.",
+    "tokens",
+)
+tool_seconds = _histogram("pentad_tool_seconds", ("tool",), "Time of one tool call, from its start to its result.")
+tool_calls = _counter(
+    "pentad_tool_calls_total",
+    ("tool", "outcome"),
+    "Tool calls closed; outcome: ok, error, timeout, cancelled or unknown.",
+    "calls",
+)
+
+# Embedding and archive.
+embed_batch = _histogram("pentad_embed_batch_texts", (), "Texts sent to the embedding model at once.", "texts", SIZES)
+embed_cache = _counter(
+    "pentad_embed_cache_total", ("outcome",), "Texts looked up in the cache of vectors; outcome: hit or miss.", "texts"
+)
+archived = _counter("pentad_archive_total", ("outcome",), "Tasks handled by the archiver.", "tasks")
+
+# The gateway.
+websockets = _gauge("pentad_websocket_connections", (), "WebSocket connections open.", "connections")
+
+METRICS: tuple[Metric[Any], ...] = tuple(_rows)
+
+
+@cache
+def registry() -> CollectorRegistry:
+    """The one registry, with the process, platform and garbage collector metrics."""
+    from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+    made = CollectorRegistry(auto_describe=False)
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=made)
+    return made
+
+
+@cache
+def _family(metric: Metric[Any]) -> Any:
+    import prometheus_client as prometheus
+
+    words = (metric.name, metric.meaning, metric.label_names)
+    if metric.kind == "histogram":
+        return prometheus.Histogram(*words, registry=registry(), buckets=metric.buckets)
+    kind = prometheus.Counter if metric.kind == "counter" else prometheus.Gauge
+    return kind(*words, registry=registry())
+
+
+def exposition() -> tuple[bytes, str]:
+    """What ``GET /metrics`` answers, and its content type. Every metric is named, also one not used yet."""
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    for metric in METRICS:
+        _family(metric)
+    return generate_latest(registry()), CONTENT_TYPE_LATEST
+
+
+def document() -> str:
+    """docs/metrics.md."""
+    rows = [f"| `{m.name}` | {m.kind} | {_labels(m)} | {m.unit} | {m.meaning} |" for m in METRICS]
+    return "\n".join([*_HEAD, *rows, ""])
+
+
+def _labels(metric: Metric[Any]) -> str:
+    return " ".join(f"`{name}`" for name in metric.label_names) or "–"
+
+
+_HEAD = (
+    "# Metrics",
+    "",
+    "Every service answers `GET /metrics` on its port: these, and the usual `process_*` and `python_*`.",
+    "None carries the tenant. `stream` is a name of `contracts/streams.py`; `tool` and `model` are registered names,",
+    "others `unknown`.",
+    "Written by `python -m shared.metrics > docs/metrics.md`; the list itself is `shared/metrics.py`.",
+    "",
+    "| name | type | labels | unit | meaning |",
+    "|---|---|---|---|---|",
+)
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -1,0 +1,184 @@
+"""An OpenAI-compatible server through the official client: connections, authentication, quick retries, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from shared.models.assembly import as_dict, parse_object
+from shared.models.failures import from_status, retry_after, shortened
+from shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+OPENAI_URL = "https://api.openai.com/v1"
+_QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
+_PATIENCE_S = 1.0
+
+
+class Endpoint:
+    """One server. `openai` is imported at the first call or by `warm()` (0.6 s of CPU), not with this module.
+
+    `plain`: whether to speak through our own transport (http only); None decides by the address and the proxies.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None,
+        api_key: str | None,
+        *,
+        connect_s: float = 5.0,
+        max_connections: int = 1000,
+        plain: bool | None = None,
+    ) -> None:
+        self._base_url = base_url or OPENAI_URL
+        self._api_key = api_key or "none"
+        self._connect_s = connect_s
+        self._max_connections = max_connections
+        self._plain = _is_plain(self._base_url) if plain is None else plain
+        self._client: openai.AsyncOpenAI | None = None
+        self._options: Any = None
+        self._warming = threading.Lock()
+        self.place = _place(self._base_url)
+
+    def warm(self) -> None:
+        """Import the client and make it. Blocks for about a second the first time: call it in a thread."""
+        self._ready()
+
+    async def open(self, path: str, body: bytes | None) -> httpx2.Response:
+        """A response of status 200 whose body is still to be read; GET without a body, else POST.
+
+        A server that cannot answer just now is asked at most twice more within about a second.
+        Raises `ModelRefused` or `ModelUnavailable`.
+        """
+        client = self._client
+        if client is None:
+            client = await asyncio.to_thread(self._ready)
+        now = asyncio.get_running_loop().time
+        began = now()
+        for wait in _QUICK_RETRIES:
+            try:
+                return await self._once(client, path, body)
+            except ModelUnavailable as error:
+                asked = error.retry_after or 0.0
+                if asked > _PATIENCE_S or now() - began > _PATIENCE_S:
+                    raise
+                await asyncio.sleep(max(asked, wait * random.uniform(0.5, 1.5)))
+        return await self._once(client, path, body)
+
+    async def fetch(self, path: str, body: bytes | None) -> dict[str, Any]:
+        """The JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`."""
+        import httpx2
+
+        response = await self.open(path, body)
+        try:
+            data = await response.aread()
+        except httpx2.HTTPError as error:
+            raise self.broken(error) from None
+        finally:
+            await response.aclose()
+        try:
+            return parse_object(data)
+        except ValueError:
+            raise ModelRefused(f"{self.place}{path} did not answer with JSON; check the base URL") from None
+
+    def broken(self, error: Exception) -> ModelUnavailable:
+        """The failure that a broken or impossible connection means."""
+        why = self.redacted(_root_cause(error))
+        return ModelUnavailable(f"no connection to the model server at {self.place} ({why}); check the base URL")
+
+    def redacted(self, text: str) -> str:
+        """The text without the API key: servers like to repeat it in their errors."""
+        return text if self._api_key == "none" else text.replace(self._api_key, "***")
+
+    async def aclose(self) -> None:
+        """Close the connections. Safe to call twice; a later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _ready(self) -> openai.AsyncOpenAI:
+        with self._warming:
+            client = self._client or self._make()
+            self._client = client
+            return client
+
+    def _make(self) -> openai.AsyncOpenAI:
+        import httpx2
+        import openai
+
+        # Time limits are the caller's, by cancelling: it knows the first byte from a stall.
+        timeout = httpx2.Timeout(None, connect=self._connect_s)
+        self._options = {"timeout": timeout, "max_retries": 0, "headers": {"Accept-Encoding": "identity"}}
+        # Proxies of the environment are for the world outside: a local server is always asked directly.
+        http = openai.DefaultAsyncHttpxClient(trust_env=not _is_local(self._base_url), **self._carrier())
+        return openai.AsyncOpenAI(base_url=self._base_url, api_key=self._api_key, http_client=http, max_retries=0)
+
+    def _carrier(self) -> dict[str, Any]:
+        import httpx2
+
+        if self._plain:
+            from shared.models.transport import PlainTransport
+
+            return {"transport": PlainTransport(self._max_connections)}
+        most = self._max_connections
+        return {"limits": httpx2.Limits(max_connections=most, max_keepalive_connections=200, keepalive_expiry=30)}
+
+    async def _once(self, client: openai.AsyncOpenAI, path: str, body: bytes | None) -> httpx2.Response:
+        import httpx2
+        import openai
+
+        kind: dict[str, Any] = {"cast_to": httpx2.Response, "options": self._options, "stream": True}
+        kind["stream_cls"] = openai.AsyncStream
+        try:
+            sent = client.get(path, **kind) if body is None else client.post(path, content=body, **kind)
+            response: httpx2.Response = await sent
+        except openai.APIStatusError as error:
+            raise self._failed(error) from None
+        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+            raise self.broken(error) from None
+        except (openai.OpenAIError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            raise ModelRefused(f"cannot ask {self.place}: {self.redacted(str(error))}; check the settings") from None
+        return response
+
+    def _failed(self, error: openai.APIStatusError) -> ModelFailed:
+        detail = self.redacted(_detail(error.body) or error.response.reason_phrase)
+        return from_status(error.status_code, detail, retry_after(error.response.headers), self.place)
+
+
+def _detail(body: object) -> str:
+    fields = as_dict(body)
+    inner = fields.get("error", fields)
+    return str(as_dict(inner).get("message") or inner or "") if fields else str(body or "")
+
+
+def _place(url: str) -> str:
+    """Scheme, host, port and path: what may be shown. User names and queries can hold secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def _is_plain(url: str) -> bool:
+    return urlsplit(url).scheme == "http" and (_is_local(url) or not getproxies())
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _root_cause(error: BaseException) -> str:
+    cause = error
+    while (deeper := cause.__cause__ or cause.__context__) is not None:
+        cause = deeper
+    return shortened(str(cause) or type(cause).__name__)

@@ -1,0 +1,84 @@
+"""What went wrong with a model call, as one of the three failures, in words that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Any
+
+from shared.models.assembly import as_dict
+from shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+
+_LATER = frozenset({408, 409, 429})
+_MAX_TEXT = 500
+_ADVICE = {
+    401: "check LLM_API_KEY",
+    402: "the account has no credit left",
+    403: "check LLM_API_KEY and what it may use",
+    404: "check LLM_MODEL_ID and LLM_BASE_URL",
+    405: "check LLM_BASE_URL",
+    413: "the conversation is too long for this model",
+}
+
+
+def from_status(status: int, detail: str, retry_after: float | None, place: str) -> ModelFailed:
+    """The failure that an HTTP error status means. `detail` is the server's own text."""
+    said = f"the model server at {place} answered {status}: {shortened(detail)}"
+    if is_later(status):
+        return ModelUnavailable(f"{said}; try again later", retry_after)
+    return ModelRefused(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
+
+
+def is_later(status: int) -> bool:
+    """Whether the same request may succeed later."""
+    return status in _LATER or status >= 500
+
+
+def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> ModelFailed | None:
+    """The failure that an error object within a stream means, None when the chunk is not one.
+
+    Without a status of its own, and once text has come, it is an answer cut off.
+    """
+    error = chunk.get("error") or (chunk if chunk.get("object") == "error" or chunk.get("type") == "error" else None)
+    if not error or chunk.get("choices"):
+        return None
+    fields = as_dict(error)
+    status = _status(fields)
+    detail = str(fields.get("message") or error)
+    if status is not None and (not is_later(status) or not began):
+        return from_status(status, detail, None, place)
+    return ModelCutOff(f"the model server at {place} stopped with an error: {shortened(detail)}; try again")
+
+
+def _status(error: Mapping[str, Any]) -> int | None:
+    for name in ("status", "status_code", "code"):
+        value = error.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
+            value = int(value)
+        if type(value) is int and 400 <= value <= 599:
+            return value
+    return None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a `Retry-After` header asks for (a number or a date), None when it does not say."""
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = _until(value)
+    return seconds if 0 <= seconds < 1e6 else None
+
+
+def _until(date: str) -> float:
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - time())
+    except (ValueError, TypeError, OverflowError):
+        return -1.0
+
+
+def shortened(text: str) -> str:
+    """At most 500 characters, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_TEXT else line[: _MAX_TEXT - 1] + "…"

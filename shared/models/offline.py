@@ -1,0 +1,153 @@
+"""The offline model: a labelled stand-in for machines without a model. Rules, no knowledge, always the same answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from shared.models.assembly import as_dict, as_text
+from shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
+from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+
+_HONEST = (
+    "I am Pentad's offline model, a small rule-based stand-in: I can do sums, tell the time and echo text with the "
+    "tools I am offered, but I cannot hold a real conversation. Set LLM_BASE_URL and LLM_API_KEY (and LLM_MODEL_ID) "
+    "to talk to a real model."
+)
+_HONEST_ZH = (
+    "我是 Pentad 的离线模型(offline model),只按简单规则工作:可以用所给的工具做算术、报时间、回显文字,不能真正对话。"
+    "请设置 LLM_BASE_URL 和 LLM_API_KEY(以及 LLM_MODEL_ID)来使用真正的模型。"
+)
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_RESULT_LIMIT = 2000
+
+
+class OfflineModel:
+    """Answers from the messages and tools of the request alone."""
+
+    @property
+    def name(self) -> str:
+        """`offline`."""
+        return "offline"
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        """See `ChatModel.stream`. Never fails."""
+        text, calls = _decide([_object(message) for message in request.messages], _offered(request.tools))
+        for piece in _pieces(text):
+            on_delta("content", piece)
+            await asyncio.sleep(0)  # lets others run, and a cancel through
+        drafts = tuple(ToolCallDraft(name, json.dumps(args, ensure_ascii=False)) for name, args in calls)
+        written = len(text) + sum(len(draft.arguments) for draft in drafts)
+        usage = Usage(sum(map(len, request.messages)) // 4, written // 4 + 1)
+        return ModelAnswer(text, "", drafts, "tool_calls" if drafts else "stop", usage, self.name)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A call of an earlier turn with its result."""
+
+    name: str
+    args: dict[str, Any]
+    result: str
+
+
+def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[Wish]]:
+    """The text to say and the tools to ask for: results that were not told yet first, then what users asked since."""
+    fresh = _since_last_answer(messages)
+    results = _outcomes(messages, fresh)
+    users = [as_text(message.get("content")) for message in messages[fresh:] if message.get("role") == "user"]
+    before = _before(messages)
+    calls = [wish for text in users for wish in wishes(text, tools, before)]
+    told = first_lines([_tell(outcome) for outcome in results], _RESULT_LIMIT)
+    if told or calls:
+        return told, calls
+    return (_HONEST_ZH if any(map(_CHINESE.search, users)) else _HONEST), []
+
+
+def _since_last_answer(messages: Sequence[dict[str, Any]]) -> int:
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") == "assistant":
+            return index + 1
+    return 0
+
+
+def _outcomes(messages: Sequence[dict[str, Any]], start: int) -> list[_Outcome]:
+    """The results from `start` on, joined with the calls of the assistant message just before."""
+    asked = dict(_calls(messages[start - 1])) if start else {}
+    outcomes = []
+    for message in messages[start:]:
+        if message.get("role") == "tool":
+            name, args = asked.get(as_text(message.get("tool_call_id")), ("tool", {}))
+            outcomes.append(_Outcome(name, args, as_text(message.get("content"))))
+    return outcomes
+
+
+def _calls(message: dict[str, Any]) -> Iterator[tuple[str, Wish]]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = as_dict(as_dict(call).get("function"))
+        yield as_text(as_dict(call).get("id")), (as_text(function.get("name")), _object(function.get("arguments")))
+
+
+def _before(messages: Sequence[dict[str, Any]]) -> Before:
+    """The last call with its number, if any, from the newest assistant message that called a tool."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("tool_calls") and (calls := list(_calls(messages[index]))):
+            numbers = [plain_number(outcome.result) for outcome in _outcomes(messages, index + 1)[: len(calls)]]
+            known = [number for number in numbers if number is not None]
+            return Before(calls[-1][1], known[-1] if known else None)
+    return Before()
+
+
+def _tell(outcome: _Outcome) -> str:
+    error = _error(outcome.result)
+    if outcome.name == "calculator" and (expression := as_text(outcome.args.get("expression"))):
+        number = plain_number(outcome.result) or outcome.result.strip()
+        return f"{expression} = {number}" if error is None else f"{expression} could not be calculated: {error}"
+    if error is not None:
+        return f"The tool {outcome.name} failed: {error}"
+    if outcome.name == "current_time":
+        zone = outcome.args.get("timezone")
+        return f"It is {outcome.result.strip()}" + (f" ({zone})" if zone else "")
+    return outcome.result if outcome.name == "echo" else f"{outcome.name}: {outcome.result}"
+
+
+def _error(result: str) -> str | None:
+    """The reason when a result says that the call failed, in the usual spellings."""
+    said = _object(result).get("error")
+    if said:
+        return as_text(said) or json.dumps(said, ensure_ascii=False)
+    match = re.match(r"\s*error\b[\s:]*(.*)", result, re.IGNORECASE | re.DOTALL)
+    return (match[1].strip() or "no reason given") if match else None
+
+
+def _offered(tools: bytes | None) -> dict[str, Mapping[str, Any]]:
+    listed = _json(tools)
+    functions = [as_dict(as_dict(tool).get("function")) for tool in (listed if isinstance(listed, list) else ())]
+    return {as_text(function.get("name")): as_dict(function.get("parameters")) for function in functions}
+
+
+def _object(data: Any) -> dict[str, Any]:
+    return as_dict(_json(data))
+
+
+def _json(data: Any) -> Any:
+    try:
+        return from_json(data) if isinstance(data, str | bytes) else data
+    except ValueError:
+        return None
+
+
+def _pieces(text: str) -> list[str]:
+    """About four parts, cut between words."""
+    size = max(1, -(-len(text) // 4))
+    return re.findall(rf".{{1,{size}}}(?:\S*\s|\S{{0,20}}$)?", text, re.DOTALL)

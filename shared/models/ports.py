@@ -1,0 +1,101 @@
+"""What a chat model is to the rest of Pentad: one streamed answer per call, and three ways to fail.
+
+The failures answer the only question a caller has: never again (`ModelRefused`), later and not counted
+(`ModelUnavailable`), or again and counted (`ModelCutOff`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+DeltaSink = Callable[[Literal["content", "thinking"], str], None]
+"""Takes each piece of text as it arrives. Called on the event loop: it must be cheap, and must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One model call. `messages` are ready JSON objects in OpenAI chat form, the system message first.
+
+    `tools` is a ready JSON array in OpenAI form, or None. `timeout_s` bounds the whole call, retries included.
+    `model` overrides the client's own model id. Ready bytes matter: with 800 messages building a request from
+    objects costs the SDK 130 ms of CPU, joining bytes about 1.
+    """
+
+    messages: Sequence[bytes]
+    tools: bytes | None
+    timeout_s: float
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDraft:
+    """A tool call as the model wrote it: `arguments` is its raw text, which need not be JSON."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call as the server counted them (0 when it did not say), and their price in US dollars."""
+
+    input_tokens: int
+    output_tokens: int
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A complete answer. `model` is the id the server says it used."""
+
+    text: str
+    thinking: str
+    tool_calls: tuple[ToolCallDraft, ...]
+    finish_reason: str
+    usage: Usage
+    model: str
+
+
+class ModelFailed(Exception):  # noqa: N818 - reads as what happened
+    """A model call failed. The message says what to do about it and never holds the API key."""
+
+
+class ModelRefused(ModelFailed):
+    """The server understood and said no (4xx other than 408, 409 and 429): the same call never succeeds."""
+
+
+class ModelUnavailable(ModelFailed):
+    """Nothing came (429, 5xx, no connection, no first byte in time): try again later, not counted as an attempt.
+
+    `retry_after`: seconds the server asked for, None when it did not say.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelCutOff(ModelFailed):
+    """The answer began and did not end: cut, stalled or out of time. Counts as a failed attempt."""
+
+
+class ChatModel(Protocol):
+    """A model that answers one request at a time, any number of them at once."""
+
+    @property
+    def name(self) -> str:
+        """The model's id, for logs, metrics and manifests."""
+        ...
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        """Ask, hand each delta to `on_delta`, return the whole answer. Raises `ModelFailed` and nothing else.
+
+        Cancelling the coroutine closes the connection to the server at once.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections. Safe to call twice."""
+        ...

@@ -1,0 +1,66 @@
+"""Server-sent events from raw network chunks. Pure: bytes in, the data of complete events out."""
+
+from __future__ import annotations
+
+_MAX_EVENT = 16 * 1024 * 1024
+
+
+class SseDecoder:
+    """Takes network chunks cut anywhere, returns the data of each event that is complete.
+
+    Comments, `id:`, `retry:` and `event:` lines are left out; LF, CRLF and CR all end a line. Raises `ValueError`
+    when one event grows past 16 MiB.
+    """
+
+    __slots__ = ("_data", "_held", "_partial", "_size")
+
+    def __init__(self) -> None:
+        self._partial: list[bytes] = []  # pieces of the line that has not ended: joined once, not at each chunk
+        self._data: list[bytes] = []
+        self._held = b""  # a CR at the end of a chunk, which may be half of a CRLF
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that this chunk completes."""
+        if self._held or b"\r" in chunk:
+            chunk = self._unify(chunk)
+        head, newline, rest = chunk.rpartition(b"\n")
+        self._grow(len(chunk))
+        if not newline:
+            self._partial.append(chunk)
+            return []
+        self._partial.append(head)
+        lines = b"".join(self._partial).split(b"\n")
+        self._partial = [rest] if rest else []
+        return self._events(lines)
+
+    def flush(self) -> list[bytes]:
+        """What is left when the stream has ended: servers forget the blank line after the last event."""
+        self._held = b""
+        return self._events([b"".join(self._partial), b""])
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        found: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if line[:5] == b"data:":
+                data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif not line and data:
+                found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                data.clear()
+                self._size = 0
+            elif line[:8] == b"\xef\xbb\xbfdata:":  # a byte order mark before the first line
+                data.append(line[8:].removeprefix(b" "))
+        return found
+
+    def _unify(self, chunk: bytes) -> bytes:
+        chunk = self._held + chunk
+        self._held = b"\r" if chunk.endswith(b"\r") else b""
+        if self._held:
+            chunk = chunk[:-1]
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > _MAX_EVENT:
+            raise ValueError(f"one event of the stream is larger than {_MAX_EVENT} bytes")

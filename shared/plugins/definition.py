@@ -1,0 +1,83 @@
+"""A registered tool: what the model is told about it and how its arguments become a call."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from contracts.tools import ToolSpec
+from shared.plugins.context import ToolContext
+from shared.plugins.errors import InvalidArguments
+from shared.plugins.results import clean
+
+_MOST_PROBLEMS = 5
+_MOST_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool that can be called here."""
+
+    spec: ToolSpec
+    function: Callable[..., Any]
+    is_async: bool
+    """Whether it runs on the event loop; if not, it needs a thread."""
+    model: type[BaseModel]
+    """Validates and coerces the arguments."""
+    fields: Mapping[str, str]
+    """The model's field names, each with the parameter's name."""
+    context_parameters: Sequence[str] = ()
+    """Parameters that take the ``ToolContext``."""
+
+    @property
+    def source(self) -> str:
+        """Where it is defined: ``module.function``."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+    def validate(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments for ``function``, without its context. Raises ``InvalidArguments``."""
+        try:
+            found = self.model.model_validate(args)
+        except ValidationError as error:
+            raise InvalidArguments(self._complaint(error)) from None
+        except Exception as error:  # a validator of the user's may raise anything
+            raise InvalidArguments(f"tool {self.spec.name!r}: its arguments could not be checked: {error}") from error
+        return {self.fields[name]: getattr(found, name) for name in found.model_fields_set}
+
+    def bind(self, args: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """``validate``, and the context where it is asked for."""
+        return self.validate(args) | dict.fromkeys(self.context_parameters, context)
+
+    def _complaint(self, error: ValidationError) -> str:
+        problems = error.errors(include_url=False, include_context=False)
+        told = "; ".join(self._problem(problem) for problem in problems[:_MOST_PROBLEMS])
+        more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
+        return clean(f"tool {self.spec.name!r}: {told}{more}")
+
+    def _problem(self, problem: Any) -> str:
+        where = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            return f"argument {where!r} is unknown: it takes {self._taken()}"
+        if not where:
+            return f"the arguments must be a JSON object, got {_shown(problem['input'])}"
+        if problem["type"] == "missing":
+            return f"argument {where!r} is missing{self._expected(problem['loc'])}"
+        return f"argument {where!r}: {_lower(problem['msg'])}, got {_shown(problem['input'])}"
+
+    def _taken(self) -> str:
+        return ", ".join(self.fields.values()) or "no arguments"
+
+    def _expected(self, loc: Sequence[Any]) -> str:
+        """The type of a missing top-level argument, when its schema names one."""
+        schema = self.spec.parameters.get("properties", {}).get(loc[0], {}) if len(loc) == 1 else {}
+        return f": expected {schema['type']}" if "type" in schema else ""
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."

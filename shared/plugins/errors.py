@@ -1,0 +1,15 @@
+"""Errors of tools and plugins. Their texts are read by plugin authors and by models: each says what to do."""
+
+from shared.errors import PentadError
+
+
+class PluginError(PentadError):
+    """A plugin or a tool in it is wrong. Never again: the start stops with this text."""
+
+
+class InvalidArguments(PentadError):  # noqa: N818 - it names what is wrong, as the model reads it
+    """The arguments of a call do not fit. Names the tool and the argument and says what was expected."""
+
+
+class UnusableResult(PentadError):  # noqa: N818 - it names what is wrong, as the model reads it
+    """A tool returned what is neither text nor JSON. The call has run: it is not repeated."""

@@ -1,0 +1,59 @@
+"""Importing the modules that ``PENTAD_PLUGINS`` names."""
+
+import importlib
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared.plugins.errors import PluginError
+
+_MODULE = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
+
+
+def load_plugins(modules: Sequence[str]) -> None:
+    """Imports each module from the working directory or ``PYTHONPATH``. Raises ``PluginError`` with its own error."""
+    if not modules:
+        return
+    _look_in_working_directory()
+    for module in modules:
+        _load(module)
+
+
+def _look_in_working_directory() -> None:
+    here = str(Path.cwd())
+    if not {here, ""} & set(sys.path):
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+
+
+def _load(module: str) -> None:
+    if not _MODULE.match(module):
+        raise PluginError(f"plugin {module!r} is not the name of a module: write it as after `import`, e.g. my_tools")
+    try:
+        importlib.import_module(module)
+    except PluginError as error:
+        raise PluginError(f"plugin {module!r}: {error}") from error
+    except ModuleNotFoundError as error:
+        raise PluginError(_not_found(module, error)) from error
+    except (Exception, SystemExit) as error:
+        raise PluginError(_does_not_import(module, error)) from error
+
+
+def _not_found(module: str, error: ModuleNotFoundError) -> str:
+    if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+        return f"plugin {module!r} was not found in {Path.cwd()} or PYTHONPATH: PENTAD_PLUGINS names modules to import"
+    return _does_not_import(module, error)
+
+
+def _does_not_import(module: str, error: BaseException) -> str:
+    return f"plugin {module!r} does not import: {type(error).__name__}: {error}{_where(error)}"
+
+
+def _where(error: BaseException) -> str:
+    """File and line of the last frame that is not the import machinery's."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    if isinstance(error, SyntaxError) or len(frames) < 2:
+        return ""
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})"

@@ -1,0 +1,128 @@
+"""The ``tool`` decorator and the tools of this process."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType, MappingProxyType
+from typing import Any, Literal, TypeVar, overload
+
+from pydantic import ValidationError
+
+from contracts.tools import Effect, ToolSpec
+from shared.plugins.definition import ToolDefinition
+from shared.plugins.docstrings import parse_docstring
+from shared.plugins.errors import PluginError
+from shared.plugins.signature import read_arguments
+
+F = TypeVar("F", bound=Callable[..., Any])
+EffectName = Literal["pure", "idempotent", "unsafe"]
+
+_RULES = {
+    "name": "must be 1 to 64 of letters, digits, '_' and '-'; give it one with name=",
+    "effect": "must be 'pure', 'idempotent' or 'unsafe'",
+    "timeout": "must be a number of seconds greater than 0",
+    "queue": "must be 1 to 32 of lower case letters, digits and '-'",
+    "isolated": "must be True or False",
+}
+_tools: dict[str, ToolDefinition] = {}
+
+
+@overload
+def tool(function: F, /) -> F: ...
+
+
+@overload
+def tool(
+    name: str | None = None,
+    effect: EffectName | Effect = "unsafe",
+    timeout: float = 60,
+    queue: str = "default",
+    isolated: bool = False,
+) -> Callable[[F], F]: ...
+
+
+def tool(
+    name: Any = None,
+    effect: EffectName | Effect = "unsafe",
+    timeout: float = 60,
+    queue: str = "default",
+    isolated: bool = False,
+) -> Any:
+    """Makes a function a tool that models can call; the function itself stays as it is.
+
+    ``name`` is the function's when missing. ``effect`` says what running it twice would mean: ``pure``, ``idempotent``
+    or ``unsafe`` (never run twice). ``timeout`` is in seconds from the start of a call. ``queue`` names the
+    tool-workers that run it. ``isolated`` gives each call a process of its own. Also without parentheses. Raises
+    ``PluginError`` when the function cannot be a tool.
+    """
+    if name is not None and not isinstance(name, str):
+        return _register(name, define(name))
+    return lambda function: _register(
+        function, define(function, name=name, effect=effect, timeout=timeout, queue=queue, isolated=isolated)
+    )
+
+
+def registered_tools() -> Mapping[str, ToolDefinition]:
+    """The tools that the modules imported so far have defined, by name."""
+    return MappingProxyType(_tools)
+
+
+def define(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    effect: str = "unsafe",
+    timeout: float = 60,
+    queue: str = "default",
+    isolated: bool = False,
+) -> ToolDefinition:
+    """The definition of a function as a tool, without registering it. Raises ``PluginError``."""
+    _check_function(function)
+    name = function.__name__ if name is None else name
+    options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
+    _spec(options)  # a wrong option is told before a wrong signature
+    doc = parse_docstring(function.__doc__)
+    arguments = read_arguments(name, function, doc.parameters)
+    return ToolDefinition(
+        spec=_spec(options | {"description": doc.description, "parameters": arguments.schema}),
+        function=function,
+        is_async=inspect.iscoroutinefunction(function),
+        model=arguments.model,
+        fields=arguments.fields,
+        context_parameters=arguments.context_parameters,
+    )
+
+
+def _register(function: F, definition: ToolDefinition) -> F:
+    earlier = _tools.get(definition.spec.name)
+    if earlier is not None and earlier.source != definition.source:
+        raise PluginError(
+            f"tool {definition.spec.name!r} is defined twice, as {earlier.source} and as {definition.source}: "
+            "give one of them another name with @tool(name=...)"
+        )
+    _tools[definition.spec.name] = definition
+    return function
+
+
+def _spec(options: dict[str, Any]) -> ToolSpec:
+    try:
+        return ToolSpec(**options)
+    except ValidationError as error:
+        wrong = str(error.errors()[0]["loc"][0])
+        raise PluginError(f"tool {options['name']!r}: {wrong}={options[wrong]!r} {_RULES[wrong]}") from None
+
+
+def _check_function(function: Any) -> None:
+    name = getattr(function, "__qualname__", repr(function))
+    if not isinstance(function, FunctionType):
+        raise PluginError(f"@tool takes a function, not {name}: put it under staticmethod, or wrap it in a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise PluginError(f"tool {name!r} yields: return one value, and tell progress with ToolContext.progress")
+    if _is_method(function):
+        raise PluginError(f"tool {name!r} is a method: define the tool as a function outside of the class")
+
+
+def _is_method(function: FunctionType) -> bool:
+    """Whether its first parameter would have to be bound first."""
+    owner = function.__qualname__.rpartition(".")[0]
+    first = function.__code__.co_varnames[:1]
+    return bool(owner) and not owner.endswith("<locals>") and first in (("self",), ("cls",))

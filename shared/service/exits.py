@@ -1,0 +1,40 @@
+"""How a command ends: its exit code, and one line on stderr that says what to do."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+from shared.errors import PentadError
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def exit_code_of(work: Callable[[], int], *, prog: str, debug: bool = False) -> int:
+    """Do the work and return its exit code; an error becomes one line, with a traceback only on ``debug``."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return FAILED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(f"{prog}: {_line(error)}", file=sys.stderr)
+        return FAILED
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, PentadError):
+        return text or type(error).__name__
+    if isinstance(error, ConnectionError):
+        return f"no connection: {text or type(error).__name__}; see `pentad doctor`"
+    return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def _forget_stdout() -> None:
+    # Whoever read our output has left; without this the interpreter complains once more when it flushes.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

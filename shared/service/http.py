@@ -1,0 +1,180 @@
+"""What every service answers over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``; and the server under it.
+
+Uvicorn and Starlette are imported on first use, off the loop: a service consumes before it serves.
+"""
+
+import asyncio
+import hmac
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shared.service.listening import DEFAULT_HOST, address_of, claim_port
+from shared.service.port import RunnableService
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from shared.service.quiet_uvicorn import QuietServer
+
+GRACE_S = 5
+"""Seconds that answers under way get when a server stops."""
+
+
+def unmet(services: Sequence[RunnableService]) -> dict[str, str]:
+    """The checks that fail, by ``service.check``; empty when all is good. A check that raises has failed."""
+    return {name: wrong for name, wrong in all_checks(services).items() if wrong is not None}
+
+
+def all_checks(services: Sequence[RunnableService]) -> dict[str, str | None]:
+    """Every check of these services, by ``service.check``."""
+    return {f"{service.name}.{name}": wrong for service in services for name, wrong in _checks(service).items()}
+
+
+def _checks(service: RunnableService) -> dict[str, str | None]:
+    try:
+        return dict(service.checks())
+    except Exception as error:
+        return {"checks": f"{type(error).__name__}: {error}"}
+
+
+def health_routes(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> "list[Route]":
+    """The three routes for these services.
+
+    ``metrics_key``: empty leaves ``/metrics`` open, for a loopback address; otherwise it is the key to present as
+    ``Authorization: Bearer KEY`` (``PENTAD_ADMIN_KEY``), and None means that nobody has one.
+    """
+    from starlette.responses import JSONResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    async def healthz(request: "Request") -> "Response":
+        dead = [service.name for service in services if not service.alive()]
+        return PlainTextResponse(f"dead: {', '.join(dead)}" if dead else "ok", 503 if dead else 200)
+
+    async def readyz(request: "Request") -> "Response":
+        checks = all_checks(services)
+        return JSONResponse(checks, 503 if any(checks.values()) else 200)
+
+    async def metrics(request: "Request") -> "Response":
+        if not _may_read(request.headers.get("authorization", ""), metrics_key):
+            return PlainTextResponse("metrics need PENTAD_ADMIN_KEY as a bearer token here", 401)
+        return _exposition()
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+
+
+def _may_read(authorization: str, key: str | None) -> bool:
+    if key == "":
+        return True
+    scheme, _, given = authorization.partition(" ")
+    return key is not None and scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), key.encode())
+
+
+def _exposition() -> "Response":
+    from starlette.responses import Response
+
+    from shared.metrics import exposition
+
+    body, content_type = exposition()
+    return Response(body, headers={"content-type": content_type})
+
+
+class HttpServer:
+    """An ASGI app on a port of this process's running loop, from ``start`` to ``stop``.
+
+    ``port`` None: ``default_port``, or a free one when that is taken; an explicit port that is taken is refused.
+    ``grace_s``: how long answers under way may last when it stops; WebSockets are closed at once with 1012.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        host: str = DEFAULT_HOST,
+        port: int | None = None,
+        *,
+        default_port: int = 0,
+        grace_s: int = GRACE_S,
+    ) -> None:
+        self._app = app
+        self._host = host
+        self._port = port
+        self._default_port = default_port
+        self._grace_s = grace_s
+        self._socket: socket.socket | None = None
+        self._server: QuietServer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.address = ""
+        """``http://HOST:PORT``, once claimed."""
+
+    def claim(self) -> str:
+        """Take the port, ahead of ``start``, which does it too. Raises ``SettingsError`` when it cannot be had."""
+        if self._socket is None:
+            self._socket = claim_port(self._host, self._port, self._default_port)
+            self.address = address_of(self._socket, self._host)
+        return self.address
+
+    async def start(self) -> str:
+        """Serve; returns the address. Raises what ``claim`` raises."""
+        self.claim()
+        assert self._socket is not None
+        self._server = await asyncio.to_thread(_make_server, self._app, self._grace_s)
+        self._task = asyncio.create_task(self._server.serve([self._socket]), name="http")
+        up = asyncio.create_task(self._server.up.wait())
+        await asyncio.wait({up, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        up.cancel()
+        if self._task.done():
+            self._task.result()
+        return self.address
+
+    async def stop(self) -> None:
+        """Close WebSockets with 1012, let answers end, close the port. Harmless when not started."""
+        server, task, sock = self._server, self._task, self._socket
+        self._server = self._task = self._socket = None
+        if server is not None and task is not None:
+            server.finish()
+            await asyncio.wait({task})
+        if sock is not None:
+            sock.close()
+
+    def alive(self) -> bool:
+        """False once the server has ended unasked."""
+        return self._task is None or not self._task.done()
+
+
+def serve_app(app: Any, host: str, port: int | None, *, default_port: int = 0, grace_s: int = GRACE_S) -> HttpServer:
+    """The server for an app, not yet started."""
+    return HttpServer(app, host, port, default_port=default_port, grace_s=grace_s)
+
+
+def _make_server(app: Any, grace_s: int) -> "QuietServer":
+    """Imports everything that serving needs; takes 0.2 s the first time, which is why it happens in a thread."""
+    import starlette.applications  # noqa: F401 - so that the first request does not pay for it
+
+    from shared.service.quiet_uvicorn import QuietServer
+
+    return QuietServer(app, grace_s)
+
+
+def lazily(make: Callable[[], Any]) -> Any:
+    """An ASGI app that is made at its first request: what it imports costs nothing before."""
+    made: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if not made:
+            made.append(make())
+        await made[0](scope, receive, send)
+
+    return app
+
+
+def health_app(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> Any:
+    """The three routes as an app of their own."""
+
+    def make() -> Any:
+        from starlette.applications import Starlette
+
+        return Starlette(routes=list(health_routes(services, metrics_key=metrics_key)))
+
+    return lazily(make)

@@ -1,0 +1,41 @@
+"""Options of the commands that run services. Light: a parser is built without importing what runs."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from shared.telemetry import LEVELS, Level
+
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says about running. ``port`` None: the default port, or a free one."""
+
+    host: str = _HOST
+    port: int | None = None
+    data_dir: Path | None = None
+    log_level: Level = "warning"
+    log_payloads: bool = False
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> "Options":
+        level = cast(Level, args.log_level)
+        return cls(args.host, args.port, args.data_dir, level, args.log_payloads)
+
+
+def add_serve_options(parser: argparse.ArgumentParser) -> None:
+    """The options that ``Options.of`` reads."""
+    parser.add_argument("--host", default=_HOST, help="address to listen on (default %(default)s)")
+    parser.add_argument("--port", type=_port, help="port to listen on; without it, one that is free is found")
+    parser.add_argument("--data-dir", type=Path, help="instead of PENTAD_DATA_DIR")
+    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="of the log on stderr")
+    parser.add_argument("--log-payloads", action="store_true", help="let the log show what users and models wrote")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535, 0 for any free one")
+    return int(text)

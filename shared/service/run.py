@@ -1,0 +1,207 @@
+"""Runs services in this process: starts them in order, says that they are ready, watches, stops them in reverse.
+
+``python -m services.router`` and ``pentad serve router`` are both ``serve_one``; ``pentad up`` calls ``run_services``.
+"""
+
+import argparse
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from contracts.streams import Service
+from shared.errors import PentadError, SettingsError
+from shared.service.exits import DONE, FAILED, exit_code_of
+from shared.service.http import HttpServer, health_app, unmet
+from shared.service.listening import DEFAULT_PORTS, Listening
+from shared.service.options import Options, add_serve_options
+from shared.service.port import RunnableService
+from shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
+from shared.settings import Settings, is_loopback, load_settings
+from shared.telemetry import configure_logging
+
+log = logging.getLogger(__name__)
+
+STOP_LIMIT_S = 25.0
+"""Seconds that all services together get to stop after the first signal; below the 30 s of containers."""
+_HURRIED_S = 0.5
+_WATCH_S = 0.25
+_START_QUIETLY_S = 1.0
+
+Build = Callable[..., RunnableService]
+"""A composition root: ``build(settings)``; the gateway's is ``build(settings, host, port)``. No I/O."""
+
+
+class DiedError(PentadError):
+    """A part that should run for ever has ended. The process is to be started again."""
+
+
+def main_of(name: Service, argv: Sequence[str], build: Build) -> int:
+    """The command ``python -m services.NAME``; returns its exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m services.{name.replace('-', '_')}")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    add_serve_options(parser)
+    args = parser.parse_args(argv)
+    return exit_code_of(lambda: _main(name, build, args), prog=parser.prog, debug=args.debug)
+
+
+def _main(name: Service, build: Build, args: argparse.Namespace) -> int:
+    options = Options.of(args)
+    return serve_one(name, build, load_settings(pentad_data_dir=options.data_dir), options)
+
+
+def serve_one(name: Service, build: Build, settings: Settings, options: Options) -> int:
+    """Run one service until it is told to end. Raises ``PentadError`` when it cannot start or dies."""
+    configure_logging(options.log_level, payloads=options.log_payloads)
+    settings.redis()
+    if name == "gateway":
+        require_keys(settings, options.host)
+        service = build(settings, options.host, options.port)
+        return run_loop(lambda stop: run_services([service], stop))
+    watched = Watched(build(settings))
+    health = _health_of(watched, name, settings, options)
+    health.claim()
+    return run_loop(lambda stop: run_services([watched], stop, health))
+
+
+def _health_of(service: RunnableService, name: Service, settings: Settings, options: Options) -> HttpServer:
+    app = health_app([service], metrics_key=metrics_key_of(settings, options.host))
+    return HttpServer(app, options.host, options.port, default_port=DEFAULT_PORTS[name])
+
+
+def require_keys(settings: Settings, host: str) -> None:
+    """Refuse an open gateway on an address that others can reach. Raises ``SettingsError``."""
+    if not settings.api_keys and not is_loopback(host):
+        raise SettingsError(f"PENTAD_API_KEYS is not set: a gateway on {host} needs it, as key:tenant,...")
+
+
+def metrics_key_of(settings: Settings, host: str) -> str | None:
+    """The ``metrics_key`` of ``health_routes`` for a server on this host."""
+    if is_loopback(host):
+        return ""
+    return settings.pentad_admin_key.get_secret_value() if settings.pentad_admin_key else None
+
+
+class Watched:
+    """A service that says of itself whether it has started: it may wait for a store long before it is ready."""
+
+    def __init__(self, service: RunnableService) -> None:
+        self.name = service.name
+        self._service = service
+        self._started = False
+
+    async def start(self) -> None:
+        await self._service.start()
+        self._started = True
+
+    async def stop(self) -> None:
+        await self._service.stop()
+
+    def checks(self) -> Mapping[str, str | None]:
+        return {**self._service.checks(), "start": None if self._started else "still starting"}
+
+    def alive(self) -> bool:
+        return not self._started or self._service.alive()
+
+
+async def run_services(services: Sequence[RunnableService], stop: Stop, health: HttpServer | None = None) -> int:
+    """Start the services in order, print that they are ready, run until asked to stop, stop them in reverse order.
+
+    The address printed is that of the service that listens, else of ``health``, which is served once the services
+    consume (or after a second of waiting). Returns the exit code: 1 when something did not stop in time. Raises what
+    a start raises, and ``DiedError`` when a part dies; everything has been stopped then.
+    """
+    begun: list[RunnableService] = []
+    try:
+        await stop.unless_asked(_start(services, begun, health))
+        await stop.unless_asked(_until_ready(services))
+        print(_ready_line(services, health), flush=True)
+        await stop.unless_asked(_until_dead(services, health))
+    except StopAskedError:
+        log.info("stopping")
+    finally:
+        late = await stop_services(begun, stop)
+        if health is not None:
+            await health.stop()
+    return FAILED if late else DONE
+
+
+async def _start(services: Sequence[RunnableService], begun: list[RunnableService], health: HttpServer | None) -> None:
+    starting = asyncio.create_task(_start_in_order(services, begun))
+    try:
+        if health is not None:
+            done, _ = await asyncio.wait({starting}, timeout=_START_QUIETLY_S)
+            for failed in done:
+                failed.result()
+            await health.start()
+        await starting
+    finally:
+        await cancel_and_wait(starting)
+
+
+async def _start_in_order(services: Sequence[RunnableService], begun: list[RunnableService]) -> None:
+    for service in services:
+        begun.append(service)
+        await service.start()
+        log.info("%s has started", service.name)
+
+
+async def _until_ready(services: Sequence[RunnableService]) -> None:
+    said = time.monotonic()
+    while wrong := unmet(services):
+        _raise_when_dead(services, None)
+        if time.monotonic() - said > 5:
+            said = time.monotonic()
+            log.warning("not ready yet: %s", "; ".join(f"{name}: {text}" for name, text in wrong.items()))
+        await asyncio.sleep(0.02)
+
+
+def _ready_line(services: Sequence[RunnableService], health: HttpServer | None) -> str:
+    listening = next((service for service in services if isinstance(service, Listening)), None)
+    if listening is not None:
+        return f"ready on {listening.address}"
+    where = f" on {health.address}" if health is not None else ""
+    return f"{' '.join(service.name for service in services)} ready{where}"
+
+
+async def _until_dead(services: Sequence[RunnableService], health: HttpServer | None) -> None:
+    while True:
+        _raise_when_dead(services, health)
+        await asyncio.sleep(_WATCH_S)
+
+
+def _raise_when_dead(services: Sequence[RunnableService], health: HttpServer | None) -> None:
+    for service in services:
+        if not service.alive():
+            why = "; ".join(f"{name}: {text}" for name, text in unmet([service]).items())
+            raise DiedError(f"{service.name} has died ({why or 'see the log'})")
+    if health is not None and not health.alive():
+        raise DiedError("the HTTP server of the health checks has died")
+
+
+async def stop_services(services: Sequence[RunnableService], stop: Stop) -> list[str]:
+    """Stop in reverse order, within ``STOP_LIMIT_S`` for all; returns the names of those that did not stop well."""
+    limit = time.monotonic() + STOP_LIMIT_S
+    return [service.name for service in reversed(services) if not await _stop_one(service, stop, limit)]
+
+
+async def _stop_one(service: RunnableService, stop: Stop, limit: float) -> bool:
+    stopping = asyncio.create_task(service.stop(), name=f"stop {service.name}")
+    hurried = asyncio.create_task(stop.hurried.wait())
+    left = max(_HURRIED_S, limit - time.monotonic())
+    await asyncio.wait({stopping, hurried}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+        await asyncio.wait({stopping}, timeout=_HURRIED_S)
+    hurried.cancel()
+    return _verdict(service.name, stopping)
+
+
+def _verdict(name: str, stopping: "asyncio.Task[None]") -> bool:
+    if not stopping.done():
+        stopping.cancel()
+        log.error("%s did not stop in time: what it had in work goes to others when its leases end", name)
+        return False
+    if (error := stopping.exception()) is not None:
+        log.error("%s did not stop well", name, exc_info=error)
+        return False
+    return True

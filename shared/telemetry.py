@@ -1,0 +1,79 @@
+"""Logging: one line per record, to stderr, silent below WARNING unless asked.
+
+Modules log by ``logging.getLogger(__name__)``. What users and models wrote goes through ``payload``, which shows its
+size alone unless the person who runs the process opted in.
+"""
+
+import logging
+import sys
+import time
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+Level = Literal["debug", "info", "warning", "error"]
+LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
+_OURS = ("contracts", "shared", "services", "pentad")
+_show_payloads = False
+
+
+def configure_logging(level: Level = "warning", *, payloads: bool = False) -> None:
+    """Set up this process's logging; a second call replaces the first.
+
+    ``level`` holds for Pentad's own records; of libraries only WARNING and above is shown. ``payloads`` True lets the
+    log show what users, models and tools wrote: a choice of the person who runs it, for a while.
+    """
+    global _show_payloads
+    _show_payloads = payloads
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine())
+    logging.basicConfig(level=max(logging.WARNING, _number(level)), handlers=[handler], force=True)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(_number(level))
+
+
+def _number(level: Level) -> int:
+    return logging.getLevelNamesMapping()[level.upper()]
+
+
+class OneLine(logging.Formatter):
+    """``TIME LEVEL NAME: TEXT``; an exception is its type, text and place, and a line break a space."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+        self.converter = time.gmtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(super().format(record).split())
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the base class's name
+        kind, error, trace = ei
+        return f"[{kind.__name__}: {_text(error)}{_place(trace)}]" if kind is not None else ""
+
+
+def _text(error: Any) -> str:
+    # Pydantic repeats the value that did not fit, which is somebody's message.
+    if not isinstance(error, ValidationError) or _show_payloads:
+        return str(error)
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+
+
+def _place(trace: Any) -> str:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
+
+
+class payload:  # noqa: N801 - reads as a function where it is used: log.info("refused %s", payload(text))
+    """Stands for a value in a log line: its type and size, or after the opt-in itself. Cheap when not logged."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        if _show_payloads:
+            return repr(self._value)
+        size = f" of {len(self._value)}" if hasattr(self._value, "__len__") else ""
+        return f"<{type(self._value).__name__}{size}>"

@@ -1,0 +1,176 @@
+"""A small gateway on a real socket that speaks the outside protocol, and misbehaves when told to.
+
+It keeps one list of events per session with growing cursors, deduplicates messages by id, and answers each message with
+the events of a script. Connections can be cut, refused, closed with a code; events repeated; cursors expired.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fake_wire import AT, Json, Plan, Script, Wire
+
+
+def turn_events(task_id: str = "task-0-a", answer: str = "42", decision: str = "new", **routed: Any) -> Script:
+    """A turn that answers in two deltas and a message."""
+
+    def events(message: Json) -> list[Json]:
+        half = len(answer) // 2
+        step = {"task_id": task_id, "step": 1, "attempt": 1}
+        return [
+            {"type": "message_routed", "task_id": task_id, "message_id": message["message_id"], "decision": decision}
+            | {"confidence": 1.0, "reason": "nothing else is going on", "candidates": []}
+            | routed,
+            {"type": "task_start", "task_id": task_id, "goal": message["content"]},
+            {"type": "content", "offset": 0, "content": answer[:half], **step},
+            {"type": "content", "offset": half, "content": answer[half:], **step},
+            {"type": "message", "content": answer, **step},
+            {"type": "task_end", "task_id": task_id, "status": "completed", "steps": 1},
+        ]
+
+    return events
+
+
+def task(task_id: str, status: str = "completed", session_id: str = "s1", goal: str = "6 * 7?") -> Json:
+    """A task as inspection shows it."""
+    about = {"task_id": task_id, "session_id": session_id, "status": status, "goal": goal, "instruction": "executor"}
+    return about | {"created_at": AT, "updated_at": AT, "steps": 1, "usage": {"input_tokens": 3, "output_tokens": 5}}
+
+
+@dataclass
+class FakeGateway(Plan):
+    """A ``Plan`` and the HTTP around it."""
+
+    script: Script = field(default_factory=turn_events)
+    port: int = 0
+    key: str | None = None
+    refuse: deque[tuple[int, dict[str, str]]] = field(default_factory=deque)
+    """Statuses with headers for the next requests, whatever they are."""
+    tasks: dict[str, Json] = field(default_factory=dict)
+    transcripts: dict[str, list[Json]] = field(default_factory=dict)
+    ready: Json = field(default_factory=lambda: {"status": "ready", "checks": {}})
+    ready_status: int = 200
+    cancelled: list[str] = field(default_factory=list)
+    on_cancel: Script | None = None
+    """Events that a cancel adds to the task's session."""
+    _server: asyncio.Server | None = None
+    _open: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Close the port and cut every connection."""
+        if self._server is not None:
+            self._server.close()
+        for task in [*self._open]:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            await self._request(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._open.discard(task)
+            writer.transport.abort()
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            request = Request.parse(head)
+            if self.refuse:
+                status, headers = self.refuse.popleft()
+                return await respond(writer, status, {"title": "refused"}, headers)
+            if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
+                return await respond(writer, 401, {"title": "unauthorized"})
+            if "upgrade" in request.headers:
+                return await Wire(self, head, request.query, reader, writer).run()
+            await reader.readexactly(int(request.headers.get("content-length", 0)))
+            status, body = self._rest(request)
+            await respond(writer, status, body)
+
+    def _rest(self, request: "Request") -> tuple[int, Json]:
+        match request.method, request.path.strip("/").split("/"):
+            case "GET", ["readyz"]:
+                return self.ready_status, self.ready
+            case "GET", ["v1", "tasks"]:
+                return 200, self._page(request.query)
+            case "GET", ["v1", "tasks", name] if name in self.tasks:
+                return 200, self.tasks[name]
+            case "GET", ["v1", "tasks", name, "transcript"] if name in self.tasks:
+                return 200, {"task_id": name, "messages": self.transcripts.get(name, [])}
+            case "POST", ["v1", "tasks", name, "cancel"]:
+                return self._cancel(name)
+            case "GET", ["v1", "sessions"]:
+                return 200, {"items": [{"session_id": s} for s in self.events], "next": None}
+        return 404, {"title": "not found", "detail": f"there is no {request.path}"}
+
+    def _page(self, query: dict[str, str]) -> Json:
+        wanted = [t for t in self.tasks.values() if query.get("status") in (None, t["status"])]
+        begin, size = int(query.get("cursor", 0)), int(query.get("limit", 100))
+        end = begin + size
+        return {"items": wanted[begin:end], "next": str(end) if end < len(wanted) else None}
+
+    def _cancel(self, name: str) -> tuple[int, Json]:
+        known = self.tasks.get(name)
+        if known is not None and known["status"] in ("completed", "failed", "cancelled"):
+            return 409, {"title": "conflict", "detail": f"{name} has ended"}
+        self.cancelled.append(name)
+        if self.on_cancel is not None:
+            session = next(s for s, events in self.events.items() if any(e.get("task_id") == name for e in events))
+            self.say(session, *self.on_cancel({"task_id": name}))
+        return 202, {}
+
+
+@dataclass(frozen=True)
+class Request:
+    """The head of an HTTP request."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+
+    @classmethod
+    def parse(cls, head: bytes) -> "Request":
+        first, *lines = head.decode().strip().split("\r\n")
+        method, target, _ = first.split(" ")
+        url = urlsplit(target)
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        return cls(method, url.path, {k: v[0] for k, v in parse_qs(url.query).items()}, headers)
+
+
+async def respond(writer: asyncio.StreamWriter, status: int, body: Json, headers: dict[str, str] | None = None) -> None:
+    """Answer with a JSON document."""
+    data = json.dumps(body).encode()
+    fields = {"Content-Type": "application/json", "Content-Length": str(len(data))} | (headers or {})
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{k}: {v}" for k, v in fields.items())]
+    writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+    await writer.drain()
+
+
+@asynccontextmanager
+async def fake_gateway(**options: Any) -> AsyncIterator[FakeGateway]:
+    """A running fake gateway on a free port of 127.0.0.1."""
+    gateway = FakeGateway(**options)
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop()

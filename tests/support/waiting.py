@@ -1,0 +1,21 @@
+"""Waiting in tests: ask until it is so, and say what was waited for when it never is."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def wait_until(what: str, ask: Callable[[], T | Awaitable[T]], seconds: float = 5.0) -> T:
+    """Ask until the answer is true, and return it. Raises ``AssertionError`` naming ``what`` when time is up."""
+    limit = time.monotonic() + seconds
+    while True:
+        answer = ask()
+        value: T = await answer if isinstance(answer, Awaitable) else answer
+        if value:
+            return value
+        if time.monotonic() > limit:
+            raise AssertionError(f"waited {seconds} s for {what}; last answer: {value!r}")
+        await asyncio.sleep(0.01)
