@@ -8,6 +8,7 @@ from contracts.commands import WakeUp
 from contracts.ids import rfc3339, shard_in
 from contracts.records import Step, TaskRecord
 from contracts.streams import ARCHIVE
+from shared import metrics
 from shared.bus.entry import Entry
 from shared.errors import PoisonError
 from shared.records import Records
@@ -49,7 +50,8 @@ class Archiving:
     async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, version: str, now: int) -> None:
         session = SessionKeys(keys.shard, keys.tenant, header.session)
         args: list[Argument] = ["archiver", entry.id, version, keys.task]
-        await self._store.run("archive", [entry.stream, session.header, *keys.all()], args)
+        outcome = await self._store.run("archive", [entry.stream, session.header, *keys.all()], args)
+        metrics.archived.labels(outcome.decode()).inc()
         oldest = now - SESSION_TTL_S * 1000
         await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 from contracts.commands import EmbedCommand, EmbedReply
 from contracts.streams import EMBED_REPLY
 from services.embedding.domain import batches, content_key, pack, unpack
+from shared import metrics
 from shared.bus.entry import Entry
 from shared.errors import OutageError, PoisonError
 from shared.models.embeddings import EmbeddingModel
@@ -73,8 +74,10 @@ class Embedding:
         keys = [vector(shard, content_key(self._model.name, text)) for text in texts]
         found = await self._store.call("MGET", *keys)
         known = {t: unpack(v) for t, v in zip(texts, found, strict=True) if v is not None}
+        metrics.embed_cache.labels("hit").inc(len(known))
         missing = [t for t in dict.fromkeys(texts) if t not in known]
         made = await asyncio.gather(*(self._want(text) for text in missing))
+        metrics.embed_cache.labels("miss").inc(len(missing))
         fresh = dict(zip(missing, made, strict=True))
         for text, key in zip(texts, keys, strict=True):
             if text in fresh:
@@ -104,6 +107,7 @@ class Embedding:
             self._sender = None
 
     async def _send_batch(self, batch: list[str]) -> None:
+        metrics.embed_batch.labels().observe(len(batch))
         try:
             vectors = await self._model.embed(batch)
         except Exception as error:

@@ -11,6 +11,7 @@ from contracts.events import ErrorEvent, MessageRouted, TaskStart
 from contracts.ids import milliseconds, rfc3339, shard_in, task_id
 from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
 from services.router.domain import Route, View, decide, goal_of
+from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Handler
 from shared.bus.entry import Done, Entry, printable
 from shared.errors import OutageError
@@ -21,7 +22,7 @@ from shared.state.actors import Actors, LeaseKeeper, Taken
 from shared.state.commit import Commit
 from shared.state.headers import Mail, SessionHeader, TaskHeader, session_header
 from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, load, task_index
-from shared.state.mail import Turn, UserMail
+from shared.state.mail import Turn, UserMail, read_session_mail
 from shared.state.sessions import last_turns, load_tasks
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class RouterHandler(Handler):
                 raise
             except Exception as error:
                 log.exception("routing in %s failed (attempt %d)", keys.actor, attempt)
+                metrics.failed.labels(SESSION_WAKE.name, "user").inc()
                 if attempt == self._settings.pentad_max_attempts:
                     await self._give_up(keys, taken, f"{type(error).__name__}: {error}")
                     return
@@ -84,11 +86,12 @@ class RouterHandler(Handler):
             commit.unmail([m.number for m in taken.mail])
             await self._actors.commit(commit, taken)
             return
-        message = InboundMessage.model_validate_json(mail.body)
+        entry_id, message = read_session_mail(mail.body)
         while True:
             view = await self._look(keys, session_header(taken.raw), message, taken.lease.now)
-            commit = await self._write(keys, taken, mail, message, decide(view))
+            commit = await self._write(keys, taken, mail, (entry_id, message), route := decide(view))
             if await self._actors.commit(commit, taken) != "again":
+                metrics.decisions.labels(route.decision).inc()
                 return
             taken = replace(taken, raw={**taken.raw, **await self._reread(keys)})
 
@@ -120,13 +123,14 @@ class RouterHandler(Handler):
         )
 
     async def _write(
-        self, keys: SessionKeys, taken: Taken, mail: Mail, message: InboundMessage, route: Route
+        self, keys: SessionKeys, taken: Taken, mail: Mail, arrived: tuple[str, InboundMessage], route: Route
     ) -> Commit:
         """The decision as one commit."""
         commit = self._commit(keys)
         commit.unmail([mail.number])
         commit.incr(load(keys.shard), mail=-1)
-        writer = _Writer(commit, keys, taken, message)
+        entry_id, message = arrived
+        writer = _Writer(commit, keys, taken, message, entry_id)
         if route.decision == "rejected":
             writer.reject(route)
             return commit
@@ -159,7 +163,7 @@ class RouterHandler(Handler):
         commit = self._commit(keys)
         mail = next((m for m in taken.mail if m.kind == "user"), None)
         if mail is not None:
-            message = InboundMessage.model_validate_json(mail.body)
+            entry_id, message = read_session_mail(mail.body)
             letter = DeadLetter(
                 stream=SESSION_WAKE.key(keys.shard),
                 entry_id=taken.lease.wake_id,
@@ -171,21 +175,21 @@ class RouterHandler(Handler):
             )
             commit.unmail([mail.number])
             commit.incr(load(keys.shard), mail=-1)
-            commit.queue(DEAD.key(keys.shard), letter.to_json())
-            _Writer(commit, keys, taken, message).error(
-                ErrorCode.INTERNAL, f"the message could not be routed: {reason}"
-            )
+            commit.queue(DEAD, DEAD.key(keys.shard), letter)
+            metrics.dead.labels(SESSION_WAKE.name, "user").inc()
+            writer = _Writer(commit, keys, taken, message, entry_id)
+            writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
         await self._actors.commit(commit, taken)
 
 
 class _Writer:
     """Writes one routed message into a commit."""
 
-    def __init__(self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage) -> None:
+    def __init__(self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage, entry: str) -> None:
         self._commit, self._keys, self._message = commit, keys, message
         self._now = taken.lease.now
         self._at = rfc3339(taken.lease.now)
-        self._entry = taken.raw.get("last_in", b"").decode()
+        self._entry = entry
         self._events = 0
 
     def _envelope(self, task: str | None) -> dict[str, object]:
@@ -238,6 +242,7 @@ class _Writer:
         """Begin a task."""
         self._commit.expect(task.header, "none")
         goal = goal_of(self._message.content)
+        metrics.tasks.labels("active").inc()
         self._commit.set(
             task.header,
             status="active",

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass, replace
+from time import perf_counter
 from uuid import uuid4
 
 from pydantic_core import to_json
@@ -26,11 +27,20 @@ from services.task_runner.domain import (
 )
 from services.task_runner.prompt import Toolbox, TranscriptCache
 from services.task_runner.turn import Limits, TurnWriter
+from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Handler
 from shared.bus.entry import Done, Entry, printable
 from shared.errors import OutageError
 from shared.instructions import EXECUTOR, INSTRUCTIONS
-from shared.models.ports import ChatModel, ChatRequest, ModelCutOff, ModelRefused, ModelUnavailable
+from shared.models.ports import (
+    ChatModel,
+    ChatRequest,
+    ModelAnswer,
+    ModelCutOff,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+)
 from shared.settings import Settings
 from shared.state.actors import Actors, Held, LeaseKeeper, Taken
 from shared.state.commit import Commit
@@ -85,10 +95,12 @@ class RunnerHandler(Handler):
             return Done.COMMITTED
         with self._keeper.hold(keys, taken.lease) as held:
             self._running.add(held)
+            begun = perf_counter()
             try:
                 await self._attempts(keys, taken, known, held)
             finally:
                 self._running.discard(held)
+                metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
         return Done.COMMITTED
 
     async def hand_back(self, entries: list[Entry]) -> None:
@@ -120,6 +132,7 @@ class RunnerHandler(Handler):
                 raise
             except Exception as error:
                 log.exception("a step of %s failed (attempt %d)", keys.actor, attempt)
+                metrics.failed.labels(TASK_WAKE.name, "step").inc()
                 if attempt == self._settings.pentad_max_attempts:
                     await self._give_up(step, f"{type(error).__name__}: {error}")
                     return
@@ -193,7 +206,7 @@ class RunnerHandler(Handler):
         request = ChatRequest(
             messages=[system, *messages, *writer.added], tools=toolbox.json, timeout_s=self._time_left(step)
         )
-        work = asyncio.ensure_future(self._model.stream(request, deltas.add))
+        work = asyncio.ensure_future(self._ask_model(request, deltas))
         held.watch(work)
         try:
             answer = await work
@@ -216,6 +229,20 @@ class RunnerHandler(Handler):
             self._cache.keep(step.keys.header, [*messages, *writer.added])
         return outcome != "again"
 
+    async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer:
+        begun, outcome = perf_counter(), "cancelled"
+        try:
+            answer = await self._model.stream(request, deltas.add)
+            outcome = "ok"
+        except ModelFailed as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)
+        metrics.model_tokens.labels(self._model.name, "input").inc(answer.usage.input_tokens)
+        metrics.model_tokens.labels(self._model.name, "output").inc(answer.usage.output_tokens)
+        return answer
+
     def _instruction(self, step: Step) -> str:
         users = step.arrived.users
         return users[-1].message.instruction if users else step.task.instruction
@@ -237,9 +264,14 @@ class RunnerHandler(Handler):
         head |= {"version": 1, "step": number, "attempt": step.taken.lease.attempt}
         session = SessionKeys(step.keys.shard, step.keys.tenant, step.task.session)
         s = self._settings
-        return DeltaWriter(
-            self._actors.store, session, head, s.pentad_coalesce_ms, s.pentad_events_maxlen, lambda: None
-        )
+        late = (step.taken.lease.now - writer.turn.at) / 1000
+        begun = perf_counter()
+
+        def first() -> None:
+            if number == step.task.step + 1 and not step.task.turn_steps:
+                metrics.first_delta_seconds.labels().observe(max(0.0, late + perf_counter() - begun))
+
+        return DeltaWriter(self._actors.store, session, head, s.pentad_coalesce_ms, s.pentad_events_maxlen, first)
 
     async def _model_again(self, step: Step, think: Think, error: ModelUnavailable | ModelCutOff) -> bool:
         cut_off = isinstance(error, ModelCutOff)
@@ -285,7 +317,8 @@ class RunnerHandler(Handler):
         writer = self._writer(step)
         writer.place_mail(closed, await self._kept_aside(step))
         writer.ended_without_answer()
-        writer.commit.queue(DEAD.key(self._shard), letter.to_json())
+        writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
+        metrics.dead.labels(TASK_WAKE.name, "step").inc()
         writer.failed(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
         writer.end("failed", ErrorCode.INTERNAL.value)
         writer.commit.mode = "fail"

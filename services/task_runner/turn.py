@@ -26,6 +26,7 @@ from contracts.streams import TOOL_CALLS
 from contracts.tools import ToolSpec
 from services.task_runner.domain import Arrived, Closed, Retry, parse_arguments, remaining
 from services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
+from shared import metrics
 from shared.models.ports import ModelAnswer, ToolCallDraft
 from shared.state.commit import Commit
 from shared.state.headers import Lease, TaskHeader
@@ -55,16 +56,26 @@ class Counters:
     budget: Budget | None
     correlation: str
     traceparent: str
+    at: int
+    """When its user message entered the inbound stream, in ms."""
 
 
 def counters(task: TaskHeader, arrived: Arrived) -> Counters:
     """The turn's counters: they begin again with the task's last user message."""
     if not arrived.users:
         return Counters(
-            task.turn_steps, task.turn_tokens, task.turn_usd, task.budget, task.correlation, task.traceparent
+            task.turn_steps,
+            task.turn_tokens,
+            task.turn_usd,
+            task.budget,
+            task.correlation,
+            task.traceparent,
+            task.turn_at,
         )
-    last = arrived.users[-1].message
-    return Counters(0, 0, 0.0, last.budget, last.message_id or "", last.traceparent or "")
+    mail = arrived.users[-1]
+    last = mail.message
+    at = int(mail.entry_id.split("-")[0])
+    return Counters(0, 0, 0.0, last.budget, last.message_id or "", last.traceparent or "", at)
 
 
 class TurnWriter:
@@ -153,7 +164,7 @@ class TurnWriter:
         if self._arrived.users:
             budget = t.budget.to_json() if t.budget else b""
             fields |= {"correlation": t.correlation, "traceparent": t.traceparent, "budget": budget}
-            fields |= {"instruction": self._arrived.users[-1].message.instruction}
+            fields |= {"instruction": self._arrived.users[-1].message.instruction, "turn_at": self.turn.at}
         fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd, "updated": self._now}
         if self.added:
             fields |= {"log_length": self._task.log_length + len(self.added)}
@@ -173,6 +184,8 @@ class TurnWriter:
 
     def end(self, status: EndStatus, reason: str) -> None:
         """The task is over: its one ``task_end``, and the timer after which it is archived."""
+        metrics.tasks.labels(status).inc()
+        metrics.turn_seconds.labels(status).observe(max(0, self._now - self.turn.at) / 1000)
         t = self._task
         keys, session = self._keys, self._session
         self.commit.set(keys.header, status=status, reason=reason, open="", ended_at=self._now, attempt=0, fails=0)
@@ -233,6 +246,7 @@ class TurnWriter:
             t.budget,
             t.correlation,
             t.traceparent,
+            t.at,
         )
         if answer.text or not answer.tool_calls:
             self._tell(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
@@ -324,4 +338,4 @@ class TurnWriter:
             user_id=self._task.user or None,
         )
         self.commit.set(self._keys.calls, **{call: "open 0"})
-        self.commit.queue(TOOL_CALLS.key(self._keys.shard, queue=spec.queue), command.to_json())
+        self.commit.queue(TOOL_CALLS, TOOL_CALLS.key(self._keys.shard, queue=spec.queue), command)

@@ -17,6 +17,7 @@ from services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.domain import EVENT_LIMIT, UNKNOWN, Answer, after_outcome, bounded, clip
 from services.tool_worker.inline import run_builtin
+from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Consumer, Handler
 from shared.bus.entry import Done, Entry
 from shared.cancelling import cancel_all
@@ -162,7 +163,11 @@ class ToolHandler(Handler):
         if large:
             names.append(keys.big)
             args += [call, answer.for_model]
-        await guarded("tool result", lambda: self._store.run("call_close", names, args))
+        closed = await guarded("tool result", lambda: self._store.run("call_close", names, args))
+        if closed == b"ok":
+            outcome = "unknown" if answer.text == UNKNOWN else ("ok" if answer.ok else "error")
+            metrics.tool_calls.labels(command.tool, outcome).inc()
+            metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
 
     # Keeping and handing back
 

@@ -8,11 +8,13 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
 from contracts.streams import DEAD, DeadLetter, Stream
+from shared import metrics
 from shared.bus.broker import Batch, ensure_group, make_broker, subscribe
 from shared.bus.entry import Done, Entry, printable
 from shared.cancelling import cancel_all
@@ -64,6 +66,9 @@ class Consumer:
         self._broker = make_broker(store.url)
         self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, min(_PREFETCH, slots), self._fresh)
         self._tasks: list[asyncio.Task[None]] = []
+        self._kind = stream.carries[0].__name__
+        self._consumed = metrics.consumed.labels(stream.name, self._kind)
+        self._seconds = metrics.handler_seconds.labels(self.group, self._kind)
         self._stopping = False
         self._died: str | None = None
 
@@ -142,6 +147,7 @@ class Consumer:
                 cursor = reply[0]
                 for entry_id, fields in reply[1]:
                     data = dict(zip(fields[::2], fields[1::2], strict=True)).get(b"data", b"")
+                    metrics.redelivered.labels(self.stream.name).inc()
                     await self._begin(Entry(self.key, entry_id.decode(), data, redelivered=True))
                 if cursor != b"0-0":
                     continue
@@ -170,9 +176,12 @@ class Consumer:
     # Handling
 
     async def _run(self, entry: Entry) -> None:
+        begun = perf_counter()
         try:
             if await self.handler.handle(entry) is Done.ACK:
                 self._ack(entry.id)
+            self._consumed.inc()
+            self._seconds.observe(perf_counter() - begun)
         except PoisonError as error:
             await self.set_aside(entry, str(error), 1)
         except (OutageError, RedisError, OSError) as error:
@@ -181,6 +190,7 @@ class Consumer:
             raise
         except Exception:
             log.exception("%s %s failed and is left pending", self.key, entry.id)
+            metrics.failed.labels(self.stream.name, self._kind).inc()
 
     def _ack(self, entry_id: str) -> None:
         self._acks.append(entry_id)
@@ -201,6 +211,7 @@ class Consumer:
         args: list[Argument] = [self.group, entry.id, letter.to_json()]
         keys = [self.key, DEAD.key(self.shard)]
         await guarded("dead letter", lambda: self.store.run("set_aside", keys, args))
+        metrics.dead.labels(self.stream.name, self._kind).inc()
         log.error("%s %s was set aside: %s", self.key, entry.id, reason)
 
     async def _letter(self, entry: Entry, reason: str, attempts_made: int, chain: list[str]) -> DeadLetter:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Consumer, Handler
 from shared.bus.entry import Done, Entry
 from shared.cancelling import cancel_all
@@ -48,6 +49,7 @@ class EntryHandler(Handler):
                 await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
             except Exception as error:
                 failed = await self.consumer.count(entry, "fail")
+                metrics.failed.labels(self.consumer.stream.name, type(error).__name__).inc()
                 if failed >= self._max_attempts:
                     await self.consumer.set_aside(entry, f"{type(error).__name__}: {error}", failed)
                     return Done.COMMITTED

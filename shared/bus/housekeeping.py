@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from redis.exceptions import RedisError
 
 from contracts.streams import Stream
+from shared import metrics
 from shared.errors import OutageError
 from shared.state.store import Argument, Store
 
@@ -38,3 +39,11 @@ class Housekeeping:
             if stream.group is not None:
                 args: list[Argument] = [stream.group, _FORGET_MS, ""]
                 await self._store.run("forget_consumers", [key], args)
+                await self._measure(stream, key)
+
+    async def _measure(self, stream: Stream, key: str) -> None:
+        for group in await self._store.redis.xinfo_groups(key):
+            name = group["name"].decode()
+            lag = group.get("lag")
+            metrics.lag.labels(stream.name, name).set(-1 if lag is None else lag)
+            metrics.pending.labels(stream.name, name).set(group["pending"])

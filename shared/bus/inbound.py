@@ -19,6 +19,7 @@ from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent
 from contracts.ids import DEFAULT_TENANT, is_identifier, rfc3339, shard_of
 from contracts.streams import INBOUND, INBOUND_DEAD, DeadLetter
+from shared import metrics
 from shared.bus.broker import ensure_group
 from shared.bus.entry import complaint, printable
 from shared.errors import OutageError
@@ -192,6 +193,8 @@ class Ingress:
             at, number = arrival.entry_id.split("-")
             args += (at, number, session.actor, session.session, at, message.to_json())
         reply = await self._store.run("ingest", keys, args)
+        metrics.waiting_mail.labels(str(shard)).set(int(reply[0]))
+        metrics.consumed.labels(INBOUND.name, "InboundMessage").inc(len(reply) - 1)
         return len(reply) - 1
 
     async def _refuse(self, arrival: Arrival) -> None:
@@ -213,6 +216,7 @@ class Ingress:
             if "equal or smaller" not in str(error):
                 raise
         else:
+            metrics.dead.labels(INBOUND.name, "InboundMessage").inc()
             log.error("inbound entry %s was set aside: %s", arrival.entry_id, arrival.problem)
 
     async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:

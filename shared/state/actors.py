@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contracts.streams import SESSION_WAKE, TASK_WAKE
+from shared import metrics
 from shared.state.commit import ActorKeys, Commit, Outcome
 from shared.state.headers import Lease, Mail, lease_of, mail_of, pairs
 from shared.state.keys import SessionKeys, TaskKeys
@@ -74,6 +75,11 @@ class Actors:
         args = commit.arguments(lease.token, lease.version, lease.wake_id, taken.read, group_of(commit.actor))
         reply = await guarded("commit", lambda: self.store.run("commit", commit.keys, args))
         outcome: Outcome = reply.decode()
+        if outcome in ("ok", "open"):
+            for stream, kind in commit.published:
+                metrics.published.labels(stream, kind).inc()
+        elif outcome == "stale":
+            metrics.lease_losses.labels(group_of(commit.actor)).inc()
         return outcome
 
     async def release(self, actor: ActorKeys, wake_id: str, token: str = "") -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from contracts.envelope import Contract
+from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from shared.state.keys import SessionKeys, TaskKeys, bell, timers
 from shared.state.store import Argument
 
@@ -26,6 +27,8 @@ class Commit:
         self._expect: list[Argument] = []
         self.operations: list[Argument] = []
         self._rung: set[str] = set()
+        self.published: list[tuple[str, str]] = []
+        """Stream name and type of what is appended, for the metrics."""
 
     def _k(self, key: str) -> int:
         if key not in self._index:
@@ -84,6 +87,7 @@ class Commit:
     def event(self, session: SessionKeys, event: Contract | bytes) -> None:
         """Tell the session's clients; the doorbell is rung once."""
         data = event if isinstance(event, bytes) else event.to_json()
+        self.published.append((EVENTS.name, type(event).__name__))
         self.operations += ("event", self._k(session.events), data, self._maxlen, self._ttl)
         self._ring(session)
 
@@ -99,11 +103,13 @@ class Commit:
 
     def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
         """Put mail into an actor's mailbox and wake it."""
+        self.published.append((SESSION_WAKE.name if isinstance(to, SessionKeys) else TASK_WAKE.name, kind))
         self.operations += ("post", self._k(to.header), self._k(to.mail), self._k(to.wake), to.actor, kind, body)
 
-    def queue(self, stream: str, data: bytes) -> None:
+    def queue(self, stream: Stream, key: str, data: Contract) -> None:
         """Append to a work stream."""
-        self.operations += ("queue", self._k(stream), data)
+        self.published.append((stream.name, type(data).__name__))
+        self.operations += ("queue", self._k(key), data.to_json())
 
     def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
         """Set the task's one timer of this kind; a set one moves."""

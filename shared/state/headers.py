@@ -85,6 +85,8 @@ class TaskHeader:
     correlation: str = ""
     """``message_id`` of the turn's user message."""
     traceparent: str = ""
+    turn_at: int = 0
+    """When the turn's user message entered the inbound stream."""
     asked_at: int = 0
     """When the open tool calls were asked for: the step's time limit counts from here."""
     retry_since: int = 0
@@ -125,7 +127,7 @@ class TaskHeader:
 
 _INTEGERS = frozenset(
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline asked_at retry_since fails log_length".split()
+    "deadline turn_at asked_at retry_since fails log_length".split()
 )
 _FLOATS = frozenset({"turn_usd", "usd"})
 _TEXTS = frozenset("session status user goal instruction correlation traceparent digest tools reason".split())

@@ -8,6 +8,12 @@ from contracts.commands import InboundMessage
 from contracts.envelope import Contract
 
 
+def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:
+    """A session's mail: the inbound entry's id and the message."""
+    entry_id, message = body.split(b" ", 1)
+    return entry_id.decode(), InboundMessage.model_validate_json(message)
+
+
 class Turn(Contract):
     """One message of the session's recent past."""
 

@@ -19,22 +19,20 @@ Answer = tuple[Kind, str]
 _log = logging.getLogger("pentad.tools")
 
 
-def success(value: Any) -> Answer:
+def success(tool: str, value: Any) -> Answer:
     """The answer of a tool that returned. Raises ``UnusableResult``."""
-    text = result_text(value)
+    text = result_text(tool, value)
     if len(text) > MAX_RESULT:
         raise UnusableResult(
-            f"it returned {len(text):,} characters, the limit is {MAX_RESULT:,}: store it and return where it is"
+            f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: store it and return where it is"
         )
     return "ok", text
 
 
 def failure(tool: str, error: BaseException) -> Answer:
     """The answer of a tool that raised. The traceback goes to the log, for whoever wrote the tool."""
-    if isinstance(error, InvalidArguments):
+    if isinstance(error, InvalidArguments | UnusableResult):
         return "error", _cut(str(error))
-    if isinstance(error, UnusableResult):
-        return "error", _cut(f"tool {tool!r}: {error}")
     _log.warning("tool %s failed", tool, exc_info=error)
     told = f"{type(error).__name__}: {error}".removesuffix(": ")
     return "error", _cut(f"tool {tool!r} failed: {told}")

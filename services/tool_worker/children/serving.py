@@ -93,7 +93,7 @@ class Serving(asyncio.Protocol):
             if isawaitable(value):
                 self._loop.call_soon_threadsafe(self._go_on, number, definition, value)
                 return
-            answer = success(value)
+            answer = success(definition.spec.name, value)
         except BaseException as error:  # as in _on_loop
             answer = failure(definition.spec.name, error)
         self._loop.call_soon_threadsafe(self._answer, number, answer)
@@ -127,7 +127,7 @@ class Serving(asyncio.Protocol):
 
 async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]]) -> Answer:
     try:
-        return success(await work())
+        return success(definition.spec.name, await work())
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # sys.exit() in a tool must not end the process

@@ -20,7 +20,7 @@ while i <= #ARGV do
     call('HSET', header, 'last_in', entry)
     call('EXPIRE', header, ARGV[1])
     if call('SET', KEYS[k + 2], entry, 'NX', 'EX', ARGV[2]) then
-      post(header, KEYS[k + 1], KEYS[1], ARGV[i + 2], 'user', ARGV[i + 5])
+      post(header, KEYS[k + 1], KEYS[1], ARGV[i + 2], 'user', entry .. ' ' .. ARGV[i + 5])
       call('EXPIRE', KEYS[k + 1], ARGV[1])
       call('ZADD', KEYS[k + 3], ARGV[i + 4], ARGV[i + 3])
       call('ZREMRANGEBYSCORE', KEYS[k + 3], '-inf', tonumber(ARGV[i + 4]) - tonumber(ARGV[1]) * 1000)

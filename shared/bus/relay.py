@@ -1,0 +1,223 @@
+"""The relay: one loop per gateway process and shard carries events from the sessions' streams to their listeners.
+
+A doorbell stream says which sessions have news; one XREAD then names only those that are served here. A slow sweep over
+all served streams covers a lost ring. What is read is handed on as raw bytes.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from shared.bus.feed import START, Feed
+from shared.bus.wire import Wire, bulk, packed
+from shared.cancelling import cancel_all
+from shared.state.keys import SessionKeys, bell
+from shared.state.store import is_outage
+
+log = logging.getLogger(__name__)
+
+_BELLS = 1000
+"""Rings read at once. The bell keeps no fewer, so a full reply may hide lost ones."""
+_PER_STREAM = 500
+_SWEEP_S = 1.0
+_SWEEP_CHUNK = 256
+_SUSPECT = 100
+"""The shortest stream that settings allow: this many new entries may have pushed others out unread."""
+_PAUSE_S = 0.002
+"""After reading, so that under load many sessions' news come in one reply."""
+
+
+class ShardRelay:
+    """The loop of one shard."""
+
+    def __init__(self, url: str, shard: int, on_reconnect: Callable[[], None]) -> None:
+        self.shard = shard
+        self.feeds: dict[bytes, Feed] = {}
+        self.answered_at = float("-inf")
+        """``monotonic`` time of Redis's last answer."""
+        self.trouble: str | None = "not started"
+        """Why events do not flow; None when they do."""
+        self._wire = Wire(url)
+        self._bell = bell(shard).encode()
+        self._heard = b"$"
+        self._dirty: dict[bytes, Feed] = {}
+        self._sweep: list[Feed] = []
+        self._sweep_at = 0.0
+        self._on_reconnect = on_reconnect
+
+    def feed(self, keys: SessionKeys) -> Feed:
+        """The feed of a session; a holder must `release` it."""
+        feed = self.feeds.get(keys.actor.encode())
+        if feed is None:
+            feed = Feed(keys)
+            self.feeds[feed.name] = feed
+        feed.holders += 1
+        return feed
+
+    def release(self, feed: Feed) -> None:
+        """One holder less; the last one ends the reading."""
+        feed.holders -= 1
+        if feed.holders == 0:
+            del self.feeds[feed.name]
+
+    async def run(self) -> None:
+        """Relay for ever; an outage is waited out."""
+        pause = 0.05
+        while True:
+            try:
+                await self._begin()
+                pause = 0.05
+                while True:
+                    await self._turn()
+            except (RedisError, OSError) as error:
+                self.trouble = f"Redis does not serve now: {error}"
+                log.log(logging.WARNING if is_outage(error) else logging.ERROR, "relay waits for Redis: %s", error)
+                await self._wire.close()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, 1.0)
+
+    async def close(self) -> None:
+        """Close the connection, after the loop has ended."""
+        await self._wire.close()
+
+    async def _begin(self) -> None:
+        """A new connection: hear the bell from now, and check that what was read is still there."""
+        await self._wire.ask(packed(b"PING"))
+        self._on_reconnect()
+        last = await self._wire.ask(packed(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", b"1"))
+        self._heard = last[0][0] if last else START
+        await self._verify([f for f in self.feeds.values() if f.position not in (None, START)])
+        self._dirty = self._live()
+        self._answered()
+
+    async def _turn(self) -> None:
+        """Hear the bell, then read what it named and what is due in the sweep."""
+        while self._dirty:
+            await self._read(self._take_dirty())
+        if monotonic() >= self._sweep_at:
+            await self._sweep_some()
+        wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
+        reply = await self._wire.ask(
+            packed(b"XREAD", b"COUNT", b"%d" % _BELLS, b"BLOCK", b"%d" % wait_ms, b"STREAMS", self._bell, self._heard)
+        )
+        self._answered()
+        if reply:
+            self._rung(reply[0][1])
+            await asyncio.sleep(_PAUSE_S)
+
+    def _answered(self) -> None:
+        self.answered_at = monotonic()
+        self.trouble = None
+
+    def _rung(self, rings: Sequence[Any]) -> None:
+        self._heard = rings[-1][0]
+        for _, fields in rings:
+            feed = self.feeds.get(fields[1])
+            if feed is None:
+                continue
+            if feed.position is None:
+                feed.rung = True
+            else:
+                self._dirty[feed.name] = feed
+        if len(rings) >= _BELLS:
+            self._dirty = self._live()
+            for feed in self.feeds.values():
+                feed.rung = True
+
+    def _live(self) -> dict[bytes, Feed]:
+        return {name: feed for name, feed in self.feeds.items() if feed.position is not None}
+
+    def _take_dirty(self) -> list[Feed]:
+        names = list(self._dirty)[:_SWEEP_CHUNK]
+        return [feed for feed in map(self._dirty.pop, names) if feed.holders]
+
+    async def _sweep_some(self) -> None:
+        """Read one chunk of all served streams; a whole round takes a second or so."""
+        if not self._sweep:
+            self._sweep = list(self._live().values())
+        chunk, self._sweep = self._sweep[:_SWEEP_CHUNK], self._sweep[_SWEEP_CHUNK:]
+        if chunk:
+            await self._read([feed for feed in chunk if feed.holders])
+        self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _SWEEP_CHUNK)
+
+    async def _read(self, feeds: Sequence[Feed]) -> None:
+        """One XREAD that names exactly these streams."""
+        asked = [(feed, feed.position) for feed in feeds if feed.position is not None]
+        if not asked:
+            return
+        head = b"*%d\r\n" % (4 + 2 * len(asked)) + bulk(b"XREAD") + bulk(b"COUNT") + bulk(b"%d" % _PER_STREAM)
+        keys = b"".join(feed.packed_key for feed, _ in asked)
+        reply = await self._wire.ask(head + bulk(b"STREAMS") + keys + b"".join(bulk(position) for _, position in asked))
+        by_key = {feed.keys.events.encode(): (feed, position) for feed, position in asked} if reply else {}
+        for key, entries in reply or ():
+            await self._hand_on(*by_key[key], entries)
+
+    async def _hand_on(self, feed: Feed, position: bytes, entries: Sequence[Any]) -> None:
+        if len(entries) >= _SUSPECT and position != START and not await self._holds([feed]):
+            feed.restart(entries[-1][0])
+        elif feed.position == position:
+            feed.deliver(entries)
+        if len(entries) >= _PER_STREAM or feed.position != entries[-1][0]:
+            self._dirty[feed.name] = feed
+
+    async def _holds(self, feeds: Sequence[Feed]) -> bool:
+        return all(await self._wire.ask_all([_look_up(feed) for feed in feeds]))
+
+    async def _verify(self, feeds: list[Feed]) -> None:
+        """After a new connection: a stream that lost what was read last has another history; its listeners are told."""
+        for first in range(0, len(feeds), _SWEEP_CHUNK):
+            chunk = feeds[first : first + _SWEEP_CHUNK]
+            found = await self._wire.ask_all([_look_up(feed) for feed in chunk])
+            for feed in (feed for feed, entry in zip(chunk, found, strict=True) if not entry):
+                last = await self._wire.ask(packed(b"XREVRANGE", feed.keys.events.encode(), b"+", b"-", b"COUNT", b"1"))
+                feed.restart(last[0][0] if last else START)
+
+
+def _look_up(feed: Feed) -> bytes:
+    position = feed.position or START
+    return packed(b"XRANGE", feed.keys.events.encode(), position, position)
+
+
+class Relay:
+    """The relays of all shards of one gateway process."""
+
+    def __init__(self, url: str, shards: int) -> None:
+        self._listeners: list[Callable[[], None]] = []
+        self.shards = [ShardRelay(url, shard, self._reconnected) for shard in range(shards)]
+        self._loops: list[asyncio.Task[None]] = []
+
+    def on_connect(self, call: Callable[[], None]) -> None:
+        """Call this for each new connection, as soon as Redis answers on it."""
+        self._listeners.append(call)
+
+    def _reconnected(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def start(self) -> None:
+        """Begin to relay."""
+        self._loops = [asyncio.create_task(shard.run()) for shard in self.shards]
+
+    async def stop(self) -> None:
+        """End the loops and their connections."""
+        await cancel_all(self._loops)
+        await asyncio.gather(*(shard.close() for shard in self.shards))
+
+    def alive(self) -> bool:
+        """Whether all loops run."""
+        return all(not loop.done() for loop in self._loops)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why events do not flow; None when they do."""
+        return next((shard.trouble for shard in self.shards if shard.trouble), None)
+
+    @property
+    def answered_at(self) -> float:
+        """``monotonic`` time at which Redis had last answered every loop."""
+        return min(shard.answered_at for shard in self.shards)
