@@ -25,7 +25,7 @@ from services.task_runner.domain import (
     plan,
     sort_mail,
 )
-from services.task_runner.prompt import Toolbox, TranscriptCache
+from services.task_runner.prompt import Known, Toolbox, TranscriptCache
 from services.task_runner.turn import Limits, TurnWriter
 from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Handler
@@ -61,8 +61,8 @@ class Step:
     taken: Taken
     task: TaskHeader
     arrived: Arrived
-    known: int
-    """Transcript entries that were cached when the lease was taken."""
+    transcript: Known
+    """The committed transcript."""
 
 
 class RunnerHandler(Handler):
@@ -89,15 +89,15 @@ class RunnerHandler(Handler):
     async def handle(self, entry: Entry) -> Done:
         tenant, _, task = entry.parse(WakeUp).actor.partition("/")
         keys = TaskKeys(self._shard, tenant, task)
-        known = self._cache.known(keys.header)
-        taken = await self._actors.take(keys, entry.id, known)
+        known = self._cache.get(keys.header)
+        taken = await self._actors.take(keys, entry.id, known.start)
         if taken is None:
             return Done.COMMITTED
         with self._keeper.hold(keys, taken.lease) as held:
             self._running.add(held)
             begun = perf_counter()
             try:
-                await self._attempts(keys, taken, known, held)
+                await self._attempts(keys, taken, await self._transcript(keys, known, taken), held)
             finally:
                 self._running.discard(held)
                 metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
@@ -113,15 +113,24 @@ class RunnerHandler(Handler):
         for held in list(self._running):
             held.interrupt("shutdown")
 
+    async def _transcript(self, keys: TaskKeys, known: Known, taken: Taken) -> Known:
+        """The committed transcript: what we knew and what has come since; read whole when it is another one."""
+        grown = known.extended(taken.transcript)
+        if grown is None:
+            entries = await guarded("transcript", lambda: self._actors.store.call("LRANGE", keys.log, 0, -1))
+            grown = Known().extended(entries)
+            assert grown is not None
+        return grown
+
     # Attempts
 
-    async def _attempts(self, keys: TaskKeys, taken: Taken, known: int, held: Held) -> None:
+    async def _attempts(self, keys: TaskKeys, taken: Taken, transcript: Known, held: Held) -> None:
         """Errors of our own back off and are counted; then the task ends, visibly."""
         header = task_header(keys.tenant, keys.task, taken.raw)
         if header is None:
             await self._actors.commit(self._commit(keys), taken)
             return
-        step = Step(keys, taken, header, sort_mail(taken.mail), known)
+        step = Step(keys, taken, header, sort_mail(taken.mail), transcript)
         if taken.lease.starts > MAX_STARTS:
             await self._give_up(step, f"{MAX_STARTS} starts ended without an outcome")
             return
@@ -194,7 +203,6 @@ class RunnerHandler(Handler):
 
     async def _think(self, step: Step, held: Held, think: Think) -> bool:
         toolbox = await self._offer()
-        messages = self._cache.extend(step.keys.header, step.known, step.taken.transcript)
         writer = self._writer(step)
         if think.restart:
             writer.restart()
@@ -204,7 +212,9 @@ class RunnerHandler(Handler):
         number = step.task.step + 1
         deltas = self._deltas(step, writer, number)
         request = ChatRequest(
-            messages=[system, *messages, *writer.added], tools=toolbox.json, timeout_s=self._time_left(step)
+            messages=[system, *step.transcript.messages, *writer.added],
+            tools=toolbox.json,
+            timeout_s=self._time_left(step),
         )
         work = asyncio.ensure_future(self._ask_model(request, deltas))
         held.watch(work)
@@ -226,7 +236,8 @@ class RunnerHandler(Handler):
         writer.answered(answer, toolbox, system, number)
         outcome = await self._actors.commit(writer.commit, step.taken)
         if outcome in ("ok", "open"):
-            self._cache.keep(step.keys.header, [*messages, *writer.added])
+            grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
+            self._cache.keep(step.keys.header, grown)
         return outcome != "again"
 
     async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer:

@@ -7,6 +7,7 @@ grow with the parsing of its history.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
@@ -63,37 +64,52 @@ class Toolbox:
         self.digest = hashlib.sha256(self.json).hexdigest()[:16] if self.json else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A transcript as it was when it was last read: its messages, and its last entry whole."""
+
+    messages: tuple[bytes, ...] = ()
+    last: bytes = b""
+
+    @property
+    def start(self) -> int:
+        """Where to read on: the last known entry is read again, to see that it is still the same."""
+        return max(0, len(self.messages) - 1)
+
+    def extended(self, entries: Sequence[bytes]) -> "Known | None":
+        """With the entries read from ``start`` on. None when the transcript is not the one that we knew."""
+        if not self.messages:
+            fresh = entries
+        elif entries and entries[0] == self.last:
+            fresh = entries[1:]
+        else:
+            return None
+        if not fresh:
+            return self
+        return Known((*self.messages, *map(message_of, fresh)), fresh[-1])
+
+
 class TranscriptCache:
-    """Transcripts that were read lately, as messages. Bounded in bytes: waiting tasks cost nothing for long."""
+    """Transcripts that were read lately. Bounded in bytes, so that waiting tasks cost nothing for long."""
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._limit, self._size = limit, 0
-        self._kept: OrderedDict[str, tuple[list[bytes], int]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Known, int]] = OrderedDict()
 
-    def known(self, key: str) -> int:
-        """How many messages of this transcript are known."""
+    def get(self, key: str) -> Known:
+        """What is known of a transcript."""
         kept = self._kept.get(key)
-        return len(kept[0]) if kept else 0
+        return kept[0] if kept else Known()
 
-    def extend(self, key: str, known: int, raw: Sequence[bytes]) -> list[bytes]:
-        """The whole transcript: the first ``known`` messages and the entries that follow them."""
-        messages = self._pop(key)[:known]
-        messages.extend(message_of(r) for r in raw)
-        return messages
-
-    def keep(self, key: str, messages: list[bytes]) -> None:
+    def keep(self, key: str, known: Known) -> None:
         """Remember a committed transcript; what was not used for longest goes."""
-        self._pop(key)
-        size = sum(map(len, messages)) + 64 * len(messages)
+        _, old = self._kept.pop(key, (None, 0))
+        self._size -= old
+        size = sum(map(len, known.messages)) + 64 * len(known.messages)
         if size > self._limit // 2:
             return
-        self._kept[key] = (messages, size)
+        self._kept[key] = (known, size)
         self._size += size
         while self._size > self._limit:
-            _, (_, old) = self._kept.popitem(last=False)
-            self._size -= old
-
-    def _pop(self, key: str) -> list[bytes]:
-        messages, size = self._kept.pop(key, ([], 0))
-        self._size -= size
-        return messages
+            _, (_, least) = self._kept.popitem(last=False)
+            self._size -= least

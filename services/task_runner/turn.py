@@ -98,6 +98,7 @@ class TurnWriter:
         self.turn = counters(task, arrived)
         self.added: list[bytes] = []
         """The messages that this handling appends to the transcript, as the model is sent them."""
+        self.last_entry = b""
         self._events = 0
         commit.unmail(arrived.control_numbers)
         if arrived.controls & {"cancel", "deadline"}:
@@ -127,6 +128,7 @@ class TurnWriter:
 
     def _log(self, message: dict[str, Any], **meta: Any) -> None:
         raw = entry(message, TranscriptMeta.model_construct(**({"at": self._at} | meta)))
+        self.last_entry = raw
         self.added.append(message_of(raw))
         self.commit.log(raw)
 

@@ -73,7 +73,8 @@ class ToolHandler(Handler):
         ]  # fmt: skip
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
         verdict, *more = await self._store.run("call_start", [keys.calls, entry.stream], args)
-        if verdict == b"run":
+        lost_reply = verdict == b"mine" and command.tool_call_id not in self._running
+        if verdict == b"run" or lost_reply:
             await self._run(entry, command, keys, int(more[0]))
         elif verdict == b"unknown":
             await self._close(entry, command, keys, Answer(False, UNKNOWN))

@@ -7,6 +7,7 @@ the lease. Both wait for a free slot, so what is prefetched is never more than o
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -176,6 +177,14 @@ class Consumer:
     # Handling
 
     async def _run(self, entry: Entry) -> None:
+        """Handle an entry; after an outage again as soon as Redis answers: it is still ours, and nothing is counted."""
+        while not await self._once(entry):
+            await guarded(self.key, self.store.clock)
+            entry = replace(entry, redelivered=True)
+            if self._stopping:
+                return
+
+    async def _once(self, entry: Entry) -> bool:
         begun = perf_counter()
         try:
             if await self.handler.handle(entry) is Done.ACK:
@@ -184,13 +193,13 @@ class Consumer:
             self._seconds.observe(perf_counter() - begun)
         except PoisonError as error:
             await self.set_aside(entry, str(error), 1)
-        except (OutageError, RedisError, OSError) as error:
-            log.warning("%s %s is left pending: %s", self.key, entry.id, error)
-        except asyncio.CancelledError:
-            raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, OutageError) or is_outage(error):
+                log.warning("%s %s waits: %s", self.key, entry.id, error)
+                return False
             log.exception("%s %s failed and is left pending", self.key, entry.id)
             metrics.failed.labels(self.stream.name, self._kind).inc()
+        return True
 
     def _ack(self, entry_id: str) -> None:
         self._acks.append(entry_id)

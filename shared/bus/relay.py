@@ -92,7 +92,7 @@ class ShardRelay:
         last = await self._wire.ask(packed(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", b"1"))
         self._heard = last[0][0] if last else START
         await self._verify([f for f in self.feeds.values() if f.position not in (None, START)])
-        self._dirty = self._live()
+        self._suspect_all()
         self._answered()
 
     async def _turn(self) -> None:
@@ -125,9 +125,13 @@ class ShardRelay:
             else:
                 self._dirty[feed.name] = feed
         if len(rings) >= _BELLS:
-            self._dirty = self._live()
-            for feed in self.feeds.values():
-                feed.rung = True
+            self._suspect_all()
+
+    def _suspect_all(self) -> None:
+        """Rings may have been missed: read every stream once."""
+        self._dirty = self._live()
+        for feed in self.feeds.values():
+            feed.rung = True
 
     def _live(self) -> dict[bytes, Feed]:
         return {name: feed for name, feed in self.feeds.items() if feed.position is not None}

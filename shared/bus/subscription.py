@@ -1,4 +1,4 @@
-"""A client's way through a session's events: first what is kept after its cursor, then what comes, no gap, no repeat."""
+"""A client's way through a session's events: what is kept after its cursor, then what comes; no gap, no repeat."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ class CursorExpiredError(PentadError):
     """The events after the cursor are not all kept. Go on from a snapshot; the next read begins after it."""
 
 
-class OverflowError(PentadError):
+class SlowReaderError(PentadError):
     """The client reads too slowly. Come back with the last cursor."""
 
 
@@ -91,7 +91,7 @@ class Subscription:
     async def read(self) -> list[StreamEvent]:
         """The next events, at least one; waits for them. Redis's outages are waited out.
 
-        Raises ``CursorExpiredError`` and ``OverflowError``.
+        Raises ``CursorExpiredError`` and ``SlowReaderError``.
         """
         while True:
             self._raise_trouble()
@@ -105,7 +105,7 @@ class Subscription:
 
     def _raise_trouble(self) -> None:
         if self._outbox.overflown:
-            raise OverflowError("the client reads too slowly: connect again with the last cursor")
+            raise SlowReaderError("the client reads too slowly: connect again with the last cursor")
         if self._lost:
             self._lost = False
             raise CursorExpiredError("events after the cursor are no longer kept: go on from the snapshot")
@@ -179,7 +179,7 @@ class Subscription:
             self._closed = True
             self._feed.listeners.discard(self)
             if not self._feed.listeners:
-                self._feed.position = None
+                self._feed.position, self._feed.rung = None, True
             self._relay.release(self._feed)
 
 

@@ -24,7 +24,7 @@ class Taken:
     raw: dict[str, bytes]
     mail: tuple[Mail, ...]
     transcript: Sequence[bytes]
-    """Entries after the length that was known."""
+    """Entries from the position that was asked for."""
 
     @property
     def read(self) -> int:
@@ -47,16 +47,16 @@ class Actors:
         self.consumer = consumer
         self.lease_ms = lease_ms
 
-    async def take(self, actor: ActorKeys, wake_id: str, known: int | None = None) -> Taken | None:
+    async def take(self, actor: ActorKeys, wake_id: str, start: int | None = None) -> Taken | None:
         """Take the lease that a wake-up offers.
 
         None when the wake-up is no longer current (it is acknowledged) or another holds the lease (it stays pending).
-        ``known``: length of the transcript that the caller has; None reads none of it.
+        ``start``: the position from which the transcript is read; None reads none of it.
         """
         log = actor.log if isinstance(actor, TaskKeys) else actor.mail
         keys = [actor.header, actor.mail, log, actor.wake]
-        length: Argument = "" if known is None else known
-        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, length, MAIL_LIMIT]
+        position: Argument = "" if start is None else start
+        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, position, MAIL_LIMIT]
         reply = await self.store.run("take", keys, args)
         if reply[0] != b"ok":
             return None

@@ -27,9 +27,10 @@ async def end_left_behind(folder: Folder) -> None:
     known = folder.known()
     log.warning("a Redis of an earlier run (process %d) still has %s open: ending it", known.pid, folder.path)
     for attempt in (_ask_to_end, _tell_to_end, _kill):
-        await attempt(folder, known)
-        if await _freed(folder):
+        if await attempt(folder, known) and await _freed(folder):
             return
+    if await _freed(folder):
+        return
     raise SettingsError(f"a Redis that is not ours to end has the data in {folder.path} open: end it, then start again")
 
 
@@ -47,10 +48,14 @@ async def _freed(folder: Folder) -> bool:
     return fd is not None
 
 
-async def _ask_to_end(folder: Folder, known: Known) -> None:
+async def _ask_to_end(folder: Folder, known: Known) -> bool:
     with contextlib.suppress(OSError):
-        if known.port and await _serves(folder, known.port):
+        if not known.port or not await _serves(folder, known.port):
+            return False
+        with contextlib.suppress(ConnectionError):  # it answers by closing
             await ask(known.port, "SHUTDOWN")
+        return True
+    return False
 
 
 async def _serves(folder: Folder, port: int) -> bool:
@@ -59,20 +64,22 @@ async def _serves(folder: Folder, port: int) -> bool:
     return isinstance(answer, list) and answer[1:] == [str(folder.path)]
 
 
-async def _tell_to_end(folder: Folder, known: Known) -> None:
+async def _tell_to_end(folder: Folder, known: Known) -> bool:
     # A stopped process hears SIGTERM only when it goes on.
-    await _signal(known, signal.SIGTERM, signal.SIGCONT)
+    return await _signal(known, signal.SIGTERM, signal.SIGCONT)
 
 
-async def _kill(folder: Folder, known: Known) -> None:
-    await _signal(known, signal.SIGKILL)
+async def _kill(folder: Folder, known: Known) -> bool:
+    return await _signal(known, signal.SIGKILL)
 
 
-async def _signal(known: Known, *numbers: signal.Signals) -> None:
-    if known.pid and str(known.port) in await asyncio.to_thread(_command_of, known.pid):
-        for number in numbers:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(known.pid, number)
+async def _signal(known: Known, *numbers: signal.Signals) -> bool:
+    if not known.pid or str(known.port) not in await asyncio.to_thread(_command_of, known.pid):
+        return False
+    for number in numbers:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(known.pid, number)
+    return True
 
 
 def _command_of(pid: int) -> str:

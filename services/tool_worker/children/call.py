@@ -2,15 +2,19 @@
 
 import asyncio
 from asyncio import AbstractEventLoop, TimerHandle
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from services.tool_worker.children.invocation import Kind, OnProgress, ToolInvocation, ToolOutcome
 
-if TYPE_CHECKING:
-    from services.tool_worker.children.process import Child
-
 _LONGEST = 1_000_000.0
 """Seconds; event loops refuse timers that are set much later."""
+
+
+class Home(Protocol):
+    """What a call needs of the child that it runs in."""
+
+    def give_up(self, call: "Call", /) -> None:
+        """Cancels a call that nobody waits for."""
 
 
 class Call:
@@ -26,7 +30,7 @@ class Call:
         self.threaded = threaded
         self.on_progress = on_progress
         self.future: asyncio.Future[ToolOutcome] = loop.create_future()
-        self.child: Child | None = None
+        self.child: Home | None = None
         self.started = 0.0
         self.timer: TimerHandle | None = None
 
@@ -35,7 +39,7 @@ class Call:
         """Whether nobody waits for it any more, though its code may still run."""
         return self.future.done()
 
-    def begin(self, child: "Child", loop: AbstractEventLoop) -> None:
+    def begin(self, child: Home, loop: AbstractEventLoop) -> None:
         """Its time starts to run."""
         self.child = child
         self.started = loop.time()

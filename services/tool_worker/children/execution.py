@@ -24,7 +24,8 @@ def success(tool: str, value: Any) -> Answer:
     text = result_text(tool, value)
     if len(text) > MAX_RESULT:
         raise UnusableResult(
-            f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: store it and return where it is"
+            f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: "
+            "store it and return where it is"
         )
     return "ok", text
 

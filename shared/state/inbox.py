@@ -1,0 +1,73 @@
+"""The gateway's way into the inbound stream: how full it is, the append, whether what was accepted is still there."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from redis.exceptions import ResponseError
+
+from contracts.commands import InboundMessage
+from contracts.events import ErrorEvent
+from contracts.streams import INBOUND
+from shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, dedup, load
+from shared.state.store import Store
+
+_FRESH_S = 0.25
+
+
+class Inbox:
+    """Redis as a producer of messages sees it. All raise ``OutageError`` when it does not serve."""
+
+    def __init__(self, store: Store, events_maxlen: int, events_ttl_s: int) -> None:
+        self._store = store
+        self._maxlen, self._ttl = events_maxlen, events_ttl_s
+        self._waiting: dict[int, tuple[float, int]] = {}
+
+    async def append(self, message: InboundMessage) -> str:
+        """Append a message; returns its entry id. Sending it again is safe only when it has a ``message_id``."""
+        entry: bytes = await self._store.call("XADD", INBOUND.key(), "*", "data", message.to_json())
+        return entry.decode()
+
+    async def waiting(self, shard: int) -> int:
+        """Messages that no router has moved yet, or that wait in the shard to be decided; a quarter second old."""
+        read_at, number = self._waiting.get(shard, (float("-inf"), 0))
+        if monotonic() - read_at > _FRESH_S:
+            number = max(await self._lag(), await self._mail(shard))
+            self._waiting[shard] = (monotonic(), number)
+        return number
+
+    async def _lag(self) -> int:
+        try:
+            groups = await self._store.call("XINFO", "GROUPS", INBOUND.key())
+        except ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            return 0
+        lags = [dict(zip(flat[::2], flat[1::2], strict=True)).get(b"lag") for flat in groups]
+        known = [lag for lag in lags if lag is not None]
+        # No group yet, or a lag that Redis lost count of: the length is never too small.
+        return max(known) if known else int(await self._store.call("XLEN", INBOUND.key()))
+
+    async def _mail(self, shard: int) -> int:
+        return int(await self._store.call("HGET", load(shard), "mail") or 0)
+
+    async def first_entry(self, keys: SessionKeys, message_id: str) -> str | None:
+        """The inbound entry that a message id was first accepted with, or None when it is new."""
+        entry = await self._store.call("GET", dedup(keys.shard, keys.tenant, keys.session, message_id))
+        return None if entry is None else entry.decode()
+
+    async def holds(self, keys: SessionKeys, entry: str) -> bool:
+        """Whether an accepted entry is in the inbound stream, or was moved into its session."""
+        if await self._store.call("XRANGE", INBOUND.key(), entry, entry):
+            return True
+        last = await self._store.call("HGET", keys.header, "last_in")
+        return last is not None and _order(last.decode()) >= _order(entry)
+
+    async def tell(self, keys: SessionKeys, event: ErrorEvent, once: str) -> None:
+        """Append an event to a session, once per ``once``; may be sent again."""
+        guard = dedup(keys.shard, keys.tenant, keys.session, once)
+        args = (DEDUP_TTL_S, event.to_json(), self._maxlen, self._ttl, keys.actor)
+        await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
+
+
+def _order(entry: str) -> Sequence[int]:
+    return tuple(int(part) for part in entry.split("-"))

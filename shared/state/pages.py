@@ -1,0 +1,79 @@
+"""Pages of an index that is spread over all shards, newest first; the cursor names the last entry shown."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from contracts.ids import is_identifier
+from shared.errors import PentadError
+from shared.state.store import Store
+
+T = TypeVar("T")
+_READ = 200
+
+
+class BadPageError(PentadError):
+    """Not a cursor of this list: never again."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A member of an index with its score, in ms."""
+
+    score: int
+    member: str
+
+    def cursor(self) -> str:
+        """Opaque to clients."""
+        return f"{self.score}.{self.member}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list, and where the next part begins."""
+
+    items: list[dict[str, object]]
+    next: str | None
+
+
+def parse_page(cursor: str | None) -> Entry | None:
+    """What `Entry.cursor` has written. Raises ``BadPageError``."""
+    if cursor is None:
+        return None
+    score, _, member = cursor.partition(".")
+    if not score.isascii() or not score.isdigit() or len(score) > 16 or not is_identifier(member):
+        raise BadPageError("the cursor must be the `next` of an earlier page")
+    return Entry(int(score), member)
+
+
+async def newest_first(
+    store: Store, key_of: Callable[[int], str], shards: int, after: Entry | None
+) -> AsyncIterator[list[Entry]]:
+    """The entries behind ``after``, in pieces. Equal scores are ordered by member."""
+    while True:
+        pieces = await asyncio.gather(*(_piece(store, key_of(shard), after) for shard in range(shards)))
+        # What lies behind the end of a piece that is not its index's end is not known yet.
+        ends = [piece[-1] for piece in pieces if len(piece) == _READ]
+        floor = max(ends, default=None)
+        merged = sorted((e for piece in pieces for e in piece if floor is None or e >= floor), reverse=True)
+        if merged:
+            yield merged
+        if floor is None:
+            return
+        after = floor
+
+
+async def _piece(store: Store, key: str, after: Entry | None) -> list[Entry]:
+    """Up to ``_READ`` entries behind ``after``."""
+    found: list[Entry] = []
+    highest = "+inf" if after is None else after.score
+    skip = 0
+    while len(found) < _READ:
+        flat = await store.call("ZREVRANGEBYSCORE", key, highest, "-inf", "WITHSCORES", "LIMIT", skip, _READ)
+        read = [Entry(int(float(score)), member.decode()) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+        found += [entry for entry in read if after is None or entry < after]
+        skip += len(read)
+        if len(read) < _READ:
+            break
+    return found[:_READ]
