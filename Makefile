@@ -34,5 +34,8 @@ bench: $(STAMP)
 chaos: $(STAMP)
 	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100)
 
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --no-annotate --constraint requirements.lock --output-file requirements-runtime.lock pyproject.toml
+	echo hatchling | $(LOCK) --no-annotate --constraint requirements.lock --output-file requirements-build.lock -

@@ -1,0 +1,139 @@
+"""docker-compose.yml starts the whole of Pentad, closed to the network, with settings that exist."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from contracts.streams import SERVICES
+from tests.support.manifest_checks import SETTINGS, is_pinned
+from tests.support.manifest_links import PORTS
+from tests.support.manifests import ROOT, Document, read_documents
+
+TEXT = (ROOT / "docker-compose.yml").read_text()
+(COMPOSE,) = read_documents(TEXT)
+ALL: dict[str, Document] = COMPOSE["services"]
+OURS: dict[str, Document] = {name: ALL[name] for name in SERVICES if name in ALL}
+STORES = {"redis", "qdrant", "neo4j"}
+OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "PROMETHEUS_PORT", "NEO4J_PASSWORD"}
+"""Variables that only this file reads; docs/operate.md names them."""
+MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "NEO4J_PASSWORD"}
+
+
+def test_all_six_services_their_stores_and_prometheus_are_there() -> None:
+    assert set(ALL) == {*SERVICES, *STORES, "prometheus"}
+
+
+def test_both_generations_of_compose_know_every_section() -> None:
+    assert {key for key in COMPOSE if not key.startswith("x-")} == {"services", "volumes"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_image_is_pinned_and_comes_back_after_a_crash(name: str) -> None:
+    assert is_pinned(ALL[name]["image"])
+    assert ALL[name]["restart"] == "unless-stopped"
+
+
+def test_the_image_of_the_services_is_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {service["image"] for service in OURS.values()} == {f"pentad:{version}"}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_runs_with_the_least_rights_and_time_to_hand_back(name: str) -> None:
+    service = OURS[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["tmpfs"] == ["/tmp:mode=1777", "/data:uid=10001,gid=10001,mode=0700"], "the engine gives it to root"
+    assert service["stop_grace_period"] == "30s"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_listens_and_is_asked_for_its_health_on_its_own_port(name: str) -> None:
+    port = str(PORTS[name])
+    assert OURS[name]["command"] == ["serve", name, "--host", "0.0.0.0", "--port", port]
+    assert f"http://127.0.0.1:{port}/readyz" in OURS[name]["healthcheck"]["test"][-1]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_who_is_waited_for_is_waited_for_until_it_is_healthy(name: str) -> None:
+    waited = ALL[name].get("depends_on", {})
+    assert all(condition == {"condition": "service_healthy"} for condition in waited.values())
+    assert all("healthcheck" in ALL[other] for other in waited)
+    assert "redis" in waited or name not in SERVICES
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_ports_are_published_on_loopback_only(name: str) -> None:
+    assert all(str(port).startswith("127.0.0.1:") for port in ALL[name].get("ports", []))
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != "gateway"])
+def test_a_service_can_be_scaled(name: str) -> None:
+    assert not {"container_name", "ports", "hostname"} & set(ALL[name])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_of_a_service_is_a_setting(name: str) -> None:
+    assert set(OURS[name]["environment"]) <= SETTINGS
+
+
+def test_every_variable_that_the_file_reads_is_a_setting_or_documented() -> None:
+    read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
+    assert read <= SETTINGS | OF_THE_FILE
+    operate = (ROOT / "docs" / "operate.md").read_text()
+    assert [name for name in OF_THE_FILE if f"`{name}`" not in operate] == []
+
+
+def test_secrets_have_no_default() -> None:
+    assert set(re.findall(r"\$\{(\w+):\?", TEXT)) == MANDATORY
+
+
+def test_keys_go_only_where_they_are_needed() -> None:
+    holders = {name: set(service["environment"]) for name, service in OURS.items()}
+    assert {name for name, given in holders.items() if "PENTAD_API_KEYS" in given} == {"gateway"}
+    assert "LLM_API_KEY" not in holders["tool-worker"]
+
+
+def test_records_are_where_all_who_read_them_look() -> None:
+    readers = {name for name, service in OURS.items() if "PENTAD_RECORDS_URL" in service["environment"]}
+    assert readers == {"gateway", "router", "archiver"}
+    assert all("records:/records" in OURS[name]["volumes"] for name in readers)
+
+
+def test_redis_keeps_everything_and_evicts_nothing() -> None:
+    command = ALL["redis"]["command"]
+    options = dict(zip(command[1::2], command[2::2], strict=True))
+    assert options["--appendonly"] == "yes"
+    assert options["--maxmemory-policy"] == "noeviction"
+    assert "PENTAD_REDIS_FSYNC" in options["--appendfsync"]
+
+
+def test_prometheus_finds_every_process_of_every_service() -> None:
+    (config,) = read_documents((ROOT / "k8s" / "prometheus" / "prometheus.yml").read_text())
+    found = {job["job_name"]: job["dns_sd_configs"][0] for job in config["scrape_configs"]}
+    assert {name: (at["names"], at["port"]) for name, at in found.items()} == {s: ([s], PORTS[s]) for s in SERVICES}
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+def _compose() -> list[str]:
+    for command in (["docker-compose"], ["docker", "compose"]):
+        if shutil.which(command[0]) and _run(*command, "version").returncode == 0:
+            return command
+    pytest.skip("neither docker-compose nor `docker compose` is on this machine")
+
+
+def test_compose_itself_accepts_the_file(tmp_path: Path) -> None:
+    command = _compose()
+    values = tmp_path / "env"
+    values.write_text("".join(f"{name}=secret-{number}\n" for number, name in enumerate(sorted(MANDATORY))))
+    arguments = ["--env-file", str(values), "-f", str(ROOT / "docker-compose.yml"), "config", "-q"]
+    done = _run(*command, *arguments)
+    assert done.returncode == 0, done.stderr
