@@ -13,11 +13,13 @@ from shared.bus.entry import Entry
 from shared.errors import PoisonError
 from shared.records import Records
 from shared.state.headers import TaskHeader, pairs, task_header
-from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, task_index
+from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, task_index, timers
 from shared.state.store import Argument, Store
 from shared.state.transcript import shown
 
 _ANY = 1 << 30
+_AGAIN_MS = 5_000
+"""When a task that was busy at its archiving is looked at again."""
 
 
 class Archiving:
@@ -49,8 +51,10 @@ class Archiving:
 
     async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, version: str, now: int) -> None:
         session = SessionKeys(keys.shard, keys.tenant, header.session)
-        args: list[Argument] = ["archiver", entry.id, version, keys.task]
-        outcome = await self._store.run("archive", [entry.stream, session.header, *keys.all()], args)
+        args: list[Argument] = ["archiver", entry.id, version, keys.task, f"archive {keys.actor}", _AGAIN_MS]
+        outcome = await self._store.run(
+            "archive", [entry.stream, session.header, timers(keys.shard), *keys.all()], args
+        )
         metrics.archived.labels(outcome.decode()).inc()
         oldest = now - SESSION_TTL_S * 1000
         await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)

@@ -79,6 +79,15 @@ class RouterHandler(Handler):
         s = self._settings
         return Commit(keys, f"step-{uuid4().hex}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
+    def _consume(self, keys: SessionKeys, taken: Taken, mail: Mail) -> Commit:
+        """A commit that takes this one message out of the mailbox; what was seen beside it needs a wake-up of its own."""
+        commit = self._commit(keys)
+        commit.unmail([mail.number])
+        commit.incr(load(keys.shard), mail=-1)
+        if len(taken.mail) > 1:
+            commit.rewake()
+        return commit
+
     async def _serve(self, keys: SessionKeys, taken: Taken) -> None:
         mail = next((m for m in taken.mail if m.kind == "user"), None)
         if mail is None:
@@ -126,9 +135,7 @@ class RouterHandler(Handler):
         self, keys: SessionKeys, taken: Taken, mail: Mail, arrived: tuple[str, InboundMessage], route: Route
     ) -> Commit:
         """The decision as one commit."""
-        commit = self._commit(keys)
-        commit.unmail([mail.number])
-        commit.incr(load(keys.shard), mail=-1)
+        commit = self._consume(keys, taken, mail)
         entry_id, message = arrived
         writer = _Writer(commit, keys, taken, message, entry_id)
         if route.decision == "rejected":
@@ -160,8 +167,8 @@ class RouterHandler(Handler):
 
     async def _give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
         """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""
-        commit = self._commit(keys)
         mail = next((m for m in taken.mail if m.kind == "user"), None)
+        commit = self._commit(keys) if mail is None else self._consume(keys, taken, mail)
         if mail is not None:
             entry_id, message = read_session_mail(mail.body)
             letter = DeadLetter(
@@ -173,8 +180,6 @@ class RouterHandler(Handler):
                 fields={"data": printable(mail.body)},
                 chain=[message.message_id or ""],
             )
-            commit.unmail([mail.number])
-            commit.incr(load(keys.shard), mail=-1)
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
             metrics.dead.labels(SESSION_WAKE.name, "user").inc()
             writer = _Writer(commit, keys, taken, message, entry_id)

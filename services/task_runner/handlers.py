@@ -44,7 +44,7 @@ from shared.models.ports import (
 from shared.settings import Settings
 from shared.state.actors import Actors, Held, LeaseKeeper, Taken
 from shared.state.commit import Commit
-from shared.state.headers import TaskHeader, mail_of, pairs, task_header
+from shared.state.headers import TaskHeader, task_header
 from shared.state.keys import SessionKeys, TaskKeys
 from shared.state.store import guarded
 from shared.state.tool_catalog import ToolCatalog
@@ -161,21 +161,17 @@ class RunnerHandler(Handler):
                 return
             if held.interrupted not in ("lost", "shutdown"):
                 held.interrupted = ""
-            step = await self._look_again(step)
+            again = await self._look_again(step)
+            if again is None:
+                return
+            step = again
 
-    async def _look_again(self, step: Step) -> Step:
-        """Header and mailbox as they are now, under the lease that we hold."""
-        keys, store = step.keys, self._actors.store
-        raw, mail, now = await guarded(
-            "task",
-            lambda: asyncio.gather(
-                store.call("HGETALL", keys.header), store.call("ZRANGE", keys.mail, 0, 63), store.clock()
-            ),
-        )
-        lease = replace(step.taken.lease, now=now)
-        taken = replace(step.taken, raw=pairs(raw), mail=mail_of(mail), lease=lease)
-        header = task_header(keys.tenant, keys.task, taken.raw)
-        assert header is not None
+    async def _look_again(self, step: Step) -> Step | None:
+        """Header and mailbox as they are now; None when the lease is lost. What this step has said so far is void."""
+        taken = await self._actors.look(step.keys, step.taken)
+        header = None if taken is None else task_header(step.keys.tenant, step.keys.task, taken.raw)
+        if taken is None or header is None:
+            return None
         return replace(step, taken=taken, task=header, arrived=sort_mail(taken.mail))
 
     async def _act(self, step: Step, held: Held) -> bool:

@@ -190,7 +190,7 @@ class TurnWriter:
         metrics.turn_seconds.labels(status).observe(max(0, self._now - self.turn.at) / 1000)
         t = self._task
         keys, session = self._keys, self._session
-        self.commit.set(keys.header, status=status, reason=reason, open="", ended_at=self._now, attempt=0, fails=0)
+        self.commit.set(keys.header, status=status, reason=reason, open="", ended_at=self._now, fails=0)
         self._tell(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
         self.commit.cut(session.header, "live", keys.task)
         self.commit.set(session.header, done=keys.task, done_at=self._now)
@@ -202,7 +202,7 @@ class TurnWriter:
 
     def pause(self, reason: str) -> None:
         """Wait for a person."""
-        self._header(status="waiting", reason=reason, open="", attempt=0, fails=0)
+        self._header(status="waiting", reason=reason, open="", fails=0)
         self._tell(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.untimer(self._keys, "timeout", "retry")
 

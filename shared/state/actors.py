@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contracts.streams import SESSION_WAKE, TASK_WAKE
@@ -14,6 +14,10 @@ from shared.state.store import Argument, Store, guarded
 
 MAIL_LIMIT = 64
 """Pieces of mail that one handling reads; the rest waits for the next."""
+
+
+_LEASED_TRIES = 2
+"""How often the end of another's lease is waited for; a holder that lives extends it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,28 @@ class Actors:
         position: Argument = "" if start is None else start
         args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, position, MAIL_LIMIT]
         reply = await self.store.run("take", keys, args)
+        for _ in range(_LEASED_TRIES):
+            if reply[0] != b"leased":
+                break
+            await asyncio.sleep(int(reply[1]) / 1000 + 0.01)
+            reply = await self.store.run("take", keys, args)
         if reply[0] != b"ok":
             return None
         raw = pairs(reply[2])
         return Taken(lease_of(raw, wake_id, int(reply[1])), raw, mail_of(reply[3]), reply[4])
+
+    async def look(self, actor: ActorKeys, taken: Taken) -> Taken | None:
+        """Read header and whole mailbox again under the lease; None when it is lost.
+
+        ``attempt`` grows: a plan that is made again must not be taken for the one before.
+        """
+        keys = [actor.header, actor.mail]
+        reply = await guarded("look", lambda: self.store.run("look", keys, [taken.lease.token]))
+        if reply is None:
+            return None
+        raw = pairs(reply[1])
+        lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
+        return replace(taken, lease=lease, raw=raw, mail=mail_of(reply[2]))
 
     async def beat(self, actor: ActorKeys, lease: Lease) -> str | None:
         """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none)."""

@@ -1,6 +1,5 @@
 """The gateway's way into the inbound stream: how full it is, the append, whether what was accepted is still there."""
 
-from collections.abc import Sequence
 from time import monotonic
 
 from redis.exceptions import ResponseError
@@ -55,19 +54,14 @@ class Inbox:
         entry = await self._store.call("GET", dedup(keys.shard, keys.tenant, keys.session, message_id))
         return None if entry is None else entry.decode()
 
-    async def holds(self, keys: SessionKeys, entry: str) -> bool:
-        """Whether an accepted entry is in the inbound stream, or was moved into its session."""
+    async def holds(self, keys: SessionKeys, entry: str, message_id: str) -> bool:
+        """Whether an accepted entry is in the inbound stream, or its message has been moved into its session."""
         if await self._store.call("XRANGE", INBOUND.key(), entry, entry):
             return True
-        last = await self._store.call("HGET", keys.header, "last_in")
-        return last is not None and _order(last.decode()) >= _order(entry)
+        return await self.first_entry(keys, message_id) is not None
 
     async def tell(self, keys: SessionKeys, event: ErrorEvent, once: str) -> None:
         """Append an event to a session, once per ``once``; may be sent again."""
         guard = dedup(keys.shard, keys.tenant, keys.session, once)
         args = (DEDUP_TTL_S, event.to_json(), self._maxlen, self._ttl, keys.actor)
         await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
-
-
-def _order(entry: str) -> Sequence[int]:
-    return tuple(int(part) for part in entry.split("-"))

@@ -1,12 +1,17 @@
 -- Remove a finished task whose record is written, unless it has moved since the record was read.
--- KEYS archive-stream session-header, then the task's keys (header first)   ARGV group entry-id version task-id
-local header = KEYS[3]
+-- One that is ended and yet busy (late mail) is tried again after a while.
+-- KEYS archive-stream session-header timers, then the task's keys (header first)
+-- ARGV group entry-id version task-id timer-member again-ms
+local header = KEYS[4]
 call('XACK', KEYS[1], ARGV[1], ARGV[2])
 local v, wake_id = unpack(call('HMGET', header, 'v', 'wake'))
 if not v then return 'gone' end
 local status = status_of(header)
 local ended = status == 'completed' or status == 'failed' or status == 'cancelled'
-if v ~= ARGV[3] or not ended or (wake_id and wake_id ~= '') then return 'moved' end
-for n = 3, #KEYS do call('DEL', KEYS[n]) end
+if v ~= ARGV[3] or not ended or (wake_id and wake_id ~= '') then
+  if ended then call('ZADD', KEYS[3], 'NX', now() + tonumber(ARGV[6]), ARGV[5]) end
+  return 'moved'
+end
+for n = 4, #KEYS do call('DEL', KEYS[n]) end
 if call('HGET', KEYS[2], 'done') == ARGV[4] then call('HDEL', KEYS[2], 'done', 'done_at') end
 return 'ok'

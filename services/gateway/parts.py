@@ -1,0 +1,90 @@
+"""What the gateway's handlers share. Made by the composition root."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pydantic_core import to_json
+
+from contracts.errors import ErrorCode
+from contracts.events import ErrorEvent, Snapshot
+from contracts.ids import is_identifier, shard_of
+from services.gateway.access import Access
+from services.gateway.accepting import Accepting
+from services.gateway.control import Control
+from services.gateway.problems import bad
+from shared.bus.relay import Relay
+from shared.bus.subscription import Subscription, subscribe
+from shared.state.inbox import Inbox
+from shared.state.keys import SessionKeys
+from shared.state.queries import Queries
+from shared.state.store import Store
+
+
+@dataclass
+class Parts:
+    """The gateway's inside."""
+
+    store: Store
+    relay: Relay
+    queries: Queries
+    inbox: Inbox
+    accepting: Accepting
+    control: Control
+    access: Access
+    shards: int
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the gateway stops: streams and waits end."""
+
+    def session(self, tenant: str, session: str) -> SessionKeys:
+        """A session's keys. Raises ``ProblemError`` (400) for what is no id."""
+        if not is_id(session):
+            raise bad("a session id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
+        return SessionKeys(shard_of(tenant, session, self.shards), tenant, session)
+
+    async def subscribe(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:
+        """Begin to read a session's events; the caller closes it."""
+        return await subscribe(self.store, self.relay, keys, cursor)
+
+    async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
+        """A ``snapshot`` event with the cursor to go on from."""
+        event = Snapshot(
+            event_id=uuid4().hex,
+            at=await self.store.now(),
+            tenant_id=keys.tenant,
+            session_id=keys.session,
+            tasks=await self.queries.session_tasks(keys),
+            messages=await self.queries.messages(keys),
+        )
+        return as_text({"id": cursor.decode()} | event.model_dump(mode="json", exclude_none=True))
+
+    async def error(self, keys: SessionKeys, code: ErrorCode, message: str, **more: Any) -> str:
+        """An ``error`` event for one client alone: it has no cursor. ``more``: ``message_id``, ``retry_after``."""
+        event = ErrorEvent(
+            event_id=uuid4().hex,
+            at=await self.store.now_or_local(),
+            tenant_id=keys.tenant,
+            session_id=keys.session,
+            code=code,
+            message=message,
+            **more,
+        )
+        return event.to_json().decode()
+
+
+def is_id(text: str) -> bool:
+    """Whether a text from outside is an identifier."""
+    return is_identifier(text) and not text.endswith("\n")
+
+
+def new_session_id() -> str:
+    """A session id for a client that named none."""
+    return f"s-{secrets.token_hex(12)}"
+
+
+def as_text(body: Mapping[str, Any]) -> str:
+    """Compact JSON."""
+    return to_json(body).decode()

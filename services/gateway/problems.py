@@ -1,0 +1,63 @@
+"""Errors as RFC 9457 problem documents. Every refusal over HTTP is one of these."""
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from pydantic_core import to_json
+
+from contracts.errors import ErrorCode
+from shared.errors import PentadError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class ProblemError(PentadError):
+    """A refusal with its HTTP status. ``retry_after``: seconds, when trying again may help."""
+
+    def __init__(self, status: int, detail: str, code: ErrorCode | None = None, retry_after: float | None = None):
+        super().__init__(detail)
+        self.status, self.detail, self.code, self.retry_after = status, detail, code, retry_after
+
+    def body(self) -> bytes:
+        """The problem document."""
+        title = HTTPStatus(self.status).phrase
+        document = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
+        return to_json(document | ({"code": self.code} if self.code else {}))
+
+    def headers(self) -> dict[str, str]:
+        """The response's headers."""
+        headers = {"content-type": MEDIA_TYPE, "cache-control": "no-store"}
+        if self.retry_after is not None:
+            headers["retry-after"] = str(max(1, round(self.retry_after)))
+        if self.status == HTTPStatus.UNAUTHORIZED:
+            headers["www-authenticate"] = "Bearer"
+        return headers
+
+    def response(self) -> "Response":
+        """As a Starlette response."""
+        from starlette.responses import Response
+
+        return Response(self.body(), self.status, self.headers())
+
+
+def bad(detail: str) -> ProblemError:
+    """The request cannot be understood."""
+    return ProblemError(400, detail, ErrorCode.BAD_MESSAGE)
+
+
+def invalid(detail: str) -> ProblemError:
+    """The request is understood and its values are wrong."""
+    return ProblemError(422, detail, ErrorCode.BAD_MESSAGE)
+
+
+def missing(detail: str, code: ErrorCode | None = None) -> ProblemError:
+    """There is no such thing, or it is another tenant's."""
+    return ProblemError(404, detail, code)
+
+
+def busy(detail: str, retry_after: float = 1.0, *, outage: bool = False) -> ProblemError:
+    """Nothing was accepted: come back later."""
+    return ProblemError(503 if outage else 429, detail, ErrorCode.BUSY, retry_after)
