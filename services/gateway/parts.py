@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import time_ns
 from typing import Any
 from uuid import uuid4
 
@@ -11,17 +12,19 @@ from pydantic_core import to_json
 
 from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent, Snapshot
-from contracts.ids import is_identifier, shard_of
-from services.gateway.access import Access
+from contracts.ids import is_identifier, rfc3339, shard_of
 from services.gateway.accepting import Accepting
+from services.gateway.access import Access
 from services.gateway.control import Control
-from services.gateway.problems import bad
+from services.gateway.problems import bad, busy
 from shared.bus.relay import Relay
 from shared.bus.subscription import Subscription, subscribe
 from shared.state.inbox import Inbox
 from shared.state.keys import SessionKeys
 from shared.state.queries import Queries
-from shared.state.store import Store
+from shared.state.store import Store, guarded
+
+_SUBSCRIBE_S = 5.0
 
 
 @dataclass
@@ -46,11 +49,20 @@ class Parts:
         return SessionKeys(shard_of(tenant, session, self.shards), tenant, session)
 
     async def subscribe(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:
-        """Begin to read a session's events; the caller closes it."""
-        return await subscribe(self.store, self.relay, keys, cursor)
+        """Begin to read a session's events; the caller closes it. Raises ``ProblemError`` (503) in an outage."""
+        if self.relay.trouble is not None:
+            raise busy(f"events do not flow now: {self.relay.trouble}", outage=True)
+        try:
+            async with asyncio.timeout(_SUBSCRIBE_S):
+                return await subscribe(self.store, self.relay, keys, cursor)
+        except TimeoutError:
+            raise busy("events do not flow now: the store does not answer", outage=True) from None
 
     async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
-        """A ``snapshot`` event with the cursor to go on from."""
+        """A ``snapshot`` event with the cursor to go on from. Waits for Redis."""
+        return await guarded("a snapshot", lambda: self._snapshot(keys, cursor))
+
+    async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
         event = Snapshot(
             event_id=uuid4().hex,
             at=await self.store.now(),
@@ -61,11 +73,14 @@ class Parts:
         )
         return as_text({"id": cursor.decode()} | event.model_dump(mode="json", exclude_none=True))
 
-    async def error(self, keys: SessionKeys, code: ErrorCode, message: str, **more: Any) -> str:
-        """An ``error`` event for one client alone: it has no cursor. ``more``: ``message_id``, ``retry_after``."""
+    def error(self, keys: SessionKeys, code: ErrorCode, message: str, **more: Any) -> str:
+        """An ``error`` event for one client alone: it has no cursor and goes by our clock, for Redis may be away.
+
+        ``more``: ``message_id``, ``retry_after``.
+        """
         event = ErrorEvent(
             event_id=uuid4().hex,
-            at=await self.store.now_or_local(),
+            at=rfc3339(time_ns() // 1_000_000),
             tenant_id=keys.tenant,
             session_id=keys.session,
             code=code,

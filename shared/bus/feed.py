@@ -81,13 +81,14 @@ class Outbox:
         self._size = 0
         self.overflown = False
 
-    def put(self, event: StreamEvent) -> None:
-        """Add one; over the limit everything is dropped and `overflown` set."""
+    def put(self, event: StreamEvent) -> bool:
+        """Add one. Over the limit everything is dropped, `overflown` set, and False returned."""
         self._waiting.append(event)
         self._size += len(event.data)
         if len(self._waiting) > self._limit or self._size > self._size_limit:
             self.overflown = True
             self.clear()
+        return not self.overflown
 
     def clear(self) -> None:
         """Drop what waits."""

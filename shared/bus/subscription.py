@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -45,6 +45,10 @@ def parse_cursor(text: str) -> bytes:
     return b"%d-%d" % (at, number)
 
 
+def _nothing() -> None:
+    pass
+
+
 class Subscription:
     """Made by `subscribe`; must be closed."""
 
@@ -64,6 +68,8 @@ class Subscription:
         """Where the reading is: what is read next comes after it."""
         self.expired = False
         """Whether the cursor that was asked for is gone; the position is then the newest event's."""
+        self.on_overflow: Callable[[], None] = _nothing
+        """Called once when the client turns out to read too slowly."""
 
     async def _begin(self, cursor: bytes | None) -> None:
         first, last = await guarded("a reader of events", lambda: _ends(self._store, self._key))
@@ -103,8 +109,13 @@ class Subscription:
             elif events := await self._catch_up():
                 return events
 
+    @property
+    def overflown(self) -> bool:
+        """Whether the client reads too slowly: no more events come."""
+        return self._outbox.overflown
+
     def _raise_trouble(self) -> None:
-        if self._outbox.overflown:
+        if self.overflown:
             raise SlowReaderError("the client reads too slowly: connect again with the last cursor")
         if self._lost:
             self._lost = False
@@ -154,10 +165,10 @@ class Subscription:
         if self._skip is not None:
             events = [event for event in events if order(event.id) > self._skip]
             self._skip = None if events else self._skip
-        if self._outbox.overflown:
+        if self.overflown:
             return
-        for event in self._admit(events):
-            self._outbox.put(event)
+        if not all(map(self._outbox.put, self._admit(events))):
+            self.on_overflow()
         if events:
             self.position = events[-1].id
         self._news.set()

@@ -10,7 +10,7 @@ from contracts.records import Task, TaskRecord
 from shared.state.headers import TaskHeader
 from shared.state.keys import SessionKeys, TaskKeys, session_index, task_index
 from shared.state.pages import Entry, Page, newest_first
-from shared.state.sessions import last_turns, load_task
+from shared.state.sessions import last_turns, load_task, load_tasks
 from shared.state.store import Store
 from shared.state.tool_registry import published
 from shared.state.transcript import shown
@@ -68,12 +68,12 @@ class Queries:
         return turns
 
     async def session_tasks(self, keys: SessionKeys) -> list[dict[str, Any]]:
-        """The tasks that a session's last messages belong to, oldest first; archived ones from their record."""
+        """The tasks that a session's last messages belong to and that are not archived, oldest first."""
         turns = await self.messages(keys)
         live, done = await self._store.call("HMGET", keys.header, "live", "done")
         ids = [turn["task_id"] for turn in turns] + [task.decode() for task in (done, live) if task]
-        found = await asyncio.gather(*(self.task(keys.tenant, task) for task in dict.fromkeys(ids)))
-        return [task.model_dump(mode="json") for task in found if task is not None]
+        found = await load_tasks(self._store, keys.shard, keys.tenant, list(dict.fromkeys(ids)))
+        return [header.describe().model_dump(mode="json") for header in found if header is not None]
 
     async def tasks(
         self, tenant: str, limit: int, after: Entry | None, status: str | None = None, session: str | None = None

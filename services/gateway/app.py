@@ -1,0 +1,112 @@
+"""The gateway's composition root."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from services.gateway.accepting import Accepting, LossWatch
+from services.gateway.access import Access
+from services.gateway.control import Control
+from services.gateway.edge import make_app
+from services.gateway.parts import Parts
+from shared.bus.relay import Relay
+from shared.errors import SettingsError
+from shared.records import Records
+from shared.service.background import wait_for_redis
+from shared.service.http import HttpServer, health_routes, lazily, serve_app
+from shared.service.listening import DEFAULT_PORTS
+from shared.service.port import RunnableService
+from shared.settings import Settings, is_loopback
+from shared.state.actors import Actors
+from shared.state.cluster import agree
+from shared.state.inbox import Inbox
+from shared.state.queries import Queries
+from shared.state.store import Store
+
+_GRACE_S = 5
+
+
+class GatewayService:
+    """The edge: takes messages, relays events, answers questions. Keeps nothing that another gateway could not."""
+
+    name = "gateway"
+
+    def __init__(
+        self, settings: Settings, host: str, port: int | None, others: Sequence[RunnableService], store: Store
+    ) -> None:
+        self._settings, self._store = settings, store
+        self._relay = Relay(store.url, settings.pentad_shards)
+        inbox = Inbox(store, settings.pentad_events_maxlen, settings.pentad_events_ttl_s)
+        self._watch = LossWatch(store, inbox, lambda: self._relay.answered_at)
+        self._relay.on_connect(self._watch.suspect)
+        self._parts = self._make_parts(inbox)
+        self._metrics_key = _metrics_key(settings, host)
+        self._others = tuple(others)
+        self._server: HttpServer = serve_app(
+            lazily(self._make_app), host, port, default_port=DEFAULT_PORTS["gateway"], grace_s=_GRACE_S
+        )
+        self._started = False
+
+    def _make_parts(self, inbox: Inbox) -> Parts:
+        settings, store = self._settings, self._store
+        queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
+        return Parts(
+            store=store,
+            relay=self._relay,
+            queries=queries,
+            inbox=inbox,
+            accepting=Accepting(inbox, self._watch),
+            control=Control(Actors(store, f"gateway-{uuid4().hex[:12]}", settings.lease_ms), queries),
+            access=Access(settings.api_keys),
+            shards=settings.pentad_shards,
+        )
+
+    def _make_app(self) -> Any:
+        return make_app(self._parts, health_routes([self, *self._others], metrics_key=self._metrics_key))
+
+    @property
+    def address(self) -> str:
+        """``http://HOST:PORT``, once the port is claimed."""
+        return self._server.address
+
+    async def start(self) -> None:
+        """Claim the port, wait for Redis, relay, serve."""
+        self._server.claim()
+        await wait_for_redis(self._store, self.name)
+        await agree(self._store, self._settings.pentad_shards)
+        self._relay.start()
+        await self._server.start()
+        self._started = True
+
+    async def stop(self) -> None:
+        """Close WebSockets with 1012, end streams and waits, let answers finish."""
+        self._parts.closing.set()
+        await self._server.stop()
+        await self._relay.stop()
+        await self._watch.close()
+        await self._store.close()
+
+    def checks(self) -> Mapping[str, str | None]:
+        return {"redis": self._store.trouble, "relay": self._relay.trouble}
+
+    def alive(self) -> bool:
+        return not self._started or (self._relay.alive() and self._server.alive())
+
+
+def _metrics_key(settings: Settings, host: str) -> str | None:
+    """'' where metrics are open (loopback), None where nobody may read them."""
+    if is_loopback(host):
+        return ""
+    return settings.pentad_admin_key.get_secret_value() if settings.pentad_admin_key else None
+
+
+def build(
+    settings: Settings, host: str, port: int | None = None, others: Sequence[RunnableService] = ()
+) -> GatewayService:
+    """The gateway, ready to start. ``others``: services of the same process, whose health it speaks for.
+
+    Raises ``SettingsError`` for an open gateway that others than this machine could reach.
+    """
+    if not settings.api_keys and not is_loopback(host):
+        raise SettingsError(f"PENTAD_API_KEYS is not set: a gateway on {host} needs it, as key:tenant,...")
+    return GatewayService(settings, host, port, others, Store(settings.redis()))

@@ -1,0 +1,128 @@
+"""The gateway's ASGI app: who may come in, the WebSocket, and Starlette for the rest."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from contracts.errors import ErrorCode
+from services.gateway.access import chosen_protocol
+from services.gateway.parts import Parts, new_session_id
+from services.gateway.problems import ProblemError, busy, missing
+from services.gateway.rest import on_problem, routes
+from services.gateway.websocket import BAD_KEY, REFUSED, WebSocketSession, close
+from shared.bus.subscription import BadCursorError, parse_cursor
+from shared.errors import OutageError
+from shared.state.keys import SessionKeys
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+log = logging.getLogger(__name__)
+
+WEBSOCKET_PATH = "/v1/ws"
+
+
+def make_app(parts: Parts, health: "list[Route]") -> Any:
+    """The ASGI app. ``health``: the routes of health and metrics, which need no API key."""
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
+
+    rest: Any = Starlette(
+        routes=[*health, *routes(parts)],
+        exception_handlers={
+            ProblemError: on_problem,
+            OutageError: _on_outage,
+            HTTPException: _on_http,
+            ClientDisconnect: _on_gone,
+            Exception: _on_bug,
+        },
+    )
+    rest.router.redirect_slashes = False
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await _websocket(parts, scope, receive, send)
+        elif scope["type"] == "http":
+            await _http(parts, rest, scope, receive, send)
+
+    return app
+
+
+async def _on_outage(request: "Request", error: Exception) -> "Response":
+    return busy(f"a store does not serve now: {error}", outage=True).response()
+
+
+async def _on_http(request: "Request", error: Exception) -> "Response":
+    status: int = getattr(error, "status_code", 500)
+    detail = {404: "there is nothing at this address", 405: f"{request.method} is not for this address"}
+    response = ProblemError(status, detail.get(status, str(getattr(error, "detail", "")))).response()
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+async def _on_gone(request: "Request", error: Exception) -> "Response":
+    """The client left in the middle of its body: nobody reads this."""
+    return ProblemError(400, "the body is not complete").response()
+
+
+async def _on_bug(request: "Request", error: Exception) -> "Response":
+    return ProblemError(500, "this is our fault: see the gateway's log", ErrorCode.INTERNAL).response()
+
+
+async def _http(parts: Parts, rest: Any, scope: Any, receive: Any, send: Any) -> None:
+    try:
+        parts.access.check_site(scope["headers"])
+        if scope["path"].startswith("/v1/"):
+            scope["pentad.tenant"] = parts.access.tenant(scope["headers"])
+    except ProblemError as problem:
+        await problem.response()(scope, receive, send)
+        return
+    await rest(scope, receive, send)
+
+
+async def _websocket(parts: Parts, scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    try:
+        parts.access.check_site(scope["headers"])
+        if scope["path"] != WEBSOCKET_PATH:
+            raise missing("the WebSocket is at /v1/ws")
+        await _open(parts, scope, receive, send)
+    except ProblemError as problem:
+        await _deny(problem, send)
+
+
+async def _deny(problem: ProblemError, send: Any) -> None:
+    """Answer a handshake with a problem document instead."""
+    headers = [(name.encode(), value.encode()) for name, value in problem.headers().items()]
+    await send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": problem.body()})
+
+
+async def _open(parts: Parts, scope: Any, receive: Any, send: Any) -> None:
+    """Accept. A bad key, session or cursor is told over the open connection: a browser cannot read a refused one."""
+    accept = {"type": "websocket.accept", "subprotocol": chosen_protocol(scope["subprotocols"])}
+    try:
+        tenant = parts.access.tenant(scope["headers"], scope["subprotocols"])
+    except ProblemError as problem:
+        await send(accept)
+        await close(send, BAD_KEY, problem.detail)
+        return
+    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    session, after = query.get("session_id", [""])[0] or new_session_id(), query.get("after", [None])[0]
+    try:
+        keys, cursor = parts.session(tenant, session), None if after is None else parse_cursor(after)
+    except (ProblemError, BadCursorError) as error:
+        await send(accept)
+        refusal = parts.error(SessionKeys(0, tenant, ""), ErrorCode.BAD_MESSAGE, str(error))
+        await send({"type": "websocket.send", "text": refusal})
+        await close(send, REFUSED, str(error))
+        return
+    subscription = await parts.subscribe(keys, cursor)
+    try:
+        await send(accept)
+        await WebSocketSession(parts, keys, subscription, receive, send).run()
+    finally:
+        subscription.close()

@@ -1,0 +1,89 @@
+"""Reading HTTP requests and writing answers: bounded bodies, checked parameters, JSON."""
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from services.gateway.domain import UnreadableError, read_object
+from services.gateway.parts import is_id
+from services.gateway.problems import ProblemError, bad, invalid, missing
+from shared.state.pages import BadPageError, Entry, parse_page
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+BODY_LIMIT = 1 << 20
+"""Bytes of a request's body."""
+PAGE_DEFAULT, PAGE_LIMIT = 50, 500
+WAIT_LIMIT_S = 600.0
+
+
+def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
+    """A JSON answer."""
+    from starlette.responses import Response
+
+    return Response(to_json(body), status, {"cache-control": "no-store"}, "application/json")
+
+
+async def read_body(request: "Request") -> dict[str, Any]:
+    """The body's JSON object. Raises ``ProblemError``: 413, 400."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_LIMIT:
+        raise _too_large()
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > BODY_LIMIT:
+            raise _too_large()
+        chunks.append(chunk)
+    try:
+        return read_object(b"".join(chunks))
+    except UnreadableError as error:
+        raise bad(str(error)) from None
+
+
+def _too_large() -> ProblemError:
+    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_LIMIT} bytes")
+
+
+def page_of(request: "Request") -> tuple[int, Entry | None]:
+    """``limit`` and ``cursor`` of a list. Raises ``ProblemError`` (422)."""
+    text = request.query_params.get("limit", str(PAGE_DEFAULT))
+    if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= PAGE_LIMIT:
+        raise invalid(f"limit must be a number from 1 to {PAGE_LIMIT}")
+    try:
+        return int(text), parse_page(request.query_params.get("cursor"))
+    except BadPageError as error:
+        raise invalid(str(error)) from None
+
+
+def wait_of(request: "Request") -> float | None:
+    """``wait`` in seconds, at most `WAIT_LIMIT_S`; None when it is not asked for. Raises ``ProblemError`` (422)."""
+    text = request.query_params.get("wait")
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise invalid("wait must be a number of seconds")
+    return min(seconds, WAIT_LIMIT_S)
+
+
+def tenant_of(request: "Request") -> str:
+    """Whose request it is; the edge has found it out."""
+    tenant: str = request.scope["pentad.tenant"]
+    return tenant
+
+
+def task_of(request: "Request") -> str:
+    """The task id of the path; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
+    task: str = request.path_params["task"]
+    if not is_id(task):
+        raise missing("there is no such task")
+    return task

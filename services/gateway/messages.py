@@ -1,0 +1,104 @@
+"""`POST /v1/messages`: accept a message and, when asked, wait for its turn's end."""
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from contracts.commands import InboundMessage
+from services.gateway.domain import TurnTracker, UnreadableError, read_message
+from services.gateway.http import answer, read_body, tenant_of, wait_of
+from services.gateway.parts import Parts, new_session_id
+from services.gateway.problems import busy, invalid
+from shared.bus.feed import START
+from shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
+from shared.errors import OutageError
+from shared.state.keys import SessionKeys
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+async def post_message(parts: Parts, request: "Request") -> "Response":
+    """202 with the ids, or after ``?wait`` 200 with the turn."""
+    wait_s, body = wait_of(request), await read_body(request)
+    session = body.get("session_id") or new_session_id()
+    if not isinstance(session, str):
+        raise invalid("session_id: a text is expected")
+    keys = parts.session(tenant_of(request), session)
+    try:
+        message = read_message(body, keys.tenant, keys.session)
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    if wait_s is None:
+        return answer(_receipt(keys, await parts.accepting.take(message, keys)), 202)
+    return await _take_and_wait(parts, message, keys, wait_s)
+
+
+def _receipt(keys: SessionKeys, message_id: str) -> dict[str, Any]:
+    return {"session_id": keys.session, "message_id": message_id}
+
+
+async def _take_and_wait(parts: Parts, message: InboundMessage, keys: SessionKeys, wait_s: float) -> "Response":
+    """Listen first, then append: nothing of the turn can be missed. A repeated id looks for the first one's turn."""
+    limit = asyncio.get_running_loop().time() + wait_s
+    subscription = await parts.subscribe(keys, None)
+    try:
+        if message.message_id is not None and await _known(parts, keys, message.message_id):
+            subscription.close()
+            subscription = await parts.subscribe(keys, START)
+            message_id = message.message_id
+        else:
+            message_id = await parts.accepting.take(message, keys)
+        tracker = TurnTracker(message_id)
+        try:
+            async with asyncio.timeout_at(limit):
+                await _until_ended(parts, subscription, tracker)
+        except TimeoutError:
+            pass
+    finally:
+        subscription.close()
+    if tracker.status is None:
+        return answer(_receipt(keys, message_id) | {"task_id": tracker.task_id}, 202)
+    return answer(tracker.result(keys.session))
+
+
+async def _known(parts: Parts, keys: SessionKeys, message_id: str) -> bool:
+    try:
+        return await parts.inbox.first_entry(keys, message_id) is not None
+    except OutageError:
+        raise busy("the store does not serve now: nothing was accepted", outage=True) from None
+
+
+async def _until_ended(parts: Parts, subscription: Subscription, tracker: TurnTracker) -> None:
+    async with aclosing(_events(parts, subscription)) as events:
+        async for event in events:
+            if tracker.feed(event):
+                return
+
+
+async def _events(parts: Parts, subscription: Subscription) -> "AsyncGenerator[dict[str, Any], None]":
+    """The session's events until the gateway closes. What a gap swallowed is not waited for any longer than asked."""
+    closing = asyncio.create_task(parts.closing.wait())
+    try:
+        while True:
+            reading = asyncio.create_task(subscription.read())
+            try:
+                await asyncio.wait({reading, closing}, return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    return
+                events = reading.result()
+            except CursorExpiredError:
+                continue
+            except SlowReaderError:
+                return
+            finally:
+                reading.cancel()
+            for event in events:
+                yield {"id": event.id.decode()} | from_json(event.data)
+    finally:
+        closing.cancel()

@@ -1,0 +1,188 @@
+"""`GET /openapi.json`: the REST interface, written down by hand. A test holds it against the routes."""
+
+from functools import cache
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from contracts.commands import InboundMessage
+from contracts.errors import ErrorCode
+from contracts.records import Task
+from contracts.tools import ToolSpec
+
+Json = dict[str, Any]
+
+_REFS = "#/components/schemas/{model}"
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": _REFS.format(model=name)}
+
+
+def _object(**properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _page(item: Json) -> Json:
+    nothing_more = {"type": ["string", "null"], "description": "`cursor` of the next page; null at the end"}
+    return _object(items={"type": "array", "items": item}, next=nothing_more)
+
+
+def _query(name: str, kind: str, description: str) -> Json:
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": {"type": kind}}
+
+
+def _path(name: str) -> Json:
+    return {"name": name, "in": "path", "required": True, "schema": _ref("Id")}
+
+
+def _gives(description: str, schema: Json | None = None, media: str = "application/json") -> Json:
+    return {"description": description} | ({"content": {media: {"schema": schema}}} if schema else {})
+
+
+_TEXT: Json = {"type": "string"}
+_LIST = (
+    _query("limit", "integer", "items of a page, 1 to 500; 50 when missing"),
+    _query("cursor", "string", "`next` of the page before"),
+)
+_ANY: Json = {"type": "object"}
+_PROBLEMS = {
+    400: "cannot be read",
+    401: "no valid API key",
+    403: "a foreign Host or Origin at the open loopback gateway",
+    404: "no such thing, or another tenant's",
+    409: "the task has ended",
+    413: "a body over 1 MiB",
+    422: "a wrong value",
+    429: "too much work waits; see Retry-After",
+    503: "a store does not serve; see Retry-After. Nothing was accepted",
+}
+_RECEIPT = _object(session_id=_ref("Id"), message_id=_ref("Id"))
+_TURN = _object(
+    session_id=_ref("Id"),
+    message_id=_ref("Id"),
+    task_id={"type": ["string", "null"]},
+    status={"enum": ["completed", "failed", "cancelled", "waiting", "rejected", "error"]},
+    answer={"type": ["string", "null"], "description": "the text of the turn's last message"},
+    events={"type": "array", "items": _ANY},
+)
+_TURN_LEFT = _object(role={"enum": ["user", "assistant"]}, content=_TEXT, task_id=_ref("Id"), at=_TEXT)
+_SESSION = _object(session_id=_ref("Id"), updated_at=_TEXT, last=_TEXT)
+
+
+def _operation(summary: str, *parameters: Json, problems: tuple[int, ...] = (), **responses: Json) -> Json:
+    answers = {code.removeprefix("_"): response for code, response in responses.items()}
+    refused = {
+        str(code): _gives(_PROBLEMS[code], _ref("Problem"), "application/problem+json")
+        for code in (401, 403, 503, *problems)
+    }
+    return {"summary": summary, "parameters": list(parameters), "responses": answers | refused}
+
+
+def _open(summary: str, **responses: Json) -> Json:
+    answers = {code.removeprefix("_"): response for code, response in responses.items()}
+    return {"summary": summary, "security": [], "responses": answers}
+
+
+def _paths() -> dict[str, Json]:
+    send = _operation(
+        "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
+        _query("wait", "number", "seconds to wait for the turn's end, at most 600"),
+        problems=(400, 413, 422, 429),
+        _200=_gives("the turn", _TURN),
+        _202=_gives("accepted", _RECEIPT),
+    ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("InboundMessage")}}}}
+    return {
+        "/v1/messages": {"post": send},
+        "/v1/sessions": {
+            "get": _operation("Sessions, newest first", *_LIST, problems=(422,), _200=_gives("", _page(_SESSION)))
+        },
+        "/v1/sessions/{session}/messages": {
+            "get": _operation(
+                "The last messages of a session, oldest first",
+                _path("session"),
+                problems=(400, 404),
+                _200=_gives("at most 200", _page(_TURN_LEFT)),
+            )
+        },
+        "/v1/sessions/{session}/events": {
+            "get": _operation(
+                "A session's events as they come, after the header Last-Event-ID or `after`, else from the oldest kept",
+                _path("session"),
+                _query("after", "string", "`id` of the last event seen"),
+                problems=(400,),
+                _200=_gives("server-sent events", _TEXT, "text/event-stream"),
+            )
+        },
+        "/v1/tasks": {
+            "get": _operation(
+                "Tasks, newest first",
+                _query("status", "string", "only those with this status"),
+                _query("session_id", "string", "only those of this session"),
+                *_LIST,
+                problems=(400, 422),
+                _200=_gives("", _page(_ref("Task"))),
+            )
+        },
+        "/v1/tasks/{task}": {
+            "get": _operation("One task", _path("task"), problems=(404,), _200=_gives("", _ref("Task")))
+        },
+        "/v1/tasks/{task}/transcript": {
+            "get": _operation(
+                "What the model would be sent, system prompt aside",
+                _path("task"),
+                problems=(404,),
+                _200=_gives(
+                    "OpenAI chat form plus `step attempt at model` where they apply",
+                    _object(task_id=_ref("Id"), messages={"type": "array", "items": _ANY}),
+                ),
+            )
+        },
+        "/v1/tasks/{task}/cancel": {
+            "post": _operation(
+                "Ask a task to stop; it ends within a second",
+                _path("task"),
+                problems=(404, 409),
+                _202=_gives("asked", _object(task_id=_ref("Id"))),
+            )
+        },
+        "/v1/tools": {"get": _operation("Tools that workers have published", _200=_gives("", _page(_ref("ToolSpec"))))},
+        "/healthz": {"get": _open("Whether the process is well", _200=_gives("it is"), _503=_gives("it is not"))},
+        "/readyz": {
+            "get": _open("Whether it can serve", _200=_gives("yes", _ANY), _503=_gives("what is missing", _ANY))
+        },
+        "/metrics": {
+            "get": _open(
+                "Prometheus metrics; beyond loopback with PENTAD_ADMIN_KEY as a bearer token",
+                _200=_gives("", _TEXT, "text/plain"),
+                _401=_gives("no valid key"),
+            )
+        },
+        "/openapi.json": {"get": _open("This document", _200=_gives("", _ANY))},
+        "/asyncapi.json": {"get": _open("The streams behind", _200=_gives("", _ANY))},
+    }
+
+
+def _schemas() -> Json:
+    wanted = [(model, "serialization") for model in (Task, ToolSpec, InboundMessage)]
+    _, definitions = models_json_schema(wanted, ref_template=_REFS)  # type: ignore[arg-type]
+    problem = _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT)
+    problem["properties"]["code"] = {"enum": [code.value for code in ErrorCode]}
+    named = {"Id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~@-]{0,127}$"}, "Problem": problem}
+    return dict(definitions["$defs"]) | named
+
+
+@cache
+def document() -> Json:
+    """The OpenAPI 3.1 document."""
+    about = "An agent's sessions, tasks and tools. Events also come over the WebSocket /v1/ws, see /asyncapi.json."
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Pentad", "version": "0.1.0", "description": about},
+        "security": [{"key": []}],
+        "paths": _paths(),
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "one of PENTAD_API_KEYS"}},
+        },
+    }

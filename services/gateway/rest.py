@@ -1,0 +1,124 @@
+"""The REST routes: inspection and control, all in the tenant of the request."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from contracts.errors import ErrorCode
+from services.gateway.http import answer, page_of, task_of, tenant_of
+from services.gateway.messages import post_message
+from services.gateway.openapi import document
+from services.gateway.parts import Parts
+from services.gateway.problems import ProblemError, missing
+from services.gateway.sse import get_events
+from shared.state.pages import Page
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+Endpoint = Callable[[Parts, "Request"], Awaitable[Any]]
+
+
+async def list_sessions(parts: Parts, request: "Request") -> "Response":
+    """The tenant's sessions, the newest message first."""
+    limit, after = page_of(request)
+    return _page(await parts.queries.sessions(tenant_of(request), limit, after))
+
+
+async def list_messages(parts: Parts, request: "Request") -> "Response":
+    """The last messages of a session, oldest first."""
+    keys = parts.session(tenant_of(request), request.path_params["session"])
+    if not await parts.queries.knows_session(keys):
+        raise missing("there is no such session")
+    return answer({"items": await parts.queries.messages(keys), "next": None})
+
+
+async def list_tasks(parts: Parts, request: "Request") -> "Response":
+    """The tenant's tasks, the newest first."""
+    limit, after = page_of(request)
+    status, session = request.query_params.get("status"), request.query_params.get("session_id")
+    if session is not None:
+        parts.session(tenant_of(request), session)
+    return _page(await parts.queries.tasks(tenant_of(request), limit, after, status, session))
+
+
+async def get_task(parts: Parts, request: "Request") -> "Response":
+    """One task; an archived one from its record."""
+    task = await parts.queries.task(tenant_of(request), task_of(request))
+    if task is None:
+        raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+    return answer(task.model_dump(mode="json"))
+
+
+async def get_transcript(parts: Parts, request: "Request") -> "Response":
+    """What the model would be sent, system prompt aside."""
+    task = task_of(request)
+    messages = await parts.queries.transcript(tenant_of(request), task)
+    if messages is None:
+        raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+    return answer({"task_id": task, "messages": messages})
+
+
+async def cancel_task(parts: Parts, request: "Request") -> "Response":
+    """Ask a task to stop."""
+    task = task_of(request)
+    await parts.control.cancel(tenant_of(request), task)
+    return answer({"task_id": task}, 202)
+
+
+async def list_tools(parts: Parts, request: "Request") -> "Response":
+    """The tools that workers have published."""
+    return answer({"items": await parts.queries.tools(), "next": None})
+
+
+async def get_openapi(parts: Parts, request: "Request") -> "Response":
+    """This interface."""
+    return answer(document())
+
+
+async def get_asyncapi(parts: Parts, request: "Request") -> "Response":
+    """The streams."""
+    from contracts.asyncapi import document as streams
+
+    return answer(streams())
+
+
+def _page(page: Page) -> "Response":
+    return answer({"items": page.items, "next": page.next})
+
+
+ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+    ("POST", "/v1/messages", post_message),
+    ("GET", "/v1/sessions", list_sessions),
+    ("GET", "/v1/sessions/{session}/messages", list_messages),
+    ("GET", "/v1/sessions/{session}/events", get_events),
+    ("GET", "/v1/tasks", list_tasks),
+    ("GET", "/v1/tasks/{task}", get_task),
+    ("GET", "/v1/tasks/{task}/transcript", get_transcript),
+    ("POST", "/v1/tasks/{task}/cancel", cancel_task),
+    ("GET", "/v1/tools", list_tools),
+    ("GET", "/openapi.json", get_openapi),
+    ("GET", "/asyncapi.json", get_asyncapi),
+)
+"""Every route but health, metrics and the WebSocket. The OpenAPI document must say the same: a test compares."""
+
+
+def routes(parts: Parts) -> "list[Route]":
+    """As Starlette routes."""
+    from starlette.routing import Route
+
+    return [Route(path, _bound(endpoint, parts), methods=[method]) for method, path, endpoint in ROUTES]
+
+
+def _bound(endpoint: Endpoint, parts: Parts) -> Callable[["Request"], Awaitable[Any]]:
+    async def call(request: "Request") -> Any:
+        return await endpoint(parts, request)
+
+    return call
+
+
+async def on_problem(request: "Request", error: Exception) -> "Response":
+    """A refusal that a handler has raised."""
+    assert isinstance(error, ProblemError)
+    return error.response()

@@ -1,0 +1,130 @@
+"""`/v1/ws`: a session's events and a client's commands over one WebSocket, on the bare ASGI interface.
+
+One writer sends the events; the reader answers commands as they come. Nothing is kept for a client that is gone.
+"""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+from contracts.errors import ErrorCode
+from services.gateway.domain import UnreadableError, command_of, read_message, read_object
+from services.gateway.parts import Parts, as_text, is_id
+from services.gateway.problems import ProblemError
+from shared import metrics
+from shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
+from shared.cancelling import cancel_all
+from shared.state.keys import SessionKeys
+
+log = logging.getLogger(__name__)
+
+BAD_KEY, TOO_SLOW, REFUSED, BROKEN = 4401, 1013, 1008, 1011
+
+
+class WebSocketSession:
+    """One open connection, from the handshake's end to its close."""
+
+    def __init__(self, parts: Parts, keys: SessionKeys, subscription: Subscription, receive: Any, send: Any) -> None:
+        self._parts, self._keys, self._subscription = parts, keys, subscription
+        self._receive, self._send = receive, send
+
+    async def run(self) -> None:
+        """Serve until either side closes."""
+        metrics.websockets.labels().inc()
+        self._subscription.on_overflow = self._hurry
+        cursor = self._subscription.position.decode()
+        writer = asyncio.create_task(self._write(cursor))
+        try:
+            await self._read()
+        except OSError:  # uvicorn's "client disconnected"
+            pass
+        finally:
+            metrics.websockets.labels().dec()
+            self._subscription.close()
+            await cancel_all([writer])
+
+    async def _write(self, cursor: str) -> None:
+        try:
+            await self._text(as_text({"type": "session", "session_id": self._keys.session, "cursor": cursor}))
+            if self._subscription.expired:
+                await self._gap("the cursor is older than what is kept, or of another history")
+            while await self._write_some():
+                pass
+        except OSError:  # uvicorn's "client disconnected"
+            pass
+        except Exception:
+            log.exception("the events of a session cannot be sent")
+            await close(self._send, BROKEN, "internal error")
+
+    async def _write_some(self) -> bool:
+        """Send what has come; False once the connection is closed."""
+        subscription, send = self._subscription, self._send
+        try:
+            for event in await subscription.read():
+                if subscription.overflown:
+                    break
+                await send({"type": "websocket.send", "text": event.text})
+        except CursorExpiredError as error:
+            await self._gap(str(error))
+        except SlowReaderError as error:
+            await close(self._send, TOO_SLOW, str(error))
+            return False
+        return True
+
+    async def _gap(self, why: str) -> None:
+        """Say that events are missing, and what a client needs to go on."""
+        await self._text(self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, why))
+        await self._text(await self._parts.snapshot(self._keys, self._subscription.position))
+
+    async def _read(self) -> None:
+        while (frame := await self._receive())["type"] != "websocket.disconnect":
+            if frame["type"] == "websocket.receive":
+                await self._text(await self._answer(frame.get("text") or frame.get("bytes") or ""))
+
+    async def _answer(self, raw: str | bytes) -> str | None:
+        """What a client's frame is answered with, if anything."""
+        body: dict[str, Any] = {}
+        try:
+            body = read_object(raw)
+            return await self._obey(command_of(body), body)
+        except UnreadableError as error:
+            return self._parts.error(self._keys, ErrorCode.BAD_MESSAGE, str(error), message_id=_message_id(body))
+        except ProblemError as error:
+            code = error.code or ErrorCode.INTERNAL
+            more = {"message_id": _message_id(body), "retry_after": error.retry_after}
+            return self._parts.error(self._keys, code, error.detail, **more)
+
+    async def _obey(self, command: str, body: dict[str, Any]) -> str | None:
+        if command == "ping":
+            return '{"type":"pong"}'
+        if command == "cancel":
+            task = body.get("task_id")
+            if not isinstance(task, str) or not is_id(task):
+                raise UnreadableError("task_id: a task's id is expected")
+            await self._parts.control.cancel(self._keys.tenant, task, self._keys.session)
+            return None
+        given = {name: value for name, value in body.items() if name != "type"}
+        message = read_message(given, self._keys.tenant, self._keys.session)
+        return as_text({"type": "accepted", "message_id": await self._parts.accepting.take(message, self._keys)})
+
+    async def _text(self, text: str | None) -> None:
+        if text is not None:
+            await self._send({"type": "websocket.send", "text": text})
+
+    def _hurry(self) -> None:
+        """Uvicorn holds every frame back while a reader is slow, the close frame too: let the writer get to it."""
+        writable = getattr(getattr(self._send, "__self__", None), "writable", None)
+        if isinstance(writable, asyncio.Event):
+            writable.set()
+
+
+def _message_id(body: dict[str, Any]) -> str | None:
+    given = body.get("message_id")
+    return given if isinstance(given, str) and is_id(given) else None
+
+
+async def close(send: Any, code: int, reason: str) -> None:
+    """Close a connection; a reason is cut to what a close frame holds."""
+    with contextlib.suppress(OSError):
+        await send({"type": "websocket.close", "code": code, "reason": reason[:120]})

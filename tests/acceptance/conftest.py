@@ -1,0 +1,30 @@
+"""Systems that acceptance tests share, one of each kind for a test process, started when a test first asks."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster import Cluster, cluster_in
+from tests.support.stage import Stage, stage
+
+
+@pytest.fixture(scope="session")
+def pentad_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """``pentad up`` with its defaults; the test plays the model."""
+    with stage(tmp_path_factory.mktemp("up")) as it:
+        yield it
+
+
+@pytest.fixture(scope="session")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """``pentad up`` with limits that are soon reached: three steps, 1.5 s for a step, 100 events for a session."""
+    limits = {"PENTAD_STEP_LIMIT": "3", "PENTAD_STEP_TIMEOUT_S": "1.5", "PENTAD_EVENTS_MAXLEN": "100"}
+    with stage(tmp_path_factory.mktemp("strict"), limits) as it:
+        yield it
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three routers, two runners, two gateways and a tool-worker as processes of one Redis."""
+    with cluster_in(tmp_path_factory.mktemp("cluster")) as it:
+        yield it

@@ -1,0 +1,123 @@
+"""The hop of a tool call: runner to worker and back, raw, over our bus, and with every durable commit."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis.asyncio import Redis
+
+from contracts.events import ToolResultEvent
+from shared.bus.broker import ensure_group
+from shared.bus.consumer import Consumer
+from shared.bus.entries import EntryHandler
+from shared.bus.entry import Entry
+from shared.cancelling import cancel_all
+from shared.state.store import Store
+from tests.bench.common import Cpu, Effort, Row
+from tests.bench.processes import module, six
+from tests.bench.tool_durable import LeanRunner, StepRunner
+from tests.bench.tool_pace import Chains, Figures, command
+from tests.bench.tool_peer import CALLS, RAW_CALLS, RAW_RESULTS, RESULTS
+from tests.support.redis_server import RedisServer
+
+
+@asynccontextmanager
+async def raw(url: str) -> AsyncIterator[Chains]:
+    """Plain redis-py streams on both sides."""
+    redis: Any = Redis.from_url(url, protocol=2)
+    reader: Any = Redis.from_url(url, protocol=2)
+    await ensure_group(redis, RAW_RESULTS, "g")
+    body = command(0).to_json()
+
+    async def send() -> None:
+        await redis.xadd(RAW_CALLS, {"data": body})
+
+    chains = Chains(send)
+
+    async def read() -> None:
+        while True:
+            for _, entries in await reader.xreadgroup("g", "c", {RAW_RESULTS: ">"}, count=64, block=1000) or []:
+                acked = redis.xack(RAW_RESULTS, "g", *(i for i, _ in entries))
+                await asyncio.gather(acked, *(chains.back() for _ in entries))
+
+    async with module("tests.bench.tool_peer", "raw", url):
+        task = asyncio.create_task(read())
+        yield chains
+        await cancel_all([task])
+    await redis.aclose()
+    await reader.aclose()
+
+
+@asynccontextmanager
+async def bare(url: str) -> AsyncIterator[Chains]:
+    """Our bus on both sides, contracts parsed and written, nothing durable."""
+    store = Store(url)
+    numbers = iter(range(1 << 30))
+
+    async def send() -> None:
+        await store.call("XADD", CALLS, "*", "data", command(next(numbers)).to_json())
+
+    chains = Chains(send)
+
+    async def work(entry: Entry) -> None:
+        entry.parse(ToolResultEvent)
+        await chains.back()
+
+    handler = EntryHandler(store, work, 5)
+    handler.consumer = Consumer(store, RESULTS, RESULTS.key(0), 0, "bench-runner", handler, 256, 2000)
+    async with module("tests.bench.tool_peer", "bus", url):
+        await handler.consumer.start()
+        beat = asyncio.create_task(handler.beat())
+        yield chains
+        await handler.consumer.stop_reading()
+        await handler.consumer.drain()
+        await cancel_all([beat])
+    await store.close()
+
+
+async def run(effort: Effort) -> list[Row]:
+    """The tool hop's rows."""
+    raw_, bare_, lean, step = Figures(), Figures(), Figures(), Figures()
+    cpu: dict[str, float] = {}
+    for _ in range(effort(3, 1)):
+        async with RedisServer(aof="everysec") as redis:
+            for figures, hop in ((raw_, raw), (bare_, bare)):
+                async with hop(redis.url) as chains:
+                    await figures.add(chains.run, chains.pace, effort(10_000, 3_000), effort(500, 200))
+        async with six(0, "http://127.0.0.1:9/v1", ("tool-worker",)) as running:
+            for figures, runner in ((lean, LeanRunner(running.redis_url)), (step, StepRunner(running.redis_url))):
+                async with runner:
+                    watch, own = Cpu(running.ours), time.process_time()
+                    calls = await figures.add(runner.run, runner.pace, effort(4_000, 1_000), effort(300, 100))
+                    cpu[f"{runner.name} runner"] = (time.process_time() - own) / calls * 1e6
+                    cpu[f"{runner.name} worker"] = watch.spent()["tool-worker"] / calls * 1e6
+    floor = f"raw streams {raw_.rate:,.0f}/s"
+    floor_p50 = f"raw streams {raw_.p50 * 1e6:.0f} us"
+    return [
+        _rate("tool hop, bare over our bus, 64 in flight", bare_, floor, 5_000),
+        _alone("tool hop, bare over our bus, alone, p50", bare_, raw_, floor_p50, 3.0),
+        _rate("tool hop, every durable commit, 64 in flight", lean, floor, 2_000),
+        _alone("tool hop, every durable commit, alone, p50", lean, raw_, floor_p50, None),
+        _rate("tool hop, the runner's whole step, 64 in flight", step, floor, None),
+        _alone("tool hop, the runner's whole step, alone, p50", step, raw_, floor_p50, None),
+        Row(
+            "tool hop, CPU per durable call, us",
+            " ".join(f"{name} {value:.0f}" for name, value in cpu.items()),
+            numbers={f"{name} us": value for name, value in cpu.items()},
+        ),
+    ]
+
+
+def _rate(name: str, figures: Figures, floor: str, least: int | None) -> Row:
+    promise = f"at least {least:,}/s" if least else ""
+    kept = figures.rate >= least if least else None
+    return Row(name, f"{figures.rate:,.0f}/s", floor, promise, kept, {"per_s": figures.rate})
+
+
+def _alone(name: str, figures: Figures, raw_: Figures, floor: str, most: float | None) -> Row:
+    times = figures.p50 / raw_.p50
+    promise = f"at most {most:g} x raw" if most else ""
+    value = f"{figures.p50 * 1e6:.0f} us ({times:.2f} x)"
+    return Row(name, value, floor, promise, times <= most if most else None, {"p50_us": figures.p50 * 1e6, "x": times})

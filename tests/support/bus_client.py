@@ -1,0 +1,95 @@
+"""Redis as a stranger to Pentad uses it: messages in by XADD, events out by XRANGE.
+
+async with Bus(url) as bus:
+    await bus.send("hello", "s1")
+    end = await bus.until("s1", "task_end")
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis.asyncio import Redis
+
+from tests.support.waiting import wait_until
+
+Event = dict[str, Any]
+EPHEMERAL = frozenset({"thinking", "content", "tool_progress"})
+
+
+class Bus:
+    """One client of one Redis with a single shard."""
+
+    def __init__(self, url: str) -> None:
+        self.redis: Any = Redis.from_url(url, protocol=2, decode_responses=True)
+
+    async def __aenter__(self) -> "Bus":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.redis.aclose()
+
+    async def send(self, content: str, session: str, **fields: Any) -> str:
+        """Publish a message; returns its entry id."""
+        message = {"content": content, "session_id": session, **fields}
+        return await self.add("pentad:inbound", json.dumps(message))
+
+    async def add(self, stream: str, data: str | bytes) -> str:
+        """Append an entry with one field ``data``."""
+        entry: str = await self.redis.xadd(stream, {"data": data})
+        return entry
+
+    async def events(self, session: str, *kinds: str, tenant: str = "default") -> list[Event]:
+        """What the session's clients were told, of these types or of all; each with its entry ``id``."""
+        entries = await self.redis.xrange(f"pentad:{{0}}:events:{tenant}:{session}")
+        read = [json.loads(fields["data"]) | {"id": entry} for entry, fields in entries]
+        return [e for e in read if not kinds or e["type"] in kinds]
+
+    async def until(
+        self, session: str, kind: str, count: int = 1, seconds: float = 10, tenant: str = "default"
+    ) -> list[Event]:
+        """Wait for so many events of a type; returns all of them."""
+
+        async def there() -> list[Event]:
+            found = await self.events(session, kind, tenant=tenant)
+            return found if len(found) >= count else []
+
+        return await wait_until(f"{count} {kind} in {session}", there, seconds)
+
+    async def until_last(self, sessions: Sequence[str], kind: str, seconds: float) -> None:
+        """Wait until the last event of each of many sessions is of this type."""
+        missing = list(sessions)
+
+        async def none_missing() -> bool:
+            async with self.redis.pipeline(transaction=False) as pipe:
+                for session in missing:
+                    pipe.xrevrange(f"pentad:{{0}}:events:default:{session}", count=1)
+                lasts = await pipe.execute()
+            missing[:] = [s for s, last in zip(missing, lasts, strict=True) if not _is(last, kind)]
+            return not missing
+
+        await wait_until(f"{kind} to be the last event of {len(sessions)} sessions", none_missing, seconds)
+
+    async def letters(self, stream: str) -> list[Event]:
+        """The dead letters of a stream."""
+        return [json.loads(fields["data"]) for _, fields in await self.redis.xrange(stream)]
+
+    async def holder(self, stream: str, group: str) -> list[str]:
+        """Names of the consumers that hold unacknowledged entries of a work stream."""
+        pending = await self.redis.xpending(stream, group)
+        return [consumer["name"] for consumer in pending["consumers"] or []]
+
+
+def durable(events: Sequence[Event]) -> list[Event]:
+    """Without the deltas and progress."""
+    return [e for e in events if e["type"] not in EPHEMERAL]
+
+
+def twice(events: Sequence[Event], by: Callable[[Event], Any] = lambda e: e["event_id"]) -> list[Any]:
+    """Keys of durable events that came more than once."""
+    seen: set[Any] = set()
+    return [k for k in map(by, durable(events)) if k in seen or seen.add(k)]  # type: ignore[func-returns-value]
+
+
+def _is(last: list[Any], kind: str) -> bool:
+    return bool(last) and json.loads(last[0][1]["data"])["type"] == kind

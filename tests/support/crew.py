@@ -1,0 +1,115 @@
+"""A `System` that can grow, counts what it leaves behind, and ends even when its start fails."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from tests.support.system import Process, System
+
+FIVE = {"router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
+"""One of each but the gateway."""
+LONG = os.environ.get("PENTAD_TEST_LONG") == "1"
+"""The issue's full sizes, where the suite runs a short form."""
+
+
+class Crew(System):
+    """Service processes that all carry a mark in their environment; their children inherit it."""
+
+    mark = ""
+
+    async def add(self, name: str) -> Process:
+        """Start one more process of a service and wait until it is ready."""
+        process = self._describe(name)
+        self.processes.append(process)
+        self.start(process)
+        await self.ready(process)
+        return process
+
+    def pid(self, name: str) -> int:
+        """The process id of the first process of a service."""
+        running = self.named(name)[0].running
+        assert running is not None
+        return running.pid
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by service and port, of those that run."""
+        living = [p for p in self.processes if p.running is not None and p.running.poll() is None]
+        return {f"{p.name}-{p.port}": p.running.pid for p in living if p.running is not None}
+
+    async def end(self, process: Process, number: signal.Signals = signal.SIGTERM) -> "Ending":
+        """Ask a process to end; what it took and how it ended is told by the ``Ending``."""
+        assert process.running is not None
+        process.running.send_signal(number)
+        return Ending(process, time.monotonic())
+
+    def log_of(self, name: str) -> str:
+        """What the processes of a service wrote."""
+        return "".join(f.read_text(errors="replace") for f in sorted(self.directory.glob(f"{name}-*.log")))
+
+    def left_behind(self) -> list[str]:
+        """Command lines of living processes that carry this crew's mark."""
+        return [" ".join(command) for command in marked(self.mark).values()]
+
+
+class Ending:
+    """A process that was asked to end."""
+
+    def __init__(self, process: Process, asked: float) -> None:
+        self._process, self.asked = process, asked
+
+    async def code(self, seconds: float = 30) -> tuple[int, float]:
+        """Its exit code, and the seconds from the signal to its end."""
+        assert self._process.running is not None
+        code = await asyncio.to_thread(self._process.running.wait, seconds)
+        return code, time.monotonic() - self.asked
+
+
+@asynccontextmanager
+async def crew(
+    redis_url: str, directory: Path, counts: Mapping[str, int] = FIVE, **environment: str
+) -> AsyncIterator[Crew]:
+    """A running crew that is gone afterwards, its tool children too: what is left then is an error."""
+    mark = f"crew-{uuid4().hex}"
+    team = Crew(redis_url, directory, counts, {"CREW_MARK": mark, **environment})
+    team.mark = mark
+    try:
+        async with team:
+            yield team
+    finally:
+        await asyncio.to_thread(team.stop)
+    left = team.left_behind()
+    assert not left, f"processes were left behind: {left}"
+
+
+def marked(mark: str) -> dict[int, list[str]]:
+    """Living processes whose environment holds ``CREW_MARK=mark``, with their command lines."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and _read(folder / "environ").find(f"CREW_MARK={mark}".encode()) >= 0:
+            command = _read(folder / "cmdline").decode(errors="replace").split("\0")
+            if command != [""]:  # a zombie has none
+                found[int(folder.name)] = command
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def rss(pid: int) -> float:
+    """Resident memory of a process, in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def parent_of(pid: int) -> int:
+    """The process id of a process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

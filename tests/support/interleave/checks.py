@@ -1,0 +1,186 @@
+"""The promises, checked when a run has become quiet."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fsspec.implementations.memory import MemoryFileSystem
+from pydantic_core import from_json, to_json
+
+from contracts.records import TaskRecord
+from contracts.streams import DEAD, INBOUND_DEAD
+from shared.state.keys import load
+from tests.support.interleave.outside import TOOLS
+from tests.support.interleave.users import events_of
+
+if TYPE_CHECKING:
+    from tests.support.interleave.world import World
+
+Event = dict[str, Any]
+_EPHEMERAL = ("content", "thinking", "tool_progress")
+_MARK = re.compile(r"^m\d+\.")
+_NAMED = re.compile(
+    r"^(test:.*|pentad:(inbound|dead|cluster)|pentad:\{0\}:(wake:(session|task)|tools:default|archive|dead|timers|load|bell"
+    r"|tasks:default))$"
+)
+
+
+def problems(world: "World") -> list[str]:
+    """Everything that is not as it was promised."""
+    if world.hung:
+        return [f"hung: {_state(world)}"]
+    found = list(_keys(world)) + list(_dead_letters(world))
+    records = _records(world)
+    for session in world.users.sessions:
+        events = events_of(world.server, session)
+        mine = {t: r for t, r in records.items() if r.task.session_id == session}
+        sent = [s.message_id for s in world.users.sent if s.session == session]
+        for check in (_routing(sent, events), _tasks(events), _calls(world, events, mine), _deltas(events)):
+            found += [f"{session}: {problem}" for problem in check]
+        found += [f"{session}: {problem}" for problem in _messages(events, mine)]
+    for task, record in records.items():
+        found += [f"{task}: {problem}" for problem in _transcript(world, record)]
+    return found
+
+
+def _state(world: "World") -> str:
+    left = {t: world.server.ask("HMGET", f"pentad:{{0}}:task:default:{t}", "status", "wake", "open") for t in world.tasks()}
+    return f"tasks {left}, timers {world.server.ask('ZRANGE', 'pentad:{0}:timers', 0, 5)}"
+
+
+def _records(world: "World") -> dict[str, TaskRecord]:
+    store = MemoryFileSystem()
+    root = f"/run-{world.seed}/default"
+    files = store.ls(root, detail=False) if store.exists(root) else []
+    records = [TaskRecord.model_validate_json(store.cat_file(path)) for path in files]
+    if files:
+        store.rm(f"/run-{world.seed}", recursive=True)
+    return {record.task.task_id: record for record in records}
+
+
+def _keys(world: "World") -> Iterator[str]:
+    """Law 14, and no mail without a reader."""
+    for key in world.server.ask("KEYS", "*"):
+        if not _NAMED.match(key.decode()) and world.server.ask("TTL", key) < 0:
+            yield f"the key {key.decode()} has neither an owner nor a TTL"
+        if key.endswith(b":mail"):
+            yield f"mail is left in {key.decode()}"
+    if world.server.ask("HGET", load(0), "mail") not in (None, b"0"):
+        yield f"{world.server.ask('HGET', load(0), 'mail')!r} messages are said to wait"
+
+
+def _dead_letters(world: "World") -> Iterator[str]:
+    inbound = [i for i, _ in world.server.ask("XRANGE", INBOUND_DEAD.key(), "-", "+")]
+    if inbound != world.users.rubbish:
+        yield f"unreadable entries {world.users.rubbish} became {inbound}"
+    if world.server.ask("XLEN", DEAD.key(0)):
+        yield f"set aside: {world.server.ask('XRANGE', DEAD.key(0), '-', '+')}"
+
+
+def _routing(sent: list[str], events: list[Event]) -> Iterator[str]:
+    """Each message is decided once, in order."""
+    routed = [e["message_id"] for e in events if e["type"] == "message_routed"]
+    if routed != sent:
+        yield f"sent {sent}, routed {routed}"
+    ids = Counter(e["event_id"] for e in events)
+    yield from (f"the event {i} was told {n} times" for i, n in ids.items() if n > 1)
+
+
+def _tasks(events: list[Event]) -> Iterator[str]:
+    """Each start has one end, and every message's turn ends after it was routed."""
+    running: dict[str, bool] = {}
+    ended: set[str] = set()
+    for e in events:
+        if e["type"] == "task_start":
+            if running.get(e["task_id"]):
+                yield f"{e['task_id']} started twice"
+            running[e["task_id"]] = True
+        elif e["type"] == "task_end":
+            if not running.get(e["task_id"]):
+                yield f"{e['task_id']} ended without a start"
+            running[e["task_id"]] = False
+    yield from (f"{task} has no end" for task, on in running.items() if on)
+    for e in reversed(events):
+        if e["type"] in ("task_end", "task_status"):
+            ended.add(e["task_id"])
+        elif e["type"] == "message_routed" and e["decision"] != "rejected" and e["task_id"] not in ended:
+            yield f"the turn of {e['message_id']} has no end"
+
+
+def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
+    """Each routed message is in its task's transcript once, in order."""
+    for task, record in records.items():
+        mine = [e for e in events if e["type"] == "message_routed" and e.get("task_id") == task]
+        want = [e["message_id"] for e in mine if e["decision"] != "rejected"]
+        here = [m["message_id"] for m in record.messages if m.get("message_id")]
+        got = [m for m in here if m in want]
+        if got != want:
+            yield f"{task} was sent {want} and has {got}"
+    lost = {e["task_id"] for e in events if e["type"] == "task_start"} - records.keys()
+    if lost:
+        yield f"no record of {lost}"
+
+
+def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
+    """Each call has one result, told to clients and to the model alike; unsafe ones ran at most once."""
+    calls = {e["tool_call_id"]: e for e in events if e["type"] == "tool_call"}
+    results = [e for e in events if e["type"] == "tool_result"]
+    if Counter(e["tool_call_id"] for e in results) != Counter(calls.keys()):
+        yield f"calls {sorted(calls)} had results {sorted(e['tool_call_id'] for e in results)}"
+    told = {m["tool_call_id"]: m["content"] for r in records.values() for m in r.messages if m["role"] == "tool"}
+    for e in results:
+        text = e.get("result") or e.get("error") or ""
+        if text[:40] not in told.get(e["tool_call_id"], ""):
+            yield f"clients were told {text[:60]!r}, the model {told.get(e['tool_call_id'], '')[:60]!r}"
+        tool = calls[e["tool_call_id"]]["tool"] if e["tool_call_id"] in calls else ""
+        runs = world.outside.executed[e["tool_call_id"]]
+        if runs > 1 and tool in TOOLS and TOOLS[tool].effect == "unsafe":
+            yield f"an unsafe call ran {runs} times"
+        if e.get("result") and not runs:
+            yield f"{e['tool_call_id']} has a result and never ran"
+
+
+def _deltas(events: list[Event]) -> Iterator[str]:
+    """What a client shows never mixes two attempts, and nothing of a step comes after its message."""
+    texts: dict[tuple[str, int, int], str] = {}
+    marks: dict[tuple[str, int, int], str] = {}
+    done: dict[tuple[str, int], int] = {}
+    for e in events:
+        if e["type"] == "message":
+            done[e["task_id"], e["step"]] = e["attempt"]
+        if e["type"] != "content":
+            continue
+        key = (e["task_id"], e["step"], e["attempt"])
+        attempt = e["event_id"].split(".")[0]
+        if marks.setdefault(key, attempt) != attempt:
+            yield f"two attempts share {key}"
+        if e["attempt"] >= done.get(key[:2], 1 << 30):
+            yield f"a delta of {key} came after its message"
+        texts[key] = texts.get(key, "") + e["content"]
+
+
+def _transcript(world: "World", record: TaskRecord) -> Iterator[str]:
+    """Well-formed, and each answer is the answer to exactly what stands before it."""
+    open_calls: list[str] = []
+    sent: list[bytes] = []
+    for message in record.messages:
+        if message["role"] == "tool":
+            if not open_calls or open_calls.pop(0) != message["tool_call_id"]:
+                yield f"a tool's message out of place: {message['tool_call_id']}"
+        elif open_calls:
+            yield f"{open_calls} have no answer before {message['role']}"
+            open_calls = []
+        if message["role"] == "assistant" and "step" in message:
+            yield from _prompt(world, message, sent)
+            open_calls = [call["id"] for call in message.get("tool_calls", ())]
+        sent.append(to_json({k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "tool_call_id")}))
+    if open_calls:
+        yield f"{open_calls} have no answer at the end"
+
+
+def _prompt(world: "World", message: Event, before: list[bytes]) -> Iterator[str]:
+    mark = _MARK.match(message["content"] or "")
+    prompt = world.outside.prompts.get(mark.group() if mark else "", [])[1:]
+    if [from_json(m) for m in prompt] != [from_json(m) for m in before]:
+        yield f"step {message['step']} was asked with {len(prompt)} messages, the transcript has {len(before)} before it"

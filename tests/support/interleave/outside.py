@@ -1,0 +1,128 @@
+"""What the simulated services call outside of Redis: a model and tools, decided by the run's seed."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from contracts.tools import Effect, ToolSpec
+from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from shared.models.ports import (
+    ChatRequest,
+    DeltaSink,
+    ModelAnswer,
+    ModelCutOff,
+    ModelRefused,
+    ModelUnavailable,
+    ToolCallDraft,
+    Usage,
+)
+
+TOOLS: Mapping[str, ToolSpec] = {
+    name: ToolSpec(name=name, effect=effect, timeout=5)
+    for name, effect in (("look", Effect.PURE), ("note", Effect.IDEMPOTENT), ("pay", Effect.UNSAFE))
+}
+_ROUNDS = 2
+
+
+class Outside:
+    """The model and the tools of one run, and what they were asked."""
+
+    def __init__(self, chance: Random) -> None:
+        self.calm = False
+        """From now on nothing fails and nothing takes long."""
+        self.prompts: dict[str, list[bytes]] = {}
+        """What the model was sent, by the mark in its answer."""
+        self.executed: Counter[str] = Counter()
+        """How often each call's effect happened."""
+        self.chance = chance
+
+    async def dawdle(self, usual_s: float, long_s: float) -> None:
+        """Take some time."""
+        if self.calm:
+            return
+        long = self.chance.random() < 0.05
+        await asyncio.sleep(self.chance.expovariate(1 / usual_s) + (long_s if long else 0))
+
+    def happens(self, share: float) -> bool:
+        """Whether something goes wrong now."""
+        return not self.calm and self.chance.random() < share
+
+
+class SimulatedModel:
+    """The port `ChatModel`. Each answer carries a mark that no other has."""
+
+    name = "simulated"
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        """Think for a while, then ask for tools or answer; sometimes fail."""
+        outside = self._outside
+        mark = f"m{len(outside.prompts)}."
+        outside.prompts[mark] = list(request.messages)
+        await outside.dawdle(0.02, 0)
+        if outside.happens(0.04):
+            raise ModelUnavailable("busy", outside.chance.choice((None, 0.3)))
+        if outside.happens(0.02):
+            raise ModelRefused("no")
+        text = f"{mark} says something"
+        for at in range(0, len(text), 6):
+            on_delta("content", text[at : at + 6])
+            await outside.dawdle(0.02, 1.5)
+        if outside.happens(0.04):
+            raise ModelCutOff("cut")
+        return ModelAnswer(text, "", self._calls(mark, request), "stop", Usage(7, 3), self.name)
+
+    def _calls(self, mark: str, request: ChatRequest) -> tuple[ToolCallDraft, ...]:
+        chance = self._outside.chance
+        if _rounds(request) >= _ROUNDS or chance.random() < 0.35:
+            return ()
+        return tuple(self._call(mark, n) for n in range(chance.randint(1, 3)))
+
+    def _call(self, mark: str, number: int) -> ToolCallDraft:
+        chance = self._outside.chance
+        if chance.random() < 0.05:
+            return ToolCallDraft(*chance.choice((("unheard-of", "{}"), ("look", "not json"))))
+        return ToolCallDraft(chance.choice(list(TOOLS)), to_json({"mark": f"{mark}{number}"}).decode())
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _rounds(request: ChatRequest) -> int:
+    """Answers with tool calls since the last message of the user."""
+    rounds = 0
+    for raw in reversed(request.messages):
+        message = from_json(raw)
+        if message["role"] == "user":
+            break
+        rounds += "tool_calls" in message
+    return rounds
+
+
+class SimulatedTools:
+    """The side of `ToolProcesses` that the handler uses."""
+
+    tools: Mapping[str, Any] = TOOLS
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+
+    async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
+        """Have the effect, somewhere in the middle of the call; sometimes fail, sometimes hang."""
+        outside = self._outside
+        await outside.dawdle(0.03, 2.5)
+        if outside.happens(0.05):
+            return ToolOutcome(None, "lost", "interrupted", 1)
+        call = invocation.context.tool_call_id
+        outside.executed[call] += 1
+        await outside.dawdle(0.03, 1.0)
+        if outside.happens(0.05):
+            return ToolOutcome(None, "it went wrong", "error", 1)
+        text = f"done {call}"
+        return ToolOutcome(text * 1000 if outside.happens(0.05) else text, None, "ok", 1)

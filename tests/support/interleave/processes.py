@@ -1,0 +1,184 @@
+"""Simulated processes: the services' own handlers and loops, composed as their composition roots do."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass
+from random import Random
+from typing import Any, cast
+
+from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
+from contracts.tools import ToolSpec
+from services.archiver.handlers import Archiving
+from services.router.handlers import RouterHandler
+from services.task_runner.handlers import RunnerHandler
+from services.tool_worker.children.pool import ToolProcesses
+from services.tool_worker.handlers import ToolHandler
+from shared.bus.consumer import Handler
+from shared.bus.entries import EntryHandler
+from shared.bus.housekeeping import Housekeeping
+from shared.bus.inbound import Ingress
+from shared.bus.timers import TimerLoop
+from shared.records import Records
+from shared.settings import Settings
+from shared.state.actors import Actors, LeaseKeeper
+from shared.state.tool_catalog import ToolCatalog
+from tests.support.interleave.clockwork import owner
+from tests.support.interleave.consumer import SteppedConsumer
+from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools
+from tests.support.interleave.store import SteppedStore
+
+QUEUE = TOOL_CALLS.key(0, queue="default")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a process is made from."""
+
+    name: str
+    store: SteppedStore
+    settings: Settings
+    outside: Outside
+    chance: Random
+
+
+class Process(ABC):
+    """A service's process. It lives until it is killed or has stopped."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.name, self.store, self.settings = parts.name, parts.store, parts.settings
+        self.paused_until = 0.0
+        self.stopped = False
+        self._chance = parts.chance
+        self.actors = Actors(parts.store, parts.name, parts.settings.lease_ms)
+        self.keeper = LeaseKeeper(self.actors)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loops: list[asyncio.Task[Any]] = []
+
+    def consume(self, stream: Stream, key: str, handler: Handler) -> None:
+        """Read a stream for this handler."""
+        self.consumer = SteppedConsumer(
+            self.store, stream, key, 0, self.name, handler, 8, self.settings.lease_ms
+        )
+        self.consumer.chance = self._chance
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        context = copy_context()
+        context.run(owner.set, self._tasks)
+        return context.run(asyncio.ensure_future, coroutine)
+
+    def start(self) -> None:
+        """Begin to work."""
+        for loop in (*self.loops(), Housekeeping(self.store, [(self.consumer.stream, self.consumer.key)]).run()):
+            self._loops.append(self._spawn(loop))
+        self._spawn(self.consumer.start())
+
+    @abstractmethod
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What runs beside the consumer."""
+
+    def kill(self) -> None:
+        """Not one command more."""
+        self.store.die()
+        for task in list(self._tasks):
+            task.cancel()
+
+    def stop(self) -> None:
+        """Begin to stop in order, as on SIGTERM."""
+        self._spawn(self._stop())
+
+    async def _stop(self) -> None:
+        await self.consumer.stop_reading()
+        await self.finish()
+        await self.consumer.drain()
+        for loop in self._loops:
+            loop.cancel()
+        await self.leave()
+        await self.store.close()
+        self.stopped = True
+
+    async def finish(self) -> None:
+        """Interrupt what is being handled."""
+
+    async def leave(self) -> None:
+        """The last thing."""
+
+
+class Router(Process):
+    """Ingress and routing."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        records = Records(parts.settings.records_url)
+        handler = RouterHandler(self.actors, self.keeper, records, parts.settings, 0)
+        self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
+        self._ingress = Ingress(self.store, self.settings)
+
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        return self.keeper.run(), self._ingress.run(), Housekeeping(self.store, [(INBOUND, INBOUND.key())]).run()
+
+    async def leave(self) -> None:
+        await self._ingress.release()
+
+
+class _FixedTools(ToolCatalog):
+    """The published tools; the real catalogue goes by this machine's clock."""
+
+    async def specs(self) -> Mapping[str, ToolSpec]:
+        return TOOLS
+
+
+class Runner(Process):
+    """Steps and timers."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        model = SimulatedModel(parts.outside)
+        catalog = _FixedTools(self.store)
+        self._handler = RunnerHandler(self.actors, self.keeper, model, catalog, parts.settings, 0)
+        self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)
+
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        return self.keeper.run(), TimerLoop(self.store, [0]).run()
+
+    async def finish(self) -> None:
+        self._handler.interrupt()
+
+
+class Worker(Process):
+    """Tool calls."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        tools = cast(ToolProcesses, SimulatedTools(parts.outside))
+        self._handler = ToolHandler(self.store, parts.settings, tools, 0, parts.name)
+        self.consume(TOOL_CALLS, QUEUE, self._handler)
+        self._handler.consumer = self.consumer
+
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        return (self._handler.beat(),)
+
+    async def finish(self) -> None:
+        await self._handler.finish(0.2)
+
+
+class Archiver(Process):
+    """Finished tasks leave Redis."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        settings = parts.settings
+        archiving = Archiving(self.store, Records(settings.records_url), round(settings.pentad_grace_s * 1000))
+        self._handler = EntryHandler(self.store, archiving.handle, settings.pentad_max_attempts)
+        self.consume(ARCHIVE, ARCHIVE.key(0), self._handler)
+        self._handler.consumer = self.consumer
+
+    def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        return (self._handler.beat(),)
+
+    async def finish(self) -> None:
+        await self._handler.interrupt()
+
+
+ROLES: tuple[type[Process], ...] = (Router, Router, Runner, Runner, Worker, Worker, Archiver, Archiver)

@@ -1,0 +1,121 @@
+"""The real server, asked one command at a time, with our scripts going by a virtual clock.
+
+Leases and timers ask the clock through the scripts' library, idle times of pending entries are kept beside them.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.connection import Connection
+from redis.exceptions import ResponseError
+
+from shared.state.store import Argument, Script
+from tests.support.interleave.rules import Rule
+
+CLOCK = "test:clock"
+_GIVEN = "test:given"
+
+_REAL_CALL = "local call = redis.call\n"
+_VIRTUAL_CALL = f"""
+local call = function(command, ...)
+  if command == 'TIME' then
+    local t = tonumber(redis.call('GET', '{CLOCK}'))
+    return {{math.floor(t / 1000), (t % 1000) * 1000}}
+  end
+  if command == 'XCLAIM' then
+    local stream, t = select(1, ...), redis.call('GET', '{CLOCK}')
+    for _, id in ipairs({{select(5, ...)}}) do
+      if id ~= 'JUSTID' then redis.call('HSET', '{_GIVEN}', stream .. ' ' .. id, t) end
+    end
+  end
+  return redis.call(command, ...)
+end
+"""
+_READ = f"""
+local reply = redis.call('XREADGROUP', unpack(ARGV))
+if not reply then return false end
+local t = redis.call('GET', '{CLOCK}')
+for _, entry in ipairs(reply[1][2]) do redis.call('HSET', '{_GIVEN}', reply[1][1] .. ' ' .. entry[1], t) end
+return reply
+"""
+_AUTOCLAIM = f"""
+local stream, group, consumer, idle = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local t, claimed = tonumber(redis.call('GET', '{CLOCK}')), {{}}
+for _, p in ipairs(redis.call('XPENDING', stream, group, '-', '+', 100)) do
+  if t - tonumber(redis.call('HGET', '{_GIVEN}', stream .. ' ' .. p[1]) or '0') >= idle then
+    for _, entry in ipairs(redis.call('XCLAIM', stream, group, consumer, 0, p[1])) do claimed[#claimed + 1] = entry end
+    redis.call('HSET', '{_GIVEN}', stream .. ' ' .. p[1], t)
+  end
+end
+return {{'0-0', claimed}}
+"""
+
+
+def virtual_scripts(broken: Rule | None) -> dict[str, Script]:
+    """Our scripts on the virtual clock, one of them with its rule dropped."""
+    folder = resources.files("shared.state") / "scripts"
+    texts = {f.name.removesuffix(".lua"): f.read_text() for f in folder.iterdir() if f.name.endswith(".lua")}
+    library = _replaced(texts.pop("_lib"), _REAL_CALL, _VIRTUAL_CALL)
+    if broken is not None:
+        texts[broken.script] = _replaced(texts[broken.script], broken.kept, broken.dropped)
+    return {name: Script(name, library + body) for name, body in texts.items()}
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1, f"the script no longer says {old!r} exactly once"
+    return text.replace(old, new)
+
+
+class Server:
+    """One connection, used by one command at a time: every command is an instant."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._wire: Any = Connection(host=parts.hostname or "", port=parts.port or 6379, protocol=2)
+        self._wire.connect()
+        self._loaded: dict[str, bytes] = {}
+        self._clock = 0
+        self.commands = 0
+
+    def begin(self, scripts: Mapping[str, Script]) -> None:
+        """Empty the server and make the scripts known."""
+        self._many([("FLUSHALL",), *(("SCRIPT", "LOAD", s.body) for s in scripts.values())])
+        self._clock = 0
+        self._read, self._claim = self._many([("SCRIPT", "LOAD", _READ), ("SCRIPT", "LOAD", _AUTOCLAIM)])
+
+    def ask(self, *command: Argument) -> Any:
+        """Execute a command of the checks; raises what the server says."""
+        reply = self._many([command])[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def execute(self, command: Sequence[Argument], now_ms: int) -> Any:
+        """Execute a command of a simulated process at this time; errors are returned."""
+        self.commands += 1
+        if command[0] == "TIME":
+            return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
+        if command[0] == "XREADGROUP":
+            command = ("EVALSHA", self._read, 0, *command[1:])
+        elif command[0] == "XAUTOCLAIM":
+            command = ("EVALSHA", self._claim, 0, *command[1:])
+        if now_ms == self._clock:
+            return self._many([command])[0]
+        self._clock = now_ms
+        return self._many([("SET", CLOCK, now_ms), command])[1]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.disconnect()
+
+    def _many(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        self._wire.send_packed_command(self._wire.pack_commands(commands))
+        return [self._reply() for _ in commands]
+
+    def _reply(self) -> Any:
+        try:
+            return self._wire.read_response()
+        except ResponseError as error:
+            return error

@@ -1,0 +1,163 @@
+"""One run: processes on a server, users, chaos, and then the wait for quiet."""
+
+import asyncio
+import random
+from typing import Any
+
+from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
+from shared.settings import Settings
+from shared.state.actors import Actors
+from shared.state.keys import timers
+from tests.support.interleave.checks import problems
+from tests.support.interleave.clockwork import VirtualLoop, owner
+from tests.support.interleave.outside import Outside
+from tests.support.interleave.processes import QUEUE, ROLES, Parts, Process
+from tests.support.interleave.rules import Rule
+from tests.support.interleave.server import Server, virtual_scripts
+from tests.support.interleave.store import SteppedStore
+from tests.support.interleave.users import Users
+
+WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 60.0
+_COMMAND_S = 0.0015
+WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.key(0), "task-runner"),
+        (QUEUE, "tool-worker"), (ARCHIVE.key(0), "archiver"))  # fmt: skip
+
+
+class World:
+    """Everything of one seed."""
+
+    def __init__(self, server: Server, seed: int, broken: Rule | None, messages: int = 14) -> None:
+        self.server, self.seed = server, seed
+        self.chance = random.Random(seed)
+        self.loop = VirtualLoop(self._idle)
+        self.outside = Outside(self.chance)
+        self._scripts = virtual_scripts(broken)
+        self.settings = Settings(
+            pentad_lease_s=0.5, pentad_grace_s=1.0, pentad_step_timeout_s=3, pentad_records_url=f"memory://run-{seed}"
+        )
+        self._count = 0
+        self._processes: list[Process] = []
+        self._gateway = self._store()
+        actors = Actors(self._gateway, "gateway", self.settings.lease_ms)
+        self.users = Users(server, self.loop, actors, self.chance, messages)
+        self.hung = False
+
+    # What happens next
+
+    def _idle(self, timeout: float | None) -> None:
+        """Let one process do one thing, or let time pass until something is due."""
+        now = self.loop.clock
+        ready = [p.store for p in self._processes if p.store.has_work and p.paused_until <= now]
+        if self._gateway.has_work:
+            ready.append(self._gateway)
+        if ready:
+            self.chance.choice(ready).step()
+            self.loop.clock += self.chance.expovariate(1 / _COMMAND_S)
+            return
+        waits = [p.paused_until - now for p in self._processes if p.store.has_work]
+        if timeout is not None:
+            waits.append(timeout)
+        self.loop.clock += max(min(waits), 1e-4)
+
+    def _store(self) -> SteppedStore:
+        return SteppedStore(self.server, self.loop, self._scripts, self.chance)
+
+    def _start(self, role: type[Process]) -> Process:
+        self._count += 1
+        name = f"{role.__name__.lower()}-{self._count}"
+        process = role(Parts(name, self._store(), self.settings, self.outside, self.chance))
+        process.start()
+        return process
+
+    # Chaos
+
+    async def _disturb(self) -> None:
+        while True:
+            await asyncio.sleep(self.chance.expovariate(6))
+            at = self.chance.randrange(len(self._processes))
+            process, what = self._processes[at], self.chance.random()
+            if what < 0.45:
+                process.paused_until = self.loop.clock + self.chance.uniform(0.05, 1.6)
+            elif what < 0.8:
+                process.kill()
+                self._processes[at] = self._start(type(process))
+            else:
+                process.stop()
+                self._processes.append(self._start(type(process)))
+
+    async def _calm(self) -> None:
+        self.outside.calm = True
+        for process in self._processes:
+            process.paused_until, process.store.lossy = 0, 0
+
+    async def _live(self) -> list[str]:
+        for role in ROLES:
+            self._processes.append(self._start(role))
+            self._processes[-1].store.lossy = 0.01
+        disturb = asyncio.ensure_future(self._disturb())
+        writing = asyncio.ensure_future(self.users.write(WRITING_S))
+        await asyncio.sleep(CHAOS_S)
+        disturb.cancel()
+        await self._calm()
+        await writing
+        await self._quiet()
+        found = problems(self)
+        for process in self._processes:
+            process.kill()
+        return found
+
+    async def _quiet(self) -> None:
+        """Wait until there is nothing to do any more; tasks that wait for a person are cancelled after a while."""
+        begun = self.loop.clock
+        while self._busy():
+            if self.loop.clock - begun > LIMIT_S:
+                self.hung = True
+                return
+            await asyncio.sleep(0.3)
+            if self.loop.clock - begun > 5:
+                for task in self.waiting():
+                    await self.users.cancel(task)
+
+    def tasks(self) -> list[str]:
+        """Tasks that are still in Redis."""
+        keys = self.server.ask("KEYS", "pentad:{0}:task:default:*")
+        return sorted({key.decode().split(":")[4] for key in keys})
+
+    def waiting(self) -> list[str]:
+        """Tasks that wait for a person."""
+        return [t for t in self.tasks() if self.server.ask("HGET", f"pentad:{{0}}:task:default:{t}", "status") == b"waiting"]
+
+    def _busy(self) -> bool:
+        return bool(self.tasks()) or any(self.pending(*w) for w in WORK) or bool(self.server.ask("ZCARD", timers(0)))
+
+    def pending(self, key: str, group: str) -> int:
+        """Entries of a stream that are not acknowledged, or not even read."""
+        groups = [dict(zip(g[::2], g[1::2], strict=True)) for g in self.server.ask("XINFO", "GROUPS", key)]
+        mine = next(g for g in groups if g[b"name"].decode() == group)
+        return int(mine[b"pending"]) + int(mine[b"lag"] or 0)
+
+    def run(self) -> list[str]:
+        """What was wrong in the end; nothing when all promises held."""
+        random.seed(self.seed)
+        self.server.begin(self._scripts)
+        asyncio.set_event_loop(self.loop)
+        try:
+            main: asyncio.Task[Any] = self.loop.create_task(self._live())
+            found: list[str] = self.loop.run_until_complete(main)
+            self._drop_rest()
+        finally:
+            asyncio.set_event_loop(None)
+            self.loop.close()
+        return found
+
+    def _drop_rest(self) -> None:
+        rest = asyncio.all_tasks(self.loop)
+        for task in rest:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+
+
+def run(server: Server, seed: int, broken: Rule | None = None) -> list[str]:
+    """Run one seed; returns what was wrong."""
+    assert owner.get() is None
+    return World(server, seed, broken).run()

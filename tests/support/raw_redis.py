@@ -1,0 +1,49 @@
+"""What any Redis client can do with Pentad: append to ``pentad:inbound``, read a session's events, read dead letters."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from zlib import crc32
+
+from redis.asyncio import Redis
+
+INBOUND = "pentad:inbound"
+
+
+@asynccontextmanager
+async def redis_at(url: str) -> AsyncIterator[Redis]:
+    """A plain client."""
+    client = Redis.from_url(url, decode_responses=True)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def publish(url: str, *messages: Mapping[str, Any] | str) -> list[str]:
+    """Append messages in one pipeline, text as it is; returns their entry ids."""
+    async with redis_at(url) as redis:
+        pipeline = redis.pipeline(transaction=False)
+        for message in messages:
+            text = message if isinstance(message, str) else json.dumps(message)
+            pipeline.xadd(INBOUND, {"data": text})
+        return [str(entry) for entry in await pipeline.execute()]
+
+
+def events_key(session: str, tenant: str = "default", shards: int = 1) -> str:
+    """Where a session's events lie."""
+    return f"pentad:{{{crc32(f'{tenant}/{session}'.encode()) % shards}}}:events:{tenant}:{session}"
+
+
+async def events_of(url: str, session: str, tenant: str = "default") -> list[dict[str, Any]]:
+    """A session's events as they lie on the stream, each with its ``id``."""
+    async with redis_at(url) as redis:
+        entries = await redis.xrange(events_key(session, tenant))
+    return [{"id": entry_id, **json.loads(fields["data"])} for entry_id, fields in entries]
+
+
+async def dead_letters(url: str, key: str = "pentad:dead") -> list[dict[str, Any]]:
+    """What was set aside."""
+    async with redis_at(url) as redis:
+        return [json.loads(fields["data"]) for _, fields in await redis.xrange(key)]

@@ -1,0 +1,41 @@
+"""Tools that a test holds in its hand: they say that they have begun, and end when the test lets them."""
+
+import asyncio
+from pathlib import Path
+
+from shared.plugins.registry import tool
+
+
+def _write(path: str, word: str) -> None:
+    with open(path, "a", encoding="utf-8") as ledger:
+        ledger.write(word + "\n")
+
+
+@tool(effect="pure", timeout=120)
+async def hold(mine: str, until: list[str], answer: str) -> str:
+    """Writes ``begun`` into the file ``mine``, waits until all files of ``until`` exist, answers."""
+    _write(mine, "begun")
+    try:
+        while not all(map(_exists, until)):
+            await asyncio.sleep(0.005)
+    except asyncio.CancelledError:
+        _write(mine, "stopped")
+        raise
+    return answer
+
+
+def _exists(path: str) -> bool:
+    return Path(path).exists()
+
+
+@tool(effect="pure", timeout=120)
+async def wait_for_file(path: str) -> str:
+    """Like ``hold``, for the offline model, which fills in one argument: waits until ``path`` ends with a line ``go``."""
+    _write(path, "begun")
+    while not _read(path).endswith("go\n"):
+        await asyncio.sleep(0.005)
+    return "the file says go"
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

@@ -1,0 +1,164 @@
+"""``pentad up`` as a user runs it: a process with an embedded Redis, a folder of its own, and what it leaves behind.
+
+    with Up(tmp_path) as system:
+        url = await system.ready()
+        system.kill_everything()
+        system.start()
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+PENTAD = Path(sys.executable).with_name("pentad")
+"""The command, of the same virtual environment."""
+_OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
+_MARK = "PENTAD_TEST_MARK"
+
+
+class Up:
+    """One system on the data directory ``folder/data``; started when entered, nothing of it left when closed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = (str(PENTAD), "up", "--port", "0"),
+        cwd: Path | None = None,
+    ) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self._environment = dict(environment or {})
+        self._command = list(command)
+        self._cwd = cwd or folder
+        self._mark = uuid4().hex
+        self._begun = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "unused.log"
+        self._starts = 0
+
+    # Its life
+
+    def start(self) -> None:
+        """Start it, as the leader of a process group, as a terminal does."""
+        self._starts += 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._log = self.folder / f"up-{self._starts}.log"
+        with self._log.open("wb") as log, self._log.with_suffix(".err").open("wb") as err:
+            self._begun = time.monotonic()
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._cwd,
+                env=self._env(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def _env(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        ours = {"PENTAD_DATA_DIR": str(self.data), "PYTHONPATH": str(ROOT), _MARK: self._mark}
+        return kept | ours | self._environment
+
+    async def ready(self, seconds: float = 30.0) -> str:
+        """Wait for the line that says so; returns the address in it."""
+        await wait_until("the ready line", lambda: "ready on " in self.out or self.returned is not None, seconds)
+        assert "ready on " in self.out, f"ended with {self.returned}: {self.err[-3000:]}"
+        return self.url
+
+    async def started(self, seconds: float = 30.0) -> float:
+        """Wait until it is ready; returns the seconds since its start."""
+        await self.ready(seconds)
+        return time.monotonic() - self._begun
+
+    async def ended(self, seconds: float = 30.0) -> int:
+        """Wait for its end; returns the exit code."""
+        await wait_until("the process to end", lambda: self.returned is not None, seconds)
+        assert self.returned is not None
+        return self.returned
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process alone."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def ctrl_c(self) -> None:
+        """What a terminal does: every process of the group hears it."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill_everything(self) -> int:
+        """``kill -9`` of the process, of its Redis and of its tools' processes; returns how many died."""
+        assert self._process is not None
+        victims = [*self.descendants(), self._process.pid]
+        for pid in victims:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait(timeout=10)
+        return len(victims)
+
+    def close(self) -> None:
+        """End whatever is left."""
+        if self._process is not None:
+            self.kill_everything()
+
+    def __enter__(self) -> "Up":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What it shows
+
+    @property
+    def out(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._log.with_suffix(".err").read_text(errors="replace")
+
+    @property
+    def url(self) -> str:
+        """The gateway's address, once it is ready."""
+        return self.out.rpartition("ready on ")[2].split()[0]
+
+    @property
+    def redis_url(self) -> str:
+        """The address of its embedded Redis."""
+        return (self.data / "redis.url").read_text().strip()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def returned(self) -> int | None:
+        """The exit code; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def descendants(self) -> list[int]:
+        """Living processes that it started, also after its end: by a mark in their environment, or their folder."""
+        others = (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and int(p.name) != self.pid)
+        return [pid for pid in others if self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        # A zombie's environment is empty and it has no folder: it has ended.
+        with suppress(OSError):
+            if f"{_MARK}={self._mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                return True
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(self.data)
+        return False
