@@ -2,13 +2,19 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from contracts.ids import Identifier, Timestamp
+from contracts.ids import Timestamp
 
 
 class Contract(BaseModel):
     """Frozen data. Unknown fields are dropped, so that a newer writer does not stop an older reader."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def type_name(cls) -> str:
+        """The ``type`` that its JSON says; empty for a contract without one."""
+        field = cls.model_fields.get("type")
+        return str(field.default) if field else ""
 
     def to_json(self) -> bytes:
         """The wire form: compact JSON without absent fields."""
@@ -42,6 +48,3 @@ class Envelope(Contract):
     deadline: Timestamp | None = None
     budget: Budget | None = None
     """What is left of the turn's budget."""
-
-
-__all__ = ["Budget", "Contract", "Envelope", "Identifier"]

@@ -19,7 +19,7 @@ _OURS = re.compile(r"^(?:task|call)-(\d{1,4})-")
 
 def is_identifier(text: str) -> bool:
     """Whether ``text`` may name a tenant, user, session, task or message."""
-    return _ID.match(text) is not None
+    return _ID.fullmatch(text) is not None
 
 
 def shard_of(tenant_id: str, session_id: str, shards: int) -> int:

@@ -3,6 +3,7 @@
 Keys that must commit together share the hash tag ``{shard}``. ``pentad:inbound`` and ``pentad:dead`` stand outside.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -210,6 +211,16 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
         )
     }
 )
+
+IN_SHARDS = "pentad:{*}:*"
+"""A pattern of Redis for every key that lies in a shard, streams and others."""
+_IN_SHARD = re.compile(r"pentad:\{(\d+)\}:(.+)")
+
+
+def split_key(key: str) -> tuple[int, str] | None:
+    """The shard that a key lies in and what its name is there, or None for a key outside of shards."""
+    found = _IN_SHARD.fullmatch(key)
+    return (int(found[1]), found[2]) if found else None
 
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:

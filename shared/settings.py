@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from contracts.ids import DEFAULT_TENANT, is_identifier
+from contracts.ids import is_identifier
 from shared.errors import SettingsError
 
 _SCHEMES = ("redis", "rediss", "unix")
@@ -141,6 +141,3 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
 
 def _complaints(error: ValidationError) -> list[str]:
     return [f"{str(e['loc'][0]).upper()} is wrong: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
-
-
-__all__ = ["DEFAULT_TENANT", "Settings", "is_loopback", "load_settings", "parse_api_keys"]

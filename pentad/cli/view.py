@@ -2,6 +2,7 @@
 
 from typing import TextIO
 
+from contracts.errors import ErrorCode
 from contracts.events import (
     ApprovalRequest,
     Content,
@@ -130,7 +131,7 @@ class TurnView:
             self.line(harmless(answer))
 
     def _error(self, event: ErrorEvent) -> None:
-        if event.code == "cursor_expired":
+        if event.code == ErrorCode.CURSOR_EXPIRED:
             self.line(self._style.dim("… was away too long: some of what happened is not shown"))
             return
         again = f" (try again in {event.retry_after:g} s)" if event.retry_after is not None else ""

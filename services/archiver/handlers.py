@@ -51,7 +51,7 @@ class Archiving:
 
     async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, version: str, now: int) -> None:
         session = SessionKeys(keys.shard, keys.tenant, header.session)
-        args: list[Argument] = ["archiver", entry.id, version, keys.task, f"archive {keys.actor}", _AGAIN_MS]
+        args: list[Argument] = [ARCHIVE.group or "", entry.id, version, keys.task, f"archive {keys.actor}", _AGAIN_MS]
         outcome = await self._store.run(
             "archive", [entry.stream, session.header, timers(keys.shard), *keys.all()], args
         )

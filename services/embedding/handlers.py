@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from contracts.commands import EmbedCommand, EmbedReply
-from contracts.streams import EMBED_REPLY
+from contracts.streams import EMBED_REPLY, split_key
 from services.embedding.domain import batches, content_key, pack, unpack
 from shared import metrics
 from shared.bus.entry import Entry
@@ -38,11 +38,12 @@ class Embedding:
     async def handle(self, entry: Entry) -> None:
         """Answer one request; a refusal of the model is an answer too."""
         command = entry.parse(EmbedCommand)
-        shard = entry.stream[len("pentad:{") : entry.stream.index("}")]
-        if not command.reply_to.startswith(EMBED_REPLY.key(int(shard), reply="")):
+        place = split_key(entry.stream)
+        shard = place[0] if place else 0
+        if not command.reply_to.startswith(EMBED_REPLY.key(shard, reply="")):
             raise PoisonError(f"reply_to must be a reply stream of this shard, not {command.reply_to!r}")
         try:
-            vectors = await self.embed(int(shard), command.texts)
+            vectors = await self.embed(shard, command.texts)
         except ModelRefused as error:
             await self._reply(command, error=str(error))
         except ModelUnavailable as error:

@@ -74,7 +74,7 @@ class GatewayService:
         self._server.claim()
         await wait_for_redis(self._store, self.name)
         await agree(self._store, self._settings.pentad_shards)
-        self._relay.start()
+        await self._relay.start()
         await self._server.start()
         self._started = True
 

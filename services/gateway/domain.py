@@ -7,8 +7,10 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from contracts.commands import InboundMessage
+from contracts.events import MessageRouted, TaskEnd, TaskStatusEvent
 from shared.errors import PentadError
 
+_ROUTED, _ENDED, _STATUS = MessageRouted.type_name(), TaskEnd.type_name(), TaskStatusEvent.type_name()
 _COMMANDS = frozenset({"message", "ping", "cancel"})
 _LATER = frozenset({"pause", "resume", "approve"})
 
@@ -47,10 +49,10 @@ def _complaints(error: ValidationError) -> list[str]:
 def command_of(frame: Mapping[str, Any]) -> str:
     """The type of a client's frame. Raises ``UnreadableError`` for what this version does not take."""
     kind = frame.get("type")
+    if not isinstance(kind, str) or kind not in _COMMANDS | _LATER:
+        raise UnreadableError(f"type must be one of {', '.join(sorted(_COMMANDS))}")
     if kind in _LATER:
         raise UnreadableError(f"{kind!r} is not available in this version")
-    if not isinstance(kind, str) or kind not in _COMMANDS:
-        raise UnreadableError(f"type must be one of {', '.join(sorted(_COMMANDS))}")
     return kind
 
 
@@ -78,13 +80,13 @@ class TurnTracker:
         return self.status is not None
 
     def _belongs(self, event: Mapping[str, Any]) -> bool:
-        if event["type"] in ("message_routed", "error") and event.get("message_id") is not None:
+        if event["type"] in (_ROUTED, "error") and event.get("message_id") is not None:
             return bool(event["message_id"] == self.message_id)
         return self.task_id is not None and event.get("task_id") == self.task_id
 
     def _learn(self, event: Mapping[str, Any]) -> None:
         kind = event["type"]
-        if kind == "message_routed":
+        if kind == _ROUTED:
             self.task_id = event.get("task_id")
             self.status = "rejected" if event["decision"] == "rejected" else None
         elif kind == "error" and event.get("message_id") == self.message_id:
@@ -92,9 +94,9 @@ class TurnTracker:
         elif kind == "message":
             self.answer = event["content"]
             self._drop_deltas(event["step"])
-        elif kind == "task_end":
+        elif kind == _ENDED:
             self.status = event["status"]
-        elif kind == "task_status" and event["status"] == "waiting":
+        elif kind == _STATUS and event["status"] == "waiting":
             self.status = "waiting"
 
     def _drop_deltas(self, step: int) -> None:

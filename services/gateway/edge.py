@@ -1,5 +1,7 @@
 """The gateway's ASGI app: who may come in, the WebSocket, and Starlette for the rest."""
 
+import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -91,14 +93,19 @@ async def _websocket(parts: Parts, scope: Any, receive: Any, send: Any) -> None:
             raise missing("the WebSocket is at /v1/ws")
         await _open(parts, scope, receive, send)
     except ProblemError as problem:
-        await _deny(problem, send)
+        await _deny(problem, receive, send)
 
 
-async def _deny(problem: ProblemError, send: Any) -> None:
+async def _deny(problem: ProblemError, receive: Any, send: Any) -> None:
     """Answer a handshake with a problem document instead."""
     headers = [(name.encode(), value.encode()) for name, value in problem.headers().items()]
     await send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": problem.body()})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            # Uvicorn complains in its log of a denial that returns before the connection is gone: that is the second.
+            await receive()
+            await receive()
 
 
 async def _open(parts: Parts, scope: Any, receive: Any, send: Any) -> None:

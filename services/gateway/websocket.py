@@ -94,6 +94,9 @@ class WebSocketSession:
             code = error.code or ErrorCode.INTERNAL
             more = {"message_id": _message_id(body), "retry_after": error.retry_after}
             return self._parts.error(self._keys, code, error.detail, **more)
+        except Exception:
+            log.exception("a client's frame cannot be answered")
+            return self._parts.error(self._keys, ErrorCode.INTERNAL, "this is our fault: see the gateway's log")
 
     async def _obey(self, command: str, body: dict[str, Any]) -> str | None:
         if command == "ping":

@@ -97,8 +97,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, step_limit: int, step_tim
     if "cancel" in arrived.controls:
         return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
-        reason: Literal["deadline_exceeded"] = "deadline_exceeded"
-        return End("failed", reason, _give_up(missing, "the deadline has passed"))
+        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, _give_up(missing, "the deadline has passed"))
     if missing and now < task.asked_at + step_timeout_ms:
         return Idle(arrived.control_numbers)
     if missing:

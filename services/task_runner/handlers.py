@@ -97,7 +97,7 @@ class RunnerHandler(Handler):
             self._running.add(held)
             begun = perf_counter()
             try:
-                await self._attempts(keys, taken, await self._transcript(keys, known, taken), held)
+                await self._attempts(keys, taken, known, held)
             finally:
                 self._running.discard(held)
                 metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
@@ -124,19 +124,19 @@ class RunnerHandler(Handler):
 
     # Attempts
 
-    async def _attempts(self, keys: TaskKeys, taken: Taken, transcript: Known, held: Held) -> None:
+    async def _attempts(self, keys: TaskKeys, taken: Taken, known: Known, held: Held) -> None:
         """Errors of our own back off and are counted; then the task ends, visibly."""
         header = task_header(keys.tenant, keys.task, taken.raw)
         if header is None:
             await self._actors.commit(self._commit(keys), taken)
             return
-        step = Step(keys, taken, header, sort_mail(taken.mail), transcript)
+        step = Step(keys, taken, header, sort_mail(taken.mail), Known())
         if taken.lease.starts > MAX_STARTS:
             await self._give_up(step, f"{MAX_STARTS} starts ended without an outcome")
             return
         for attempt in range(1, self._settings.pentad_max_attempts + 1):
             try:
-                await self._serve(step, held)
+                await self._serve(replace(step, transcript=await self._transcript(keys, known, taken)), held)
             except OutageError:
                 raise
             except Exception as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic, time_ns
 from uuid import uuid4
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
 _BEAT_S = 0.5
+_DEADLINE_PASSED = "the deadline has passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,18 @@ class ToolHandler(Handler):
             attempt += 1
 
     async def _once(self, command: ToolCallCommand, attempt: int) -> ToolOutcome:
-        timeout = command.timeout
-        if command.deadline is not None:
-            left = (milliseconds(command.deadline) - await self._store.clock()) / 1000
-            if left <= 0:
-                return ToolOutcome(None, "the deadline has passed", "timeout", 0)
-            timeout = min(timeout, left)
+        if command.deadline is None:
+            return await self._within(command, attempt, command.timeout)
+        left = (milliseconds(command.deadline) - await self._store.clock()) / 1000
+        if left <= 0:
+            return ToolOutcome(None, _DEADLINE_PASSED, "timeout", 0)
+        outcome = await self._within(command, attempt, min(command.timeout, left))
+        if outcome.kind == "timeout" and left < command.timeout:
+            # It was not the tool's own limit that ended it.
+            return replace(outcome, error=_DEADLINE_PASSED)
+        return outcome
+
+    async def _within(self, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
         if command.tool in BUILTINS:
             return await run_builtin(BUILTINS[command.tool], command.args, timeout)
         context = ToolContext(

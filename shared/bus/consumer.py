@@ -6,6 +6,7 @@ the lease. Both wait for a free slot, so what is prefetched is never more than o
 
 import asyncio
 import logging
+import random
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 MAX_STARTS = 20
 """Starts without an outcome before an entry is set aside (law 8)."""
+MAX_FAILURES = 5
+"""Errors that a handler let through before the entry is set aside (law 8)."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 _PREFETCH = 32
 
 
@@ -113,7 +117,11 @@ class Consumer:
         for entry_id in ids:
             for found_id, fields in await self.store.redis.xrange(self.key, entry_id, entry_id):
                 entries.append(Entry(self.key, found_id.decode(), fields.get(b"data", b"")))
-        await self.handler.hand_back(entries)
+        for entry in entries:
+            try:
+                await self.handler.hand_back([entry])
+            except PoisonError as error:
+                await self.set_aside(entry, str(error), 1)
 
     # Reading
 
@@ -178,7 +186,10 @@ class Consumer:
 
     async def _run(self, entry: Entry) -> None:
         """Handle an entry; after an outage again as soon as Redis answers: it is still ours, and nothing is counted."""
+        pause = _FIRST_PAUSE_S
         while not await self._once(entry):
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # a Redis that is full answers, and refuses again
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
             await guarded(self.key, self.store.clock)
             entry = replace(entry, redelivered=True)
             if self._stopping:
@@ -197,9 +208,16 @@ class Consumer:
             if isinstance(error, OutageError) or is_outage(error):
                 log.warning("%s %s waits: %s", self.key, entry.id, error)
                 return False
-            log.exception("%s %s failed and is left pending", self.key, entry.id)
-            metrics.failed.labels(self.stream.name, self._kind).inc()
+            await self._failed(entry, error)
         return True
+
+    async def _failed(self, entry: Entry, error: Exception) -> None:
+        """The handler knew no way out: the entry is tried again after the lease, and set aside when that goes on."""
+        log.exception("%s %s failed", self.key, entry.id, exc_info=error)
+        metrics.failed.labels(self.stream.name, self._kind).inc()
+        failed = await guarded("failures", partial(self.count, entry, "fail"))
+        if failed >= MAX_FAILURES:
+            await self.set_aside(entry, f"{type(error).__name__}: {error}", failed)
 
     def _ack(self, entry_id: str) -> None:
         self._acks.append(entry_id)

@@ -10,13 +10,16 @@ from functools import cached_property
 
 from pydantic_core import from_json, to_json
 
+from contracts.events import MessageEvent, TaskEnd, ToolCallEvent
+
 DROP = -1
 PASS = 0
 _CLOSED = 1 << 62
 """An attempt that no runner reaches: everything of a closed step is older than this."""
 _TASKS = 512
 """Tasks that one filter remembers; the one that spoke first is forgotten first."""
-_ENDS = (b'"type":"message"', b'"type":"tool_call"', b'"type":"task_end"')
+_ENDS = tuple(event.type_name() for event in (MessageEvent, ToolCallEvent, TaskEnd))
+_MARKS_OF_ENDS = tuple(f'"type":"{name}"'.encode() for name in _ENDS)
 
 Marks = tuple[str, str, int, int, int, int]
 
@@ -49,10 +52,10 @@ class StreamEvent:
     @cached_property
     def closes(self) -> tuple[str, int | None] | None:
         """The task and step (None: the newest) whose deltas are over with this event."""
-        if self.mark is not None or not any(end in self.data for end in _ENDS):
+        if self.mark is not None or not any(end in self.data for end in _MARKS_OF_ENDS):
             return None
         body = from_json(self.data)
-        if body.get("type") not in ("message", "tool_call", "task_end") or not body.get("task_id"):
+        if body.get("type") not in _ENDS or not body.get("task_id"):
             return None
         return body["task_id"], body["step"] if body["type"] == "message" else None
 

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
 """Messages that may wait to be routed in one shard before the ingress stops copying."""
+_GROUP = INBOUND.group or ""
 _BATCH = 128
 _BLOCK_MS = 500
 
@@ -101,7 +102,7 @@ class Ingress:
         """Compete for the lease and move entries, for ever."""
         while True:
             try:
-                await ensure_group(self._store.redis, INBOUND.key(), "router")
+                await ensure_group(self._store.redis, INBOUND.key(), _GROUP)
                 if not await self._lease():
                     await asyncio.sleep(self._settings.lease_ms / 8000)
                     continue
@@ -125,7 +126,7 @@ class Ingress:
         """First what a predecessor left, in order, then what is fresh; until the lease is lost."""
         start, self._acks = "0", []
         groups = await self._store.redis.xinfo_groups(INBOUND.key())
-        self._last = next((g["last-delivered-id"].decode() for g in groups if g["name"] == b"router"), "0-0")
+        self._last = next((g["last-delivered-id"].decode() for g in groups if g["name"].decode() == _GROUP), "0-0")
         while True:
             entries = await self._read(start)
             if entries is None:
@@ -143,7 +144,7 @@ class Ingress:
                 start = arrivals[-1].entry_id
 
     async def _read(self, start: str) -> list[tuple[str, dict[bytes, bytes]]] | None:
-        args: list[Argument] = [self._token, self._settings.lease_ms, "router", start, _BATCH, *self._acks]
+        args: list[Argument] = [self._token, self._settings.lease_ms, _GROUP, start, _BATCH, *self._acks]
         reply = await self._store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
         if reply is None:
             return None

@@ -42,6 +42,7 @@ class ShardRelay:
         """``monotonic`` time of Redis's last answer."""
         self.trouble: str | None = "not started"
         """Why events do not flow; None when they do."""
+        self.began = asyncio.Event()
         self._wire = Wire(url)
         self._bell = bell(shard).encode()
         self._heard = b"$"
@@ -113,6 +114,7 @@ class ShardRelay:
     def _answered(self) -> None:
         self.answered_at = monotonic()
         self.trouble = None
+        self.began.set()
 
     def _rung(self, rings: Sequence[Any]) -> None:
         self._heard = rings[-1][0]
@@ -203,9 +205,10 @@ class Relay:
         for listener in self._listeners:
             listener()
 
-    def start(self) -> None:
-        """Begin to relay."""
+    async def start(self) -> None:
+        """Begin to relay; returns once every shard's loop has had its first answer."""
         self._loops = [asyncio.create_task(shard.run()) for shard in self.shards]
+        await asyncio.gather(*(shard.began.wait() for shard in self.shards))
 
     async def stop(self) -> None:
         """End the loops and their connections."""

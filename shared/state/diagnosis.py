@@ -1,6 +1,5 @@
 """What a Redis looks like to someone who has to mend it. Reads only, and changes nothing."""
 
-import re
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -10,7 +9,18 @@ from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError, ResponseError
 
-from contracts.streams import DEAD, EMBED_REPLY, EVENTS, INBOUND, INBOUND_DEAD, DeadLetter, Stream, queues_of
+from contracts.streams import (
+    DEAD,
+    EMBED_REPLY,
+    EVENTS,
+    IN_SHARDS,
+    INBOUND,
+    INBOUND_DEAD,
+    DeadLetter,
+    Stream,
+    queues_of,
+    split_key,
+)
 from shared.errors import OutageError
 from shared.state.store import connect
 
@@ -21,7 +31,6 @@ NEWEST = 3
 _NEEDED = ("XAUTOCLAIM", "EXPIRETIME")
 """Commands that tell Redis 7.0 from what came before; Valkey names versions of its own."""
 TIMEOUT_S = 3.0
-_IN_SHARD = re.compile(r"^pentad:\{(\d+)\}:(.+)$")
 _QUEUE = "tools:"
 
 
@@ -180,9 +189,9 @@ async def _setting(redis: Any, name: str) -> str | None:
 
 async def _walk(redis: Any) -> _Found:
     found = _Found()
-    async for key in redis.scan_iter(match="pentad:{*}:*", count=1000, _type="STREAM"):
-        if (parts := _IN_SHARD.match(key)) is not None:
-            _note(found, int(parts[1]), parts[2], key)
+    async for key in redis.scan_iter(match=IN_SHARDS, count=1000, _type="STREAM"):
+        if (parts := split_key(key)) is not None:
+            _note(found, *parts, key)
     return found
 
 

@@ -22,9 +22,8 @@ from tests.support.model_server import ScriptedModel
 from tests.support.prompts import ill_formed
 from tests.support.redis_server import RedisServer
 from tests.support.replies import Reply, call, say
-from tests.support.system import System
+from tests.support.system import Process, System
 
-KILL_EVERY_S = 2.0
 TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")
 COUNTS = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 
@@ -48,7 +47,7 @@ class Report:
         """The figures, a line each."""
         killed = ", ".join(f"{name} {n}" for name, n in sorted(self.kills.items()))
         return [
-            f"tasks {self.ended} of {self.tasks} ended, {self.seconds:.0f} s, seed of the run above",
+            f"tasks {self.ended} of {self.tasks} ended, {self.seconds:.0f} s, at most one kill at a time",
             f"kills {sum(self.kills.values())} ({killed})",
             f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",
             f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}",
@@ -79,24 +78,28 @@ def script(request: dict[str, Any]) -> Reply:
     plan = json.loads(messages[last]["content"])
     done = sum(1 for m in messages[last:] if m["role"] == "assistant")
     if done < len(plan["steps"]):
-        return call(*((name, args) for name, args in plan["steps"][done]))
-    return say(f"task {plan['task']} is done, and this is what its answer looks like", chunks=8, delay=0.02)
+        return call(*((name, args) for name, args in plan["steps"][done]), first_delay=0.3)
+    return say(f"task {plan['task']} is done, and this is what its answer looks like", chunks=8, delay=0.05)
 
 
 class Chaos:
     """One run."""
 
-    def __init__(self, directory: Path, seed: int, tasks: int, minutes: float, launcher: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, seed: int, tasks: int, minutes: float) -> None:
         self._directory, self._rng = directory, random.Random(seed)
         self._tasks, self._limit_s = tasks, minutes * 60
-        self._launcher = launcher
         self._ledger = directory / "ledger"
         self._plans = [make_plan(self._rng, n) for n in range(tasks)]
         self.report = Report(tasks=tasks)
         self._followers: list[Follower] = []
 
-    async def run(self, at_once: int) -> Report:
-        """Run all tasks, at most ``at_once`` at a time, under fire."""
+    async def run(
+        self, at_once: int, kill_every_s: float = 2.0, victims: Sequence[str] = (), launcher: Sequence[str] = ()
+    ) -> Report:
+        """Run all tasks, at most ``at_once`` at a time, under fire.
+
+        ``victims`` are the services to kill (all when empty); ``launcher`` starts them in another way than usual.
+        """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._ledger.touch()
         begun = time.monotonic()
@@ -110,9 +113,10 @@ class Chaos:
                 "PENTAD_GRACE_S": "600",
             }
             self._system = await stack.enter_async_context(
-                System(redis.url, self._directory, COUNTS, environment, self._launcher)
+                System(redis.url, self._directory, COUNTS, environment, launcher)
             )
-            killer = asyncio.create_task(self._kill())
+            targets = [p for p in self._system.processes if not victims or p.name in victims]
+            killer = asyncio.create_task(self._kill(targets, kill_every_s))
             try:
                 await self._work(at_once)
             finally:
@@ -122,10 +126,10 @@ class Chaos:
             await self._check()
         return self.report
 
-    async def _kill(self) -> None:
+    async def _kill(self, targets: Sequence[Process], every_s: float) -> None:
         while True:
-            await asyncio.sleep(KILL_EVERY_S)
-            victim = self._rng.choice(self._system.processes)
+            await asyncio.sleep(every_s)
+            victim = self._rng.choice(targets)
             await asyncio.to_thread(self._system.restart, victim)
             self.report.kills[victim.name] += 1
 

@@ -7,9 +7,14 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- The one place that makes wake-ups. The header's `wake` names the only current one.
+-- The one place that spells a wake-up.
+local function add_wake_up(stream, actor)
+  return call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,"actor":"' .. actor .. '"}')
+end
+
+-- The one place that makes an actor's wake-up. The header's `wake` names the only current one.
 local function wake(header, stream, actor)
-  local id = call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,"actor":"' .. actor .. '"}')
+  local id = add_wake_up(stream, actor)
   call('HSET', header, 'wake', id)
 end
 

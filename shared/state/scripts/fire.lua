@@ -3,7 +3,7 @@
 if call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
 if call('EXISTS', KEYS[2]) == 0 then return 0 end
 if ARGV[2] == 'archive' then
-  call('XADD', KEYS[5], '*', 'data', '{"type":"wake_up","version":1,"actor":"' .. ARGV[3] .. '"}')
+  add_wake_up(KEYS[5], ARGV[3])
 else
   post(KEYS[2], KEYS[3], KEYS[4], ARGV[3], ARGV[2], '{}')
   if ARGV[2] == 'deadline' then call('HSET', KEYS[2], 'control', ARGV[2]) end

@@ -1,0 +1,52 @@
+"""A service that breaks one law on purpose, to show that the kill test notices.
+
+``python -m tests.support.broken RULE NAME [--port N]``
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from shared.bus.consumer import Consumer
+from shared.bus.entry import Entry
+from shared.service.run import main_of
+from shared.state.store import Script, Store
+from tests.support.system import MODULES
+
+
+def acknowledge_first() -> None:
+    """Acknowledge an entry before it is handled (law 2)."""
+    handle = Consumer._once
+
+    async def once(self: Consumer, entry: Entry) -> bool:
+        await self.store.call("XACK", self.key, self.group, entry.id)
+        return await handle(self, entry)
+
+    Consumer._once = once  # type: ignore[method-assign]
+
+
+def run_unsafe_again() -> None:
+    """Start an unsafe call that had started (law 10)."""
+    _patch_script("call_start", "if owner and ARGV[3] == 'unsafe' then return {'unknown', starts} end", "")
+
+
+def _patch_script(name: str, old: str, new: str) -> None:
+    made: Callable[..., None] = Store.__init__
+
+    def init(self: Store, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        body = self.scripts[name].body
+        assert old in body
+        self.scripts[name] = Script(name, body.replace(old, new))
+
+    Store.__init__ = init  # type: ignore[method-assign]
+
+
+RULES = {"acknowledge-first": acknowledge_first, "run-unsafe-again": run_unsafe_again}
+
+if __name__ == "__main__":
+    _, rule, name, *arguments = sys.argv
+    RULES[rule]()
+    module = importlib.import_module(f"{MODULES[name]}.app")
+    raise SystemExit(main_of(name, arguments, module.build))  # type: ignore[arg-type]
