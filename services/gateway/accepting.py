@@ -13,7 +13,9 @@ from uuid import uuid4
 from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent
+from contracts.streams import INBOUND
 from services.gateway.problems import busy
+from shared import metrics
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.state.inbox import Inbox
@@ -56,6 +58,7 @@ class Accepting:
         except OutageError as error:
             log.warning("a message was refused: %s", error)
             raise busy("the store does not serve now: nothing was accepted", _BUSY_S, outage=True) from None
+        metrics.published.labels(INBOUND.name, "InboundMessage").inc()
         message_id = message.message_id or entry
         self._watch.remember(Accepted(monotonic(), keys, entry, message_id))
         return message_id

@@ -1,5 +1,7 @@
 """The gateway's composition root."""
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -10,9 +12,9 @@ from services.gateway.control import Control
 from services.gateway.edge import make_app
 from services.gateway.parts import Parts
 from shared.bus.relay import Relay
-from shared.errors import SettingsError
+from shared.errors import OutageError, SettingsError
 from shared.records import Records
-from shared.service.background import wait_for_redis
+from shared.service.background import Background, wait_for_redis
 from shared.service.http import HttpServer, health_routes, lazily, serve_app
 from shared.service.listening import DEFAULT_PORTS
 from shared.service.port import RunnableService
@@ -24,6 +26,7 @@ from shared.state.queries import Queries
 from shared.state.store import Store
 
 _GRACE_S = 5
+_ASK_EVERY_S = 1.0
 
 
 class GatewayService:
@@ -45,6 +48,7 @@ class GatewayService:
         self._server: HttpServer = serve_app(
             lazily(self._make_app), host, port, default_port=DEFAULT_PORTS["gateway"], grace_s=_GRACE_S
         )
+        self._background = Background()
         self._started = False
 
     def _make_parts(self, inbox: Inbox) -> Parts:
@@ -74,6 +78,7 @@ class GatewayService:
         self._server.claim()
         await wait_for_redis(self._store, self.name)
         await agree(self._store, self._settings.pentad_shards)
+        self._background.run(self._ask_redis())
         await self._relay.start()
         await self._server.start()
         self._started = True
@@ -84,13 +89,21 @@ class GatewayService:
         await self._server.stop()
         await self._relay.stop()
         await self._watch.close()
+        await self._background.stop()
         await self._store.close()
+
+    async def _ask_redis(self) -> None:
+        """An unready gateway gets no requests: without this it would never learn that Redis is back."""
+        while True:
+            with contextlib.suppress(OutageError):
+                await self._store.call("PING")
+            await asyncio.sleep(_ASK_EVERY_S)
 
     def checks(self) -> Mapping[str, str | None]:
         return {"redis": self._store.trouble, "relay": self._relay.trouble}
 
     def alive(self) -> bool:
-        return not self._started or (self._relay.alive() and self._server.alive())
+        return not self._started or (self._relay.alive() and self._server.alive() and self._background.alive())
 
 
 def _metrics_key(settings: Settings, host: str) -> str | None:

@@ -118,9 +118,9 @@ async def _open(parts: Parts, scope: Any, receive: Any, send: Any) -> None:
         await close(send, BAD_KEY, problem.detail)
         return
     query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    session, after = query.get("session_id", [""])[0] or new_session_id(), query.get("after", [None])[0]
+    session, after = query.get("session_id", [""])[0] or new_session_id(), query.get("after", [""])[0]
     try:
-        keys, cursor = parts.session(tenant, session), None if after is None else parse_cursor(after)
+        keys, cursor = parts.session(tenant, session), parse_cursor(after) if after else None
     except (ProblemError, BadCursorError) as error:
         await send(accept)
         refusal = parts.error(SessionKeys(0, tenant, ""), ErrorCode.BAD_MESSAGE, str(error))

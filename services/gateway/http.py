@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from contracts.ids import is_identifier
 from services.gateway.domain import UnreadableError, read_object
-from services.gateway.parts import is_id
 from services.gateway.problems import ProblemError, bad, invalid, missing
 from shared.state.pages import BadPageError, Entry, parse_page
 
@@ -84,6 +84,6 @@ def tenant_of(request: "Request") -> str:
 def task_of(request: "Request") -> str:
     """The task id of the path; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
     task: str = request.path_params["task"]
-    if not is_id(task):
+    if not is_identifier(task):
         raise missing("there is no such task")
     return task

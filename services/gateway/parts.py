@@ -44,7 +44,7 @@ class Parts:
 
     def session(self, tenant: str, session: str) -> SessionKeys:
         """A session's keys. Raises ``ProblemError`` (400) for what is no id."""
-        if not is_id(session):
+        if not is_identifier(session):
             raise bad("a session id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
         return SessionKeys(shard_of(tenant, session, self.shards), tenant, session)
 
@@ -88,11 +88,6 @@ class Parts:
             **more,
         )
         return event.to_json().decode()
-
-
-def is_id(text: str) -> bool:
-    """Whether a text from outside is an identifier."""
-    return is_identifier(text) and not text.endswith("\n")
 
 
 def new_session_id() -> str:

@@ -1,14 +1,15 @@
 """The REST routes: inspection and control, all in the tenant of the request."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from contracts.errors import ErrorCode
+from contracts.events import TaskStatus
 from services.gateway.http import answer, page_of, task_of, tenant_of
 from services.gateway.messages import post_message
 from services.gateway.openapi import document
 from services.gateway.parts import Parts
-from services.gateway.problems import ProblemError, missing
+from services.gateway.problems import ProblemError, invalid, missing
 from services.gateway.sse import get_events
 from shared.state.pages import Page
 
@@ -38,6 +39,8 @@ async def list_tasks(parts: Parts, request: "Request") -> "Response":
     """The tenant's tasks, the newest first."""
     limit, after = page_of(request)
     status, session = request.query_params.get("status"), request.query_params.get("session_id")
+    if status not in (None, *get_args(TaskStatus)):
+        raise invalid(f"status must be one of {', '.join(get_args(TaskStatus))}")
     if session is not None:
         parts.session(tenant_of(request), session)
     return _page(await parts.queries.tasks(tenant_of(request), limit, after, status, session))

@@ -9,8 +9,9 @@ import logging
 from typing import Any
 
 from contracts.errors import ErrorCode
+from contracts.ids import is_identifier
 from services.gateway.domain import UnreadableError, command_of, read_message, read_object
-from services.gateway.parts import Parts, as_text, is_id
+from services.gateway.parts import Parts, as_text
 from services.gateway.problems import ProblemError
 from shared import metrics
 from shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
@@ -103,7 +104,7 @@ class WebSocketSession:
             return '{"type":"pong"}'
         if command == "cancel":
             task = body.get("task_id")
-            if not isinstance(task, str) or not is_id(task):
+            if not isinstance(task, str) or not is_identifier(task):
                 raise UnreadableError("task_id: a task's id is expected")
             await self._parts.control.cancel(self._keys.tenant, task, self._keys.session)
             return None
@@ -124,7 +125,7 @@ class WebSocketSession:
 
 def _message_id(body: dict[str, Any]) -> str | None:
     given = body.get("message_id")
-    return given if isinstance(given, str) and is_id(given) else None
+    return given if isinstance(given, str) and is_identifier(given) else None
 
 
 async def close(send: Any, code: int, reason: str) -> None:

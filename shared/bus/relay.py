@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from redis.exceptions import RedisError
-
+from shared import metrics
 from shared.bus.feed import START, Feed
 from shared.bus.wire import Wire, bulk, packed
 from shared.cancelling import cancel_all
@@ -75,12 +74,19 @@ class ShardRelay:
                 pause = 0.05
                 while True:
                     await self._turn()
-            except (RedisError, OSError) as error:
-                self.trouble = f"Redis does not serve now: {error}"
-                log.log(logging.WARNING if is_outage(error) else logging.ERROR, "relay waits for Redis: %s", error)
+            except Exception as error:
+                self._complain(error)
                 await self._wire.close()
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 1.0)
+
+    def _complain(self, error: Exception) -> None:
+        """What is no outage is our bug; the relay begins anew all the same, and readiness says so."""
+        self.trouble = f"Redis does not serve now: {error}"
+        if is_outage(error):
+            log.warning("the relay waits for Redis: %s", error)
+        else:
+            log.error("the relay begins anew", exc_info=error)
 
     async def close(self) -> None:
         """Close the connection, after the loop has ended."""
@@ -89,6 +95,8 @@ class ShardRelay:
     async def _begin(self) -> None:
         """A new connection: hear the bell from now, and check that what was read is still there."""
         await self._wire.ask(packed(b"PING"))
+        if self.began.is_set():
+            metrics.reconnects.labels("redis").inc()
         self._on_reconnect()
         last = await self._wire.ask(packed(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", b"1"))
         self._heard = last[0][0] if last else START

@@ -8,7 +8,8 @@ local v, wake_id = unpack(call('HMGET', header, 'v', 'wake'))
 if not v then return 'gone' end
 local status = status_of(header)
 local ended = status == 'completed' or status == 'failed' or status == 'cancelled'
-if v ~= ARGV[3] or not ended or (wake_id and wake_id ~= '') then
+local busy = (wake_id and wake_id ~= '') or call('ZCARD', KEYS[5]) > 0 -- a message may wait for the model to come back
+if v ~= ARGV[3] or not ended or busy then
   if ended then call('ZADD', KEYS[3], 'NX', now() + tonumber(ARGV[6]), ARGV[5]) end
   return 'moved'
 end

@@ -1,6 +1,8 @@
 -- Turn one due timer into mail (or, for the archiver, into a wake-up of its own stream). Fires once: the removal decides.
 -- KEYS timers header mail wake-stream archive-stream   ARGV member kind actor
-if call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
+local due = call('ZSCORE', KEYS[1], ARGV[1])
+if not due or tonumber(due) > now() then return 0 end -- fired by another, or moved since it was found due
+call('ZREM', KEYS[1], ARGV[1])
 if call('EXISTS', KEYS[2]) == 0 then return 0 end
 if ARGV[2] == 'archive' then
   add_wake_up(KEYS[5], ARGV[3])

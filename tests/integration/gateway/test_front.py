@@ -1,0 +1,114 @@
+"""Who may come in, and how every refusal looks."""
+
+import httpx2
+import pytest
+
+from services.gateway.app import GatewayService
+from services.gateway.openapi import document
+from services.gateway.rest import ROUTES
+from shared.state.store import Store
+from tests.integration.gateway.conftest import running
+from tests.integration.gateway.speaker import TASK, Speaker
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/v1/tasks/", 404),
+        ("DELETE", "/v1/tools", 405),
+        ("GET", "/v1/messages", 405),
+        ("GET", "/v1/tasks/task-0-nope", 404),
+        ("GET", "/v1/tasks/task-7-nope", 404),
+        ("GET", "/v1/tasks/a%0A", 404),
+        ("GET", "/v1/tasks/..%2f..%2fetc", 404),
+        ("GET", "/v1/tasks/task-0-nope/transcript", 404),
+        ("POST", "/v1/tasks/task-0-nope/cancel", 404),
+        ("POST", "/v1/tasks/x/cancel", 404),
+        ("GET", "/v1/sessions/nope/messages", 404),
+        ("GET", "/v1/sessions/a%20b/messages", 400),
+        ("GET", "/v1/sessions/s1%0A/messages", 400),
+        ("GET", "/v1/sessions/s1/events?after=x", 400),
+        ("GET", "/v1/tasks?limit=0", 422),
+        ("GET", "/v1/tasks?limit=x", 422),
+        ("GET", "/v1/tasks?cursor=x", 422),
+        ("GET", "/v1/tasks?status=bogus", 422),
+        ("GET", "/v1/sessions?cursor=%00", 422),
+        ("POST", "/v1/messages?wait=nan", 422),
+        ("POST", "/v1/messages?wait=-1", 422),
+    ],
+)
+async def test_every_refusal_is_a_problem_document(
+    http: httpx2.AsyncClient, method: str, path: str, status: int
+) -> None:
+    response = await http.request(method, path, content=b'{"content":"x"}' if method == "POST" else None)
+    assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM)
+    problem = response.json()
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+
+
+async def test_a_tenant_sees_only_its_own(redis_url: str, store: Store) -> None:
+    acme = Speaker(store, tenant="acme")
+    await acme.task()
+    await acme.session({"role": "user", "content": "secret"})
+    await acme.say("task_start", goal="secret")
+    async with (
+        running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False) as http,
+    ):
+        for key, status in (("ka", 200), ("kb", 404), ("kc", 401), ("", 401)):
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            for path in (f"/v1/tasks/{TASK}", f"/v1/tasks/{TASK}/transcript", "/v1/sessions/s1/messages"):
+                response = await http.get(path, headers=headers)
+                assert response.status_code == status
+                assert status == 200 or response.headers["content-type"] == PROBLEM
+        theirs = {"Authorization": "Bearer kb"}
+        assert (await http.post(f"/v1/tasks/{TASK}/cancel", headers=theirs)).status_code == 404
+        assert (await http.get("/v1/tasks", headers=theirs)).json()["items"] == []
+        assert (await http.get("/v1/sessions", headers=theirs)).json()["items"] == []
+        assert (await http.get("/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "127.0.0.1.evil.example"}, 403),
+        ({"Host": "[::1"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1234"}, 200),
+        ({"Host": "localhost:8080"}, 200),
+        ({"Host": "[::1]:8080"}, 200),
+    ],
+)
+async def test_the_open_gateway_serves_this_machine_only(
+    http: httpx2.AsyncClient, headers: dict[str, str], status: int
+) -> None:
+    for path in ("/v1/tasks", "/metrics", "/readyz"):
+        assert (await http.get(path, headers=headers)).status_code == status
+
+
+async def test_health_metrics_and_documents(http: httpx2.AsyncClient) -> None:
+    assert (await http.get("/readyz")).status_code == 200
+    assert "pentad_websocket_connections" in (await http.get("/metrics")).text
+    assert (await http.get("/openapi.json")).json()["openapi"].startswith("3.1")
+
+
+def test_the_openapi_document_and_the_routes_say_the_same() -> None:
+    documented = {(method.upper(), path) for path, methods in document()["paths"].items() for method in methods}
+    health = {("GET", path) for path in ("/healthz", "/readyz", "/metrics")}
+    assert documented == {(method, path) for method, path, _ in ROUTES} | health
+
+
+async def test_the_gateway_refuses_to_be_open_to_others(gateway: GatewayService, redis_url: str) -> None:
+    from services.gateway.app import build
+    from shared.errors import SettingsError
+    from shared.settings import load_settings
+
+    with pytest.raises(SettingsError, match="PENTAD_API_KEYS"):
+        build(load_settings({}, redis_url=redis_url), "0.0.0.0")

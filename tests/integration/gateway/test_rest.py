@@ -1,0 +1,92 @@
+"""What inspection and control promise."""
+
+import json
+from typing import Any
+
+import httpx2
+
+from contracts.events import TaskUsage
+from contracts.records import Task, TaskRecord
+from shared.records import Records
+from shared.state.keys import TOOLS_REGISTRY
+from shared.state.store import Store
+from tests.integration.gateway.conftest import running
+from tests.integration.gateway.speaker import AT, TASK, Speaker
+
+PROBLEM = "application/problem+json"
+
+
+async def test_tasks_are_listed_newest_first_in_pages(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+    for number in range(7):
+        status = "completed" if number % 2 else "active"
+        await speaker.task(f"task-0-{number}", status, created=5 + number // 3)
+    await Speaker(speaker.store, "s2").task("task-0-other", created=1)
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = (await http.get("/v1/tasks", params={"limit": "2", "session_id": "s1"} | cursor)).json()
+        found += [task["task_id"] for task in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert found == [f"task-0-{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
+    active = (await http.get("/v1/tasks", params={"status": "active"})).json()["items"]
+    assert [task["task_id"] for task in active] == [f"task-0-{number}" for number in (6, 4, 2, 0)] + ["task-0-other"]
+
+
+async def test_a_task_and_its_transcript(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+    keys = await speaker.task(step=1, input_tokens=3)
+    entry = f'{{"at":"{AT}","step":1}}\n{{"role":"assistant","content":"42"}}'
+    await speaker.store.call("RPUSH", keys.log, entry)
+    task = (await http.get(f"/v1/tasks/{TASK}")).json()
+    assert (task["status"], task["session_id"], task["usage"]["input_tokens"]) == ("active", "s1", 3)
+    assert {"user_id", "waiting_for", "archived_at"} <= task.keys()
+    transcript = (await http.get(f"/v1/tasks/{TASK}/transcript")).json()
+    assert transcript["messages"] == [{"role": "assistant", "content": "42", "at": AT, "step": 1}]
+
+
+async def test_archived_tasks_answer_from_their_record(redis_url: str, tmp_path: Any) -> None:
+    task = Task(
+        task_id=TASK,
+        session_id="s1",
+        status="completed",
+        goal="g",
+        instruction="executor",
+        created_at=AT,
+        updated_at=AT,
+        steps=1,
+        usage=TaskUsage(),
+        archived_at=AT,
+    )
+    record = TaskRecord(tenant_id="default", task=task, messages=[{"role": "user", "content": "q"}], steps=[])
+    async with running(redis_url, pentad_data_dir=tmp_path, pentad_records_url=str(tmp_path / "r")) as service:
+        await Records(str(tmp_path / "r")).write(record)
+        async with httpx2.AsyncClient(base_url=service.address, trust_env=False) as http:
+            assert (await http.get(f"/v1/tasks/{TASK}")).json()["archived_at"] == AT
+            transcript = (await http.get(f"/v1/tasks/{TASK}/transcript")).json()
+            assert transcript["messages"] == [{"role": "user", "content": "q"}]
+            assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 409
+
+
+async def test_cancel_is_mail_once_and_409_after_the_end(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+    keys = await speaker.task()
+    for _ in range(2):
+        assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 202
+    assert len(await speaker.store.call("ZRANGE", keys.mail, 0, -1)) == 1
+    await speaker.task(status="completed")
+    assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 409
+
+
+async def test_sessions_and_their_messages(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+    await speaker.session({"role": "user", "content": "q", "message_id": "m1"}, {"role": "assistant", "content": "a"})
+    await Speaker(speaker.store, "s2").session(at=2_000)
+    listed = (await http.get("/v1/sessions")).json()["items"]
+    assert [session["session_id"] for session in listed] == ["s2", "s1"]
+    messages = (await http.get("/v1/sessions/s1/messages")).json()["items"]
+    assert [(m["role"], m["content"]) for m in messages] == [("user", "q"), ("assistant", "a")]
+
+
+async def test_tools_are_listed(http: httpx2.AsyncClient, store: Store) -> None:
+    now = await store.clock()
+    await store.call("HSET", TOOLS_REGISTRY, "calculator", json.dumps({"spec": {"name": "calculator"}, "beat": now}))
+    assert [tool["name"] for tool in (await http.get("/v1/tools")).json()["items"]] == ["calculator"]

@@ -1,0 +1,88 @@
+"""Where a message's turn ends, and what a client may say."""
+
+from typing import Any
+
+import pytest
+
+from services.gateway.domain import TurnTracker, UnreadableError, read_message, read_object
+
+T = "task-0-a"
+
+
+def event(kind: str, task: str | None = T, **fields: Any) -> dict[str, Any]:
+    """An event of a session."""
+    return {"type": kind, "task_id": task} | fields
+
+
+ROUTED = event("message_routed", message_id="m1", decision="append")
+
+ENDS = {
+    "completed": event("task_end", status="completed"),
+    "failed": event("task_end", status="failed"),
+    "cancelled": event("task_end", status="cancelled"),
+    "waiting": event("task_status", status="waiting"),
+    "error": event("error", message_id="m1", code="internal"),
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_a_turn_ends_with_its_tasks_next_end(status: str) -> None:
+    tracker = TurnTracker("m1")
+    before = [event("task_end", status="completed"), ROUTED, event("message", step=1, content="a"), event("task_start")]
+    elsewhere = [event("task_end", "task-0-b", status="failed"), event("task_status", status="active")]
+    assert not any(map(tracker.feed, before + elsewhere))
+    assert tracker.feed(ENDS[status])
+    assert (tracker.status, tracker.answer, tracker.task_id) == (status, "a", T)
+
+
+def test_a_rejected_message_ends_at_once() -> None:
+    tracker = TurnTracker("m1")
+    assert not tracker.feed(event("message_routed", message_id="m2", decision="rejected"))
+    assert tracker.feed(event("message_routed", None, message_id="m1", decision="rejected"))
+    assert tracker.result("s")["answer"] is None
+
+
+def test_an_error_that_names_another_message_is_not_ours() -> None:
+    tracker = TurnTracker("m1")
+    tracker.feed(ROUTED)
+    assert not tracker.feed(event("error", message_id="m2", code="internal"))
+    assert not tracker.feed(event("error", code="tool_error"))
+
+
+def test_the_turns_events_leave_out_what_its_messages_say() -> None:
+    tracker = TurnTracker("m1")
+    for e in (ROUTED, event("content", step=1, content="a"), event("message", step=1, content="a"), ENDS["completed"]):
+        tracker.feed(e)
+    assert [e["type"] for e in tracker.events] == ["message_routed", "message", "task_end"]
+    tracker.feed(event("task_start"))
+    assert len(tracker.events) == 3
+
+
+def test_tenant_and_session_are_never_the_clients() -> None:
+    message = read_message({"content": "x", "tenant_id": "evil", "session_id": "evil", "version": 9}, "acme", "s1")
+    assert (message.tenant_id, message.session_id) == ("acme", "s1")
+
+
+@pytest.mark.parametrize("raw", ["", "[]", "1", '{"a":1}x', "nul", "[" * 100_000, '{"a":"\\ud800"}', b"\xff"])
+def test_what_is_no_object_is_refused(raw: str | bytes) -> None:
+    with pytest.raises(UnreadableError):
+        read_object(raw)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"content": ""},
+        {"content": "x" * 65_537},
+        {"content": "x", "message_id": "a b"},
+        {"content": "x", "message_id": "a\n"},
+        {"content": "x", "task_id": "../x"},
+        {"content": "x", "metadata": {"a": 1}},
+        {"content": "x", "deadline": "tomorrow"},
+        {"content": "x", "budget": {"tokens": -1}},
+    ],
+)
+def test_a_wrong_message_says_which_field(body: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableError, match=":"):
+        read_message(body, "t", "s")
