@@ -93,6 +93,8 @@ class Feed:
         if cursor is not None and not is_after(cursor, self.cursor):
             return None
         event = parse_event(frame, self.session_id)
+        if isinstance(event, ErrorEvent) and event.code is ErrorCode.CURSOR_EXPIRED:
+            self.cursor = "0"  # what comes after the gap may lie before it, when the store lost its tail
         if cursor is not None:
             self.cursor, self._failures = cursor, 0
         return None if event is None else Received(self._ours(event, cursor), cursor, frame)
