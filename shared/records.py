@@ -8,7 +8,7 @@ from shared.errors import OutageError
 
 
 class Records:
-    """Reads and writes whole task records. Writing one again replaces it."""
+    """Reads and writes whole task records. Writing one again replaces it, unless the one there knows more."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -17,7 +17,7 @@ class Records:
     async def write(self, record: TaskRecord) -> None:
         """Keep a record. Raises ``OutageError`` when the store does not take it."""
         path = self._path(record.tenant_id, record.task.task_id)
-        await self._try(lambda fs: _replace(fs, path, record.to_json()))
+        await self._try(lambda fs: None if _has_longer(fs, path, record) else _replace(fs, path, record.to_json()))
 
     async def read(self, tenant: str, task: str) -> TaskRecord | None:
         """A task's record, or None. Raises ``OutageError`` when the store does not answer."""
@@ -51,6 +51,15 @@ class Records:
             return await asyncio.to_thread(lambda: work(self._filesystem()))
         except Exception as error:
             raise OutageError(f"the record store {self._url} does not serve: {error}") from error
+
+
+def _has_longer(fs: Any, path: str, record: TaskRecord) -> bool:
+    """Whether a longer one is there: transcripts only grow, so ours comes from a writer that was overtaken."""
+    try:
+        there = TaskRecord.model_validate_json(fs.cat_file(path))
+    except FileNotFoundError:
+        return False
+    return len(there.messages) > len(record.messages)
 
 
 def _replace(fs: Any, path: str, data: bytes) -> None:

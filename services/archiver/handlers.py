@@ -1,7 +1,5 @@
 """A task whose grace time is over becomes a record and leaves Redis."""
 
-import asyncio
-
 from pydantic_core import from_json
 
 from contracts.commands import WakeUp
@@ -35,13 +33,8 @@ class Archiving:
         if shard is None or entry.stream != ARCHIVE.key(shard):
             raise PoisonError(f"{task!r} is not a task of this shard")
         keys = TaskKeys(shard, tenant, task)
-        raw_header, log, steps, big, now = await asyncio.gather(
-            self._store.call("HGETALL", keys.header),
-            self._store.call("LRANGE", keys.log, 0, -1),
-            self._store.call("LRANGE", keys.steps, 0, -1),
-            self._store.call("HGETALL", keys.big),
-            self._store.clock(),
-        )
+        names = [keys.header, keys.log, keys.steps, keys.big]
+        now, raw_header, log, steps, big = await self._store.run("whole", names, [])
         fields = pairs(raw_header)
         header = task_header(tenant, task, fields)
         if header is None or not header.ended or now - header.ended_at < self._grace_ms:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from dataclasses import replace
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
 from services.router.domain import Route, View, decide, goal_of
 from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Handler
-from shared.bus.entry import Done, Entry, printable
+from shared.bus.entry import Done, Entry, printable, reason_of
 from shared.errors import OutageError
 from shared.instructions import INSTRUCTIONS
 from shared.records import Records
@@ -31,6 +32,10 @@ TURNS_KEPT = 200
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
 _BACKOFF_S = 0.2
+_OUTAGE_S = 0.5
+"""A store that is down is asked again this often; nothing is counted (hazard 7)."""
+_NEVER_MS = 253_402_300_799_999
+"""The last time that can be written as text; a later deadline is this one."""
 
 
 class RouterHandler(Handler):
@@ -63,24 +68,31 @@ class RouterHandler(Handler):
         for attempt in range(1, self._settings.pentad_max_attempts + 1):
             try:
                 await self._serve(keys, taken)
-            except OutageError:
-                raise
+            except OutageError as error:
+                await self._hand_on(keys, taken, error)
+                return
             except Exception as error:
                 log.exception("routing in %s failed (attempt %d)", keys.actor, attempt)
                 metrics.failed.labels(SESSION_WAKE.name, "user").inc()
                 if attempt == self._settings.pentad_max_attempts:
-                    await self._give_up(keys, taken, f"{type(error).__name__}: {error}")
+                    await self._give_up(keys, taken, reason_of(error))
                     return
                 await asyncio.sleep(_BACKOFF_S * 2**attempt)
             else:
                 return
+
+    async def _hand_on(self, keys: SessionKeys, taken: Taken, error: OutageError) -> None:
+        """A store does not serve: after a pause any router may try again, and this was no start."""
+        log.warning("routing in %s waits: %s", keys.actor, error)
+        await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
+        await self._actors.release(keys, taken.lease.wake_id, taken.lease.token)
 
     def _commit(self, keys: SessionKeys) -> Commit:
         s = self._settings
         return Commit(keys, f"step-{uuid4().hex}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
     def _consume(self, keys: SessionKeys, taken: Taken, mail: Mail) -> Commit:
-        """A commit that takes this one message out of the mailbox; what was seen beside it needs a wake-up of its own."""
+        """A commit that takes this one message out of the mailbox; what lies beside it gets a wake-up of its own."""
         commit = self._commit(keys)
         commit.unmail([mail.number])
         commit.incr(load(keys.shard), mail=-1)
@@ -128,7 +140,7 @@ class RouterHandler(Handler):
             instructions=frozenset(INSTRUCTIONS),
             now=now,
             grace_ms=round(self._settings.pentad_grace_s * 1000),
-            deadline=milliseconds(message.deadline) if message.deadline else 0,
+            deadline=_due(message),
         )
 
     async def _write(
@@ -258,7 +270,9 @@ class _Writer:
             created=self._now,
             updated=self._now,
         )
-        self._commit.rank(task_index(task.shard, task.tenant), task.task, self._now)
+        index = task_index(task.shard, task.tenant)
+        self._commit.rank(index, task.task, self._now)
+        self._commit.expire(index, SESSION_TTL_S)
         self._routed(task.task, route)
         self._start(task, goal)
 
@@ -277,8 +291,7 @@ class _Writer:
     def send(self, task: TaskKeys, context: list[Turn], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""
         message = self._message
-        if message.deadline:
-            due = milliseconds(message.deadline)
+        if due := _due(message):
             self._commit.set(task.header, deadline=due)
             self._commit.timer(task, "deadline", due - self._now)
         elif route.decision == "reopen":
@@ -290,3 +303,8 @@ class _Writer:
         turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
         self._commit.expire(self._keys.turns, SESSION_TTL_S)
+
+
+def _due(message: InboundMessage) -> int:
+    """The message's deadline in ms, 0 for none."""
+    return min(max(1, milliseconds(message.deadline)), _NEVER_MS) if message.deadline else 0

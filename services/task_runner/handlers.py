@@ -29,7 +29,7 @@ from services.task_runner.prompt import Known, Toolbox, TranscriptCache
 from services.task_runner.turn import Limits, TurnWriter
 from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Handler
-from shared.bus.entry import Done, Entry, printable
+from shared.bus.entry import Done, Entry, printable, reason_of
 from shared.errors import OutageError
 from shared.instructions import EXECUTOR, INSTRUCTIONS
 from shared.models.ports import (
@@ -84,6 +84,7 @@ class RunnerHandler(Handler):
             grace_ms=round(settings.pentad_grace_s * 1000), step_timeout_ms=round(settings.pentad_step_timeout_s * 1000)
         )
         self._running: set[Held] = set()
+        self._stopping = False
         self._toolbox = Toolbox({})
 
     async def handle(self, entry: Entry) -> Done:
@@ -109,7 +110,11 @@ class RunnerHandler(Handler):
             await self._actors.release(TaskKeys(self._shard, tenant, task), entry.id)
 
     def interrupt(self) -> None:
-        """Hand back every step that is under way: its model call is given up, and another runner begins it anew."""
+        """Hand back every step that is under way: its model call is given up, and another runner begins it anew.
+
+        What is taken from now on is handed back too.
+        """
+        self._stopping = True
         for held in list(self._running):
             held.interrupt("shutdown")
 
@@ -143,7 +148,7 @@ class RunnerHandler(Handler):
                 log.exception("a step of %s failed (attempt %d)", keys.actor, attempt)
                 metrics.failed.labels(TASK_WAKE.name, "step").inc()
                 if attempt == self._settings.pentad_max_attempts:
-                    await self._give_up(step, f"{type(error).__name__}: {error}")
+                    await self._give_up(step, reason_of(error))
                     return
                 await asyncio.sleep(_BACKOFF_S * 2**attempt)
             else:
@@ -154,12 +159,12 @@ class RunnerHandler(Handler):
         while True:
             if held.interrupted == "lost":
                 return
-            if held.interrupted == "shutdown":
+            if self._stopping:
                 await self._actors.release(step.keys, step.taken.lease.wake_id, step.taken.lease.token)
                 return
             if await self._act(step, held):
                 return
-            if held.interrupted not in ("lost", "shutdown"):
+            if held.interrupted != "lost":
                 held.interrupted = ""
             again = await self._look_again(step)
             if again is None:
@@ -229,7 +234,7 @@ class RunnerHandler(Handler):
             deltas.stop()
             return await self._model_again(step, think, error)
         deltas.finish(writer.commit)
-        writer.answered(answer, toolbox, system, number)
+        writer.answered(answer, toolbox, system, number, step.transcript.messages)
         outcome = await self._actors.commit(writer.commit, step.taken)
         if outcome in ("ok", "open"):
             grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
@@ -353,5 +358,5 @@ class RunnerHandler(Handler):
         refs = [r.ref for r in step.arrived.results.values() if r.ref is not None]
         if not refs:
             return {}
-        values = await self._actors.store.call("HMGET", step.keys.big, *refs)
+        values = await guarded("results", lambda: self._actors.store.call("HMGET", step.keys.big, *refs))
         return {ref: (value or b"").decode() for ref, value in zip(refs, values, strict=True)}

@@ -5,6 +5,7 @@ grow with the parsing of its history.
 """
 
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from contracts.tools import ToolSpec
 from shared.state.transcript import message_of
 
 _CACHE_BYTES = 8 * 1024 * 1024
+_NAME_LENGTH = 64
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def user(content: str) -> dict[str, Any]:
@@ -33,10 +36,15 @@ def assistant(text: str, calls: Sequence[tuple[str, str, str]]) -> dict[str, Any
     message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
     if calls:
         message["tool_calls"] = [
-            {"id": i, "type": "function", "function": {"name": name, "arguments": arguments}}
+            {"id": i, "type": "function", "function": {"name": _sendable(name), "arguments": arguments}}
             for i, name, arguments in calls
         ]
     return message
+
+
+def _sendable(name: str) -> str:
+    """A tool's name as model servers take it back: one that the model made up may be anything, and they refuse it."""
+    return _NOT_IN_NAMES.sub("_", name)[:_NAME_LENGTH] or "_"
 
 
 def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:

@@ -166,7 +166,7 @@ class TurnWriter:
         if self._arrived.users:
             budget = t.budget.to_json() if t.budget else b""
             fields |= {"correlation": t.correlation, "traceparent": t.traceparent, "budget": budget}
-            fields |= {"instruction": self._arrived.users[-1].message.instruction, "turn_at": self.turn.at}
+            fields |= {"instruction": self._instruction, "turn_at": self.turn.at}
         fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd, "updated": self._now}
         if self.added:
             fields |= {"log_length": self._task.log_length + len(self.added)}
@@ -180,8 +180,10 @@ class TurnWriter:
         self.commit.set(self._keys.header, attempt=self._lease.attempt - 1)
 
     def restart(self) -> None:
-        """An ended task begins again with messages that its end had left."""
+        """An ended task begins again with messages that its end had left, unless the router has just opened it."""
+        self.commit.expect(self._keys.header, self._task.status)
         self._tell(TaskStart, goal=self._task.goal)
+        self.commit.set_once(self._session.header, "live", self._keys.task)
         self.commit.untimer(self._keys, "archive")
 
     def end(self, status: EndStatus, reason: str) -> None:
@@ -235,8 +237,10 @@ class TurnWriter:
         """Header fields of a handling that placed mail and made no step."""
         self._header()
 
-    def answered(self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, step: int) -> None:
-        """A step: the answer, its manifest, and either tool calls or the end."""
+    def answered(
+        self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, step: int, before: Sequence[bytes]
+    ) -> None:
+        """A step: the answer, its manifest, and either tool calls or the end. ``before``: the committed transcript."""
         self._made = 1
         used = answer.usage
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
@@ -252,12 +256,13 @@ class TurnWriter:
         )
         if answer.text or not answer.tool_calls:
             self._tell(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
-        manifest = self._manifest(answer, toolbox, system)
+        manifest = self._manifest(answer, toolbox, system, before)
         calls = self._ask(answer.tool_calls, toolbox, step)
         said = assistant(answer.text, [(c[0], c[1], c[2]) for c in calls])
         self._log(said, step=step, attempt=self._lease.attempt, model=answer.model)
         self._record(answer, manifest, step)
-        fields: dict[str, Any] = {"step": step, "attempt": 0, "fails": 0, "retry_since": 0, "digest": manifest.digest}
+        fields: dict[str, Any] = {"step": step, "attempt": 0, "fails": 0, "retry_since": 0}
+        fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
         fields |= {"open": to_json([[c[0], c[1], c[3]] for c in calls]) if calls else b""}
         usage = self._usage
         fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
@@ -279,17 +284,23 @@ class TurnWriter:
         self.commit.push(self._session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self._session.turns, SESSION_TTL_S)
 
-    def _manifest(self, answer: ModelAnswer, toolbox: Toolbox, system: bytes) -> Manifest:
+    def _manifest(self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, before: Sequence[bytes]) -> Manifest:
         if toolbox.json is not None and toolbox.digest != self._task.tools:
             self.commit.set_once(self._keys.big, f"tools:{toolbox.digest}", toolbox.json)
             self.commit.set(self._keys.header, tools=toolbox.digest)
+        since = [*before[self._task.covered :], *self.added]
         return Manifest(
-            messages=(0, self._task.log_length + len(self.added)),
-            instruction=self._task.instruction,
+            messages=(0, self._task.covered + len(since)),
+            instruction=self._instruction,
             tools=toolbox.digest,
             model=answer.model,
-            digest=chain(self._task.digest, self.added, system, toolbox.digest, answer.model),
+            digest=chain(self._task.digest, since, system, toolbox.digest, answer.model),
         )
+
+    @property
+    def _instruction(self) -> str:
+        users = self._arrived.users
+        return users[-1].message.instruction if users else self._task.instruction
 
     def _record(self, answer: ModelAnswer, manifest: Manifest, step: int) -> None:
         made = Step(

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic, time_ns
+from typing import Any
 from uuid import uuid4
 
 from contracts.commands import ToolCallCommand
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
 _BEAT_S = 0.5
+_SOON_S = 0.005
 _DEADLINE_PASSED = "the deadline has passed"
 
 
@@ -56,6 +58,10 @@ class ToolHandler(Handler):
         self._owner = uuid4().hex
         self._consumer_name = consumer_name
         self._running: dict[str, Running] = {}
+        self._begun: set[str] = set()
+        """Calls whose tool was called here and whose result is not written yet."""
+        self._claims = 0
+        """Calls that are being claimed: they run in a moment."""
         self._stopping = False
         self.consumer: Consumer
         assert TOOL_CALLS.group is not None
@@ -69,20 +75,33 @@ class ToolHandler(Handler):
             await asyncio.sleep(_ELSEWHERE_S)
             await self._release(entry, command)
             return Done.COMMITTED
-        args: list[Argument] = [
-            command.tool_call_id, self._owner, command.effect, entry.id, self._group, MAX_STARTS
-        ]  # fmt: skip
+        if self._stopping:
+            await self._release(entry, command)
+            return Done.COMMITTED
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
-        verdict, *more = await self._store.run("call_start", [keys.calls, entry.stream], args)
-        lost_reply = verdict == b"mine" and command.tool_call_id not in self._running
-        if verdict == b"run" or lost_reply:
+        verdict, *more = await self._claim(entry, command, keys)
+        left = verdict == b"mine" and command.tool_call_id not in self._running
+        spent = command.effect is Effect.UNSAFE and command.tool_call_id in self._begun
+        if verdict == b"run" or (left and not spent):  # the reply of an earlier start was lost
             await self._run(entry, command, keys, int(more[0]))
-        elif verdict == b"unknown":
+        elif verdict == b"unknown" or left:
             await self._close(entry, command, keys, Answer(False, UNKNOWN))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
             await self._close(entry, command, keys, Answer(False, reason))
         return Done.COMMITTED
+
+    async def _claim(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys) -> list[Any]:
+        """Claim a call before it runs. A stop waits for claims under way, so that it sees all that runs."""
+        args: list[Argument] = [
+            command.tool_call_id, self._owner, command.effect, entry.id, self._group, MAX_STARTS, self._consumer_name
+        ]  # fmt: skip
+        self._claims += 1
+        try:
+            verdict: list[Any] = await self._store.run("call_start", [keys.calls, entry.stream], args)
+        finally:
+            self._claims -= 1
+        return verdict
 
     async def _run(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int) -> None:
         task = asyncio.current_task()
@@ -90,9 +109,13 @@ class ToolHandler(Handler):
         self._running[command.tool_call_id] = Running(command, keys, entry, task)
         try:
             answer = await self._execute(command, attempt)
+        except asyncio.CancelledError:  # closed elsewhere, or handed back
+            self._begun.discard(command.tool_call_id)
+            raise
         finally:
             del self._running[command.tool_call_id]
         await self._close(entry, command, keys, answer)
+        self._begun.discard(command.tool_call_id)
 
     async def _execute(self, command: ToolCallCommand, attempt: int) -> Answer:
         """Run until there is an outcome that may be told."""
@@ -119,6 +142,7 @@ class ToolHandler(Handler):
         return outcome
 
     async def _within(self, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
+        self._begun.add(command.tool_call_id)
         if command.tool in BUILTINS:
             return await run_builtin(BUILTINS[command.tool], command.args, timeout)
         context = ToolContext(
@@ -201,6 +225,8 @@ class ToolHandler(Handler):
     async def finish(self, unsafe_grace_s: float) -> None:
         """Hand back what may run twice; give what may not its time, then report it as unknown."""
         self._stopping = True
+        while self._claims:
+            await asyncio.sleep(_SOON_S)
         unsafe = []
         for r in list(self._running.values()):
             if r.command.effect is Effect.UNSAFE:

@@ -22,6 +22,13 @@ BLOCK_MS = 1000
 Batch = list[Entry]
 
 
+class _Stream(StreamSub):
+    """FastStream asks for the prefixed copy at every read; without a prefix the original will do."""
+
+    def add_prefix(self, prefix: str) -> "_Stream":
+        return super().add_prefix(prefix) if prefix else self
+
+
 def make_broker(url: str) -> RedisBroker:
     """A broker that only reads; everything is written by scripts."""
     return RedisBroker(  # FastStream's annotations are narrower than what it takes and passes on
@@ -58,7 +65,7 @@ def subscribe(
 ) -> Any:
     """Read fresh entries of a group in batches; the handler's return asks for the next batch. Acknowledges nothing."""
     subscriber = broker.subscriber(
-        stream=StreamSub(
+        stream=_Stream(
             stream, group=group, consumer=consumer, batch=True, max_records=count, polling_interval=BLOCK_MS
         ),
         ack_policy=AckPolicy.MANUAL,

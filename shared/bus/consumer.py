@@ -18,7 +18,7 @@ from redis.exceptions import RedisError, ResponseError
 from contracts.streams import DEAD, DeadLetter, Stream
 from shared import metrics
 from shared.bus.broker import Batch, ensure_group, make_broker, subscribe
-from shared.bus.entry import Done, Entry, printable
+from shared.bus.entry import Done, Entry, printable, reason_of
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.state.keys import DAY_S, attempts
@@ -110,18 +110,13 @@ class Consumer:
         pending = await self.store.redis.xpending_range(
             self.key, self.group, min="-", max="+", count=1000, consumername=self.consumer
         )
-        ids = [p["message_id"] for p in pending]
-        if not ids:
-            return
-        entries = []
-        for entry_id in ids:
-            for found_id, fields in await self.store.redis.xrange(self.key, entry_id, entry_id):
-                entries.append(Entry(self.key, found_id.decode(), fields.get(b"data", b"")))
-        for entry in entries:
-            try:
-                await self.handler.hand_back([entry])
-            except PoisonError as error:
-                await self.set_aside(entry, str(error), 1)
+        for found in pending:
+            for entry_id, fields in await self.store.redis.xrange(self.key, found["message_id"], found["message_id"]):
+                entry = Entry(self.key, entry_id.decode(), fields.get(b"data", b""))
+                try:
+                    await self.handler.hand_back([entry])
+                except PoisonError as error:
+                    await self.set_aside(entry, str(error), 1)
 
     # Reading
 
@@ -161,11 +156,16 @@ class Consumer:
                 if cursor != b"0-0":
                     continue
             except OutageError:
-                pass
+                await self._let_owners_beat()
             except ResponseError as error:
                 if "NOGROUP" not in str(error):
                     raise
             await asyncio.sleep(pause)
+
+    async def _let_owners_beat(self) -> None:
+        """In an outage nobody beats: what lives would seem silent. It gets a lease's time from Redis's first answer."""
+        await guarded(f"reclaiming in {self.key}", self.store.clock)
+        await asyncio.sleep(self._lease_ms / 1000)
 
     async def _supervise(self) -> None:
         """FastStream ends a subscriber whose group has vanished: create the group again and start it again."""
@@ -217,7 +217,7 @@ class Consumer:
         metrics.failed.labels(self.stream.name, self._kind).inc()
         failed = await guarded("failures", partial(self.count, entry, "fail"))
         if failed >= MAX_FAILURES:
-            await self.set_aside(entry, f"{type(error).__name__}: {error}", failed)
+            await self.set_aside(entry, reason_of(error), failed)
 
     def _ack(self, entry_id: str) -> None:
         self._acks.append(entry_id)

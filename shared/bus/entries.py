@@ -8,7 +8,7 @@ from typing import Any
 
 from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Consumer, Handler
-from shared.bus.entry import Done, Entry
+from shared.bus.entry import Done, Entry, reason_of
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.state.store import Argument, Store
@@ -51,7 +51,7 @@ class EntryHandler(Handler):
                 failed = await self.consumer.count(entry, "fail")
                 metrics.failed.labels(self.consumer.stream.name, type(error).__name__).inc()
                 if failed >= self._max_attempts:
-                    await self.consumer.set_aside(entry, f"{type(error).__name__}: {error}", failed)
+                    await self.consumer.set_aside(entry, reason_of(error), failed)
                     return Done.COMMITTED
                 await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
             else:

@@ -49,6 +49,12 @@ def complaint(error: ValidationError) -> str:
     return "; ".join(parts[:5])
 
 
+def reason_of(error: Exception) -> str:
+    """An error in one line, for a dead letter."""
+    text = complaint(error) if isinstance(error, ValidationError) else str(error)
+    return f"{type(error).__name__}: {text}"
+
+
 def printable(data: bytes) -> str:
     """Bytes as text; what is not UTF-8 is written with ``\\xNN``."""
     return data.decode("utf-8", errors="backslashreplace")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from shared.bus.deltas import StreamEvent
-from shared.bus.wire import bulk
 from shared.state.keys import SessionKeys
+from shared.state.wire import bulk
 
 log = logging.getLogger(__name__)
 

@@ -43,6 +43,8 @@ WAITING_LIMIT = 20_000
 _GROUP = INBOUND.group or ""
 _BATCH = 128
 _BLOCK_MS = 500
+_LAST_MS = 253_402_300_799_999
+"""The last time that can be written as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,9 @@ class Ingress:
                 await asyncio.sleep(0.2)
 
     async def release(self) -> None:
-        """Let another router go on at once."""
+        """Let another router go on at once, behind what has been moved."""
+        if self._acks:
+            await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks)
         await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
 
     async def _lease(self) -> bool:
@@ -136,8 +140,8 @@ class Ingress:
             if moved < len(arrivals):
                 start = "0"
                 await asyncio.sleep(0.05)
-            elif not arrivals and start == ">":
-                await self._wait()
+            elif start == ">" and len(arrivals) < _BATCH:
+                await self._wait()  # what was moved is acknowledged with the next read
             elif not arrivals:
                 start = ">"
             elif start != ">":
@@ -243,7 +247,8 @@ class Ingress:
 
 
 def _time(entry_id: str) -> str:
-    return rfc3339(int(entry_id.split("-")[0]))
+    """When it was appended; producers may give ids that are no times at all."""
+    return rfc3339(min(int(entry_id.split("-")[0]), _LAST_MS))
 
 
 def _message_id(arrival: Arrival) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 
 from shared import metrics
 from shared.bus.feed import START, Feed
-from shared.bus.wire import Wire, bulk, packed
 from shared.cancelling import cancel_all
 from shared.state.keys import SessionKeys, bell
 from shared.state.store import is_outage
+from shared.state.wire import Wire, bulk, packed
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _SWEEP_CHUNK = 256
 _SUSPECT = 100
 """The shortest stream that settings allow: this many new entries may have pushed others out unread."""
 _PAUSE_S = 0.002
-"""After reading, so that under load many sessions' news come in one reply."""
+"""Between two readings that follow closely, so that under load many sessions' news come in one reply."""
 
 
 class ShardRelay:
@@ -39,6 +39,7 @@ class ShardRelay:
         self.feeds: dict[bytes, Feed] = {}
         self.answered_at = float("-inf")
         """``monotonic`` time of Redis's last answer."""
+        self._rung_at = float("-inf")
         self.trouble: str | None = "not started"
         """Why events do not flow; None when they do."""
         self.began = asyncio.Event()
@@ -117,7 +118,9 @@ class ShardRelay:
         self._answered()
         if reply:
             self._rung(reply[0][1])
-            await asyncio.sleep(_PAUSE_S)
+            if self.answered_at - self._rung_at < _PAUSE_S:
+                await asyncio.sleep(_PAUSE_S)
+            self._rung_at = self.answered_at
 
     def _answered(self) -> None:
         self.answered_at = monotonic()

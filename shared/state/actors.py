@@ -13,7 +13,9 @@ from shared.state.keys import SessionKeys, TaskKeys
 from shared.state.store import Argument, Store, guarded
 
 MAIL_LIMIT = 64
-"""Pieces of mail that one handling reads; the rest waits for the next."""
+"""Pieces of a session's mail that one handling reads; the rest waits for the next."""
+_WHOLE = 0
+"""A task's mailbox is read whole: a step needs the results of all its calls, wherever they lie."""
 
 
 _LEASED_TRIES = 2
@@ -60,7 +62,8 @@ class Actors:
         log = actor.log if isinstance(actor, TaskKeys) else actor.mail
         keys = [actor.header, actor.mail, log, actor.wake]
         position: Argument = "" if start is None else start
-        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, position, MAIL_LIMIT]
+        limit = MAIL_LIMIT if isinstance(actor, SessionKeys) else _WHOLE
+        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, position, limit]
         reply = await self.store.run("take", keys, args)
         for _ in range(_LEASED_TRIES):
             if reply[0] != b"leased":

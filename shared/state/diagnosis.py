@@ -22,7 +22,7 @@ from contracts.streams import (
     split_key,
 )
 from shared.errors import OutageError
-from shared.state.store import connect
+from shared.state.wire import connect
 
 ACTIVE_MS = 10_000
 """A consumer that asked for work within this time is alive."""

@@ -95,6 +95,8 @@ class TaskHeader:
     """Failed attempts of this step (law 8)."""
     log_length: int = 0
     digest: str = ""
+    covered: int = 0
+    """Transcript entries that ``digest`` covers."""
     tools: str = ""
     reason: str = ""
     open: tuple[OpenCall, ...] = field(default_factory=tuple)
@@ -127,7 +129,7 @@ class TaskHeader:
 
 _INTEGERS = frozenset(
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at retry_since fails log_length".split()
+    "deadline turn_at asked_at retry_since fails log_length covered".split()
 )
 _FLOATS = frozenset({"turn_usd", "usd"})
 _TEXTS = frozenset("session status user goal instruction correlation traceparent digest tools reason".split())

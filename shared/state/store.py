@@ -11,11 +11,9 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
+from time import monotonic
 from typing import Any, TypeVar
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
     ClusterError,
@@ -31,6 +29,7 @@ from redis.exceptions import (
 from contracts.ids import rfc3339
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
+from shared.state.wire import Wire, connect, packed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,7 +48,7 @@ _OUTAGE_WORDS = (
     "BUSY ",
 )
 _BATCH = 256
-_TIMEOUT_S = 10.0
+_CLOCK_S = 5.0
 
 
 def is_outage(error: BaseException) -> bool:
@@ -75,12 +74,6 @@ def _read_scripts() -> dict[str, Script]:
     return {name: Script(name, library + body) for name, body in files.items()}
 
 
-def connect(url: str, **options: Any) -> Redis:
-    """A client for commands: no hidden retries, bounded waiting. Connects on first use."""
-    options = {"socket_timeout": _TIMEOUT_S, "socket_connect_timeout": 2.0, "max_connections": 1000} | options
-    return Redis.from_url(url, protocol=2, retry=Retry(NoBackoff(), 0), **options)
-
-
 class Store:
     """Redis as the rest of Pentad sees it."""
 
@@ -88,11 +81,11 @@ class Store:
         self.url = url
         self.redis: Any = connect(url)
         """For commands that are not worth batching. Its errors are redis-py's; its types are unions of everything."""
-        self._raw: Any = connect(url)
-        self._raw.response_callbacks.clear()  # replies as the server sends them, alone and in pipelines
+        self._wire = Wire(url)
         self.scripts = _read_scripts()
         self._queue: list[tuple[asyncio.Future[Any], tuple[Argument, ...]]] = []
         self._sender: asyncio.Task[None] | None = None
+        self._clock = (0, float("-inf"))
         self.trouble: str | None = None
         """Why Redis did not serve when it was last asked; None when it did."""
 
@@ -127,11 +120,15 @@ class Store:
     async def clock(self) -> int:
         """The server's clock, in ms: the only clock that leases, timers and events go by."""
         seconds, micros = await self.call("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
+        now = int(seconds) * 1000 + int(micros) // 1000
+        self._clock = (now, monotonic())
+        return now
 
     async def now(self) -> str:
-        """The server's clock as RFC 3339."""
-        return rfc3339(await self.clock())
+        """The server's clock as RFC 3339, for events: between two readings it goes on by our own."""
+        read, at = self._clock
+        passed = monotonic() - at
+        return rfc3339(read + round(passed * 1000) if passed < _CLOCK_S else await self.clock())
 
     async def _send(self) -> None:
         try:
@@ -143,13 +140,7 @@ class Store:
 
     async def _send_batch(self, batch: list[tuple[asyncio.Future[Any], tuple[Argument, ...]]]) -> None:
         try:
-            if len(batch) == 1:
-                replies = [await self._raw.execute_command(*batch[0][1])]
-            else:
-                pipe = self._raw.pipeline(transaction=False)
-                for _, command in batch:
-                    pipe.execute_command(*command)
-                replies = await pipe.execute(raise_on_error=False)
+            replies = await self._wire.replies([packed(*map(_word, command)) for _, command in batch])
         except asyncio.CancelledError:
             for future, _ in batch:
                 future.cancel()
@@ -176,8 +167,14 @@ class Store:
         """Close the connections; commands under way are cancelled."""
         if self._sender is not None:
             await cancel_all([self._sender])
-        await self._raw.aclose()
+        await self._wire.close()
         await self.redis.aclose()
+
+
+def _word(argument: Argument) -> bytes:
+    if isinstance(argument, bytes):
+        return argument
+    return argument.encode() if isinstance(argument, str) else repr(argument).encode()
 
 
 def _ignore(future: asyncio.Future[Any]) -> None:

@@ -11,6 +11,5 @@ if owner then
   if ARGV[3] == 'unsafe' then return 'started' end
   call('HSET', KEYS[1], ARGV[1], 'open ' .. (tonumber(n) - 1))
 end
-call('XACK', KEYS[2], ARGV[5], ARGV[4])
-call('XADD', KEYS[2], '*', 'data', ARGV[6])
+if call('XACK', KEYS[2], ARGV[5], ARGV[4]) == 1 then call('XADD', KEYS[2], '*', 'data', ARGV[6]) end
 return 'ok'

@@ -1,11 +1,12 @@
 -- Claim a tool call before running it. A missing call is a closed one.
--- KEYS calls queue   ARGV call-id owner effect entry-id group max-starts
--- Returns {'closed'} | {'run', attempt} | {'mine', attempt} | {'unknown', starts} | {'poison', starts}
+-- KEYS calls queue   ARGV call-id owner effect entry-id group max-starts consumer
+-- Returns {'closed'} | {'taken'} (the entry went to another while it waited here) | {'run', attempt} | {'mine', attempt} | {'unknown', starts} | {'poison', starts}
 local state = call('HGET', KEYS[1], ARGV[1])
 if not state then
   call('XACK', KEYS[2], ARGV[5], ARGV[4])
   return {'closed'}
 end
+if not call('XPENDING', KEYS[2], ARGV[5], ARGV[4], ARGV[4], 1, ARGV[7])[1] then return {'taken'} end
 local starts = 0
 local owner, n = string.match(state, '^started ([^ ]+) (%d+)$')
 if n then starts = tonumber(n) else starts = tonumber(string.match(state, '^open (%d+)$')) end

@@ -22,8 +22,9 @@ while i <= #ARGV do
     if call('SET', KEYS[k + 2], entry, 'NX', 'EX', ARGV[2]) then
       post(header, KEYS[k + 1], KEYS[1], ARGV[i + 2], 'user', entry .. ' ' .. ARGV[i + 5])
       call('EXPIRE', KEYS[k + 1], ARGV[1])
-      call('ZADD', KEYS[k + 3], ARGV[i + 4], ARGV[i + 3])
-      call('ZREMRANGEBYSCORE', KEYS[k + 3], '-inf', tonumber(ARGV[i + 4]) - tonumber(ARGV[1]) * 1000)
+      local at = math.min(tonumber(ARGV[i + 4]), now()) -- a producer's own id may be no time
+      call('ZADD', KEYS[k + 3], at, ARGV[i + 3])
+      call('ZREMRANGEBYSCORE', KEYS[k + 3], '-inf', at - tonumber(ARGV[1]) * 1000)
       call('EXPIRE', KEYS[k + 3], ARGV[1])
       waiting = waiting + 1
       out[#out + 1] = 'new'

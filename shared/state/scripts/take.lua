@@ -1,5 +1,5 @@
 -- A worker that has read a wake-up takes the actor's lease and gets header, mailbox and new transcript in one round trip.
--- KEYS header mail log stream   ARGV wake-id group lease-ms log-position ('': none wanted) mail-limit
+-- KEYS header mail log stream   ARGV wake-id group lease-ms log-position ('': none wanted) mail-limit (0: all)
 -- Returns {'gone'} | {'leased', ms} | {'ok', now, header, mail, transcript from that position}
 local header, mail, log, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if call('HGET', header, 'wake') ~= ARGV[1] then
