@@ -17,8 +17,9 @@ def pentad_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture(scope="session")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """``pentad up`` with limits that are soon reached: three steps, 1.5 s for a step, 100 events for a session."""
-    limits = {"PENTAD_STEP_LIMIT": "3", "PENTAD_STEP_TIMEOUT_S": "1.5", "PENTAD_EVENTS_MAXLEN": "100"}
+    """``pentad up`` with limits soon reached: 3 steps, 2 attempts, 1.5 s for a step, 100 events a session."""
+    limits = {"PENTAD_STEP_LIMIT": "3", "PENTAD_MAX_ATTEMPTS": "2"}
+    limits |= {"PENTAD_STEP_TIMEOUT_S": "1.5", "PENTAD_EVENTS_MAXLEN": "100"}
     with stage(tmp_path_factory.mktemp("strict"), limits) as it:
         yield it
 

@@ -13,6 +13,7 @@ from tests.bench.websocket import Socket
 
 QUESTION = "what is (15+27)*3-42/6?"
 _MESSAGE = b'{"type":"message","content":"%s"}' % QUESTION.encode()
+_RESULT, _ANSWER = b'"result":"119"', b'"content":"word000 word001 word002 word003 word004 word005 word006 word007'
 _TURN_S = 30.0
 TURNS_PER_SESSION = 25
 """So that what a turn costs is not what its history costs: that is measured apart."""
@@ -35,25 +36,30 @@ class SocketClient:
         self._url, self._per_session = url, per_session
         self._socket: Socket | None = None
         self._turns = 0
-        self._end: asyncio.Future[None] | None = None
-        self.failed = 0
+        self._end: asyncio.Future[bytes] | None = None
+        self._seen = 0
 
     def _on_text(self, text: bytes) -> None:
-        if b'"type":"task_end"' in text and self._end is not None and not self._end.done():
-            self.failed += b'"status":"completed"' not in text
-            self._end.set_result(None)
+        if _ANSWER in text or _RESULT in text:
+            self._seen += 1
+        elif b'"type":"task_end"' in text and self._end is not None and not self._end.done():
+            self._end.set_result(text)
 
     async def turn(self) -> float:
-        """From sending the message to its `task_end`. Raises ``TimeoutError`` after 30 s."""
+        """From sending the message to its `task_end`. Raises ``RuntimeError`` when it was another turn."""
         if self._socket is None or self._turns == self._per_session:
             await self._renew()
         assert self._socket is not None
         self._turns += 1
         self._end = asyncio.get_running_loop().create_future()
+        self._seen = 0
         begun = time.perf_counter()
         self._socket.send(_MESSAGE)
-        await asyncio.wait_for(self._end, _TURN_S)
-        return time.perf_counter() - begun
+        end = await asyncio.wait_for(self._end, _TURN_S)
+        spent = time.perf_counter() - begun
+        if self._seen != 2 or b'"status":"completed"' not in end:
+            raise RuntimeError(f"not the turn that was meant: {end.decode()}")
+        return spent
 
     async def _renew(self) -> None:
         await self.close()

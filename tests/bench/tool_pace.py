@@ -68,6 +68,8 @@ class Chains:
 
     def __init__(self, send: Callable[[], Awaitable[None]]) -> None:
         self._send, self.pace = send, Pace()
+        self.worker = 0
+        """The process on the other side."""
         self._begun: deque[float] = deque()
 
     async def run(self, total: int, in_flight: int) -> float:

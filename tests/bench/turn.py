@@ -169,6 +169,6 @@ def _crowds(separate: Way, together: Way, bare: Way) -> list[Row]:
 
 def _shares(name: str, way: Way, load: Load) -> Row:
     each = load.each()
-    ours = " ".join(f"{n} {each[n]:.2f}" for n in way.ours)
+    ours = " ".join(f"{n} {each[n]:.2f}" for n in way.ours if each[n] >= 0.05)
     beside = ", ".join(f"{n} {v:.2f}" for n, v in each.items() if n not in way.ours)
     return Row(f"turn: CPU ms, {name}", ours, f"beside: {beside}", numbers={f"{n}_ms": v for n, v in each.items()})

@@ -70,9 +70,39 @@ class Bus:
 
         await wait_until(f"{kind} to be the last event of {len(sessions)} sessions", none_missing, seconds)
 
+    async def ask_to_embed(self, texts: Sequence[str], reply: str, **fields: Any) -> str:
+        """Ask the embedding service; returns the key of the stream that gets its answer."""
+        key = f"pentad:{{0}}:embed:reply:{reply}"
+        head = {"type": "embed_command", "version": 1, "event_id": f"e-{reply}", "at": "2030-01-01T00:00:00.000Z"}
+        whose = {"tenant_id": "default", "session_id": "embedding"}
+        await self.add("pentad:{0}:embed", json.dumps(head | whose | {"texts": texts, "reply_to": key} | fields))
+        return key
+
+    async def answer(self, key: str, seconds: float = 10) -> Event:
+        """The embedding service's answer on this stream."""
+
+        async def there() -> list[Any]:
+            found: list[Any] = await self.redis.xrange(key)
+            return found
+
+        [(_, fields)] = await wait_until(f"an answer on {key}", there, seconds)
+        answer: Event = {"error": None, **json.loads(fields["data"])}
+        return answer
+
     async def letters(self, stream: str) -> list[Event]:
         """The dead letters of a stream."""
         return [json.loads(fields["data"]) for _, fields in await self.redis.xrange(stream)]
+
+    async def until_letters(self, stream: str, count: int, seconds: float = 15) -> list[Event]:
+        """Wait for so many dead letters; there may be no more."""
+
+        async def enough() -> list[Event]:
+            found = await self.letters(stream)
+            return found if len(found) >= count else []
+
+        found = await wait_until(f"{count} dead letters in {stream}", enough, seconds)
+        assert len(found) == count, found
+        return found
 
     async def holder(self, stream: str, group: str) -> list[str]:
         """Names of the consumers that hold unacknowledged entries of a work stream."""

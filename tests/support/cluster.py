@@ -32,6 +32,15 @@ class Cluster:
         routers = self.system.named("router")
         await asyncio.to_thread(self.system.restart, routers[number % len(routers)])
 
+    async def kill_routers(self) -> None:
+        """``kill -9`` all routers in the same instant, and start them again."""
+        routers = self.system.named("router")
+        for process in routers:
+            assert process.running is not None
+            process.running.kill()
+        for process in routers:
+            await asyncio.to_thread(self.system.restart, process)
+
     async def all_ready(self) -> None:
         """Wait until every process serves."""
         await asyncio.gather(*(self.system.ready(p) for p in self.system.processes))

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import signal
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,11 +39,10 @@ class Crew(System):
         living = [p for p in self.processes if p.running is not None and p.running.poll() is None]
         return {f"{p.name}-{p.port}": p.running.pid for p in living if p.running is not None}
 
-    async def end(self, process: Process, number: signal.Signals = signal.SIGTERM) -> "Ending":
-        """Ask a process to end; what it took and how it ended is told by the ``Ending``."""
-        assert process.running is not None
-        process.running.send_signal(number)
-        return Ending(process, time.monotonic())
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of the services, for a command that belongs to them."""
+        return self._environment()
 
     def log_of(self, name: str) -> str:
         """What the processes of a service wrote."""
@@ -56,22 +53,9 @@ class Crew(System):
         return [" ".join(command) for command in marked(self.mark).values()]
 
 
-class Ending:
-    """A process that was asked to end."""
-
-    def __init__(self, process: Process, asked: float) -> None:
-        self._process, self.asked = process, asked
-
-    async def code(self, seconds: float = 30) -> tuple[int, float]:
-        """Its exit code, and the seconds from the signal to its end."""
-        assert self._process.running is not None
-        code = await asyncio.to_thread(self._process.running.wait, seconds)
-        return code, time.monotonic() - self.asked
-
-
 @asynccontextmanager
 async def crew(
-    redis_url: str, directory: Path, counts: Mapping[str, int] = FIVE, **environment: str
+    redis_url: str, directory: Path, counts: Mapping[str, int] = FIVE, /, **environment: str
 ) -> AsyncIterator[Crew]:
     """A running crew that is gone afterwards, its tool children too: what is left then is an error."""
     mark = f"crew-{uuid4().hex}"

@@ -1,7 +1,7 @@
 """Tools that wait until a file appears, so that a test decides when they end. Each writes into a ledger.
 
-``GATES`` names the folder; the gate ``g`` opens when ``GATES/g`` exists. ``GATES/ledger`` gets a line for each start and
-end: ``start TAG PID ATTEMPT CALL``.
+``GATES`` names the folder; the gate ``g`` opens when ``GATES/g`` exists. ``GATES/ledger`` gets a line for each start
+and end: ``start TAG PID ATTEMPT CALL``.
 """
 
 import asyncio
@@ -67,3 +67,9 @@ async def big(size: int) -> str:
 async def broken(tag: str) -> str:
     """Always raises."""
     raise RuntimeError(f"broken on purpose: {tag}")
+
+
+@tool(effect="pure")
+async def half_a_character() -> str:
+    """Text that is no UTF-8."""
+    return "half: \ud83d"

@@ -1,8 +1,8 @@
 """One WebSocket to one session, as any client would open it: what is said, what is heard, in order.
 
-    async with Line(url, "s1") as line:
-        await line.say("what is 6*7?")
-        end = await line.until("task_end")
+async with Line(url, "s1") as line:
+    await line.say("what is 6*7?")
+    end = await line.until("task_end")
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What any Redis client can do with Pentad: append to ``pentad:inbound``, read a session's events, read dead letters."""
+"""What any Redis client can do with Pentad: append to ``pentad:inbound``, read a session's events and dead letters."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -38,12 +38,21 @@ def events_key(session: str, tenant: str = "default", shards: int = 1) -> str:
 
 async def events_of(url: str, session: str, tenant: str = "default") -> list[dict[str, Any]]:
     """A session's events as they lie on the stream, each with its ``id``."""
-    async with redis_at(url) as redis:
-        entries = await redis.xrange(events_key(session, tenant))
-    return [{"id": entry_id, **json.loads(fields["data"])} for entry_id, fields in entries]
+    return [{"id": entry_id, **json.loads(data)} for entry_id, data in await _entries(url, events_key(session, tenant))]
 
 
 async def dead_letters(url: str, key: str = "pentad:dead") -> list[dict[str, Any]]:
     """What was set aside."""
+    return [json.loads(data) for _, data in await _entries(url, key)]
+
+
+async def unacknowledged(redis: Redis) -> int:
+    """Inbound entries that a router has read and not yet moved for certain."""
+    groups: list[dict[str, Any]] = await redis.xinfo_groups(INBOUND)
+    return sum(group["pending"] for group in groups)
+
+
+async def _entries(url: str, key: str) -> list[tuple[str, str]]:
     async with redis_at(url) as redis:
-        return [json.loads(fields["data"]) for _, fields in await redis.xrange(key)]
+        entries: list[Any] = await redis.xrange(key) or []
+    return [(entry_id, fields["data"]) for entry_id, fields in entries]

@@ -30,7 +30,7 @@ def _exists(path: str) -> bool:
 
 @tool(effect="pure", timeout=120)
 async def wait_for_file(path: str) -> str:
-    """Like ``hold``, for the offline model, which fills in one argument: waits until ``path`` ends with a line ``go``."""
+    """Like ``hold``, with the one argument that the offline model can fill in: waits for a last line ``go``."""
     _write(path, "begun")
     while not _read(path).endswith("go\n"):
         await asyncio.sleep(0.005)

@@ -1,9 +1,9 @@
 """``pentad up`` as a user runs it: a process with an embedded Redis, a folder of its own, and what it leaves behind.
 
-    with Up(tmp_path) as system:
-        url = await system.ready()
-        system.kill_everything()
-        system.start()
+with Up(tmp_path) as system:
+    url = await system.ready()
+    system.kill_everything()
+    system.start()
 """
 
 import os

@@ -3,17 +3,21 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
-async def wait_until(what: str, ask: Callable[[], T | Awaitable[T]], seconds: float = 5.0) -> T:
+@overload
+async def wait_until(what: str, ask: Callable[[], Awaitable[T]], seconds: float = ...) -> T: ...
+@overload
+async def wait_until(what: str, ask: Callable[[], T], seconds: float = ...) -> T: ...
+async def wait_until(what: str, ask: Callable[[], Any], seconds: float = 5.0) -> Any:
     """Ask until the answer is true, and return it. Raises ``AssertionError`` naming ``what`` when time is up."""
     limit = time.monotonic() + seconds
     while True:
         answer = ask()
-        value: T = await answer if isinstance(answer, Awaitable) else answer
+        value = await answer if isinstance(answer, Awaitable) else answer
         if value:
             return value
         if time.monotonic() > limit:

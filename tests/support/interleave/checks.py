@@ -45,8 +45,17 @@ def problems(world: "World") -> list[str]:
 
 
 def _state(world: "World") -> str:
-    left = {t: world.server.ask("HMGET", f"pentad:{{0}}:task:default:{t}", "status", "wake", "open") for t in world.tasks()}
+    left = {
+        t: world.server.ask("HMGET", f"pentad:{{0}}:task:default:{t}", "status", "wake", "open") for t in world.tasks()
+    }
     return f"tasks {left}, timers {world.server.ask('ZRANGE', 'pentad:{0}:timers', 0, 5)}"
+
+
+def forget_records(world: "World") -> None:
+    """Remove what an earlier run of this seed has left in the record store."""
+    store = MemoryFileSystem()
+    if store.exists(f"/run-{world.seed}"):
+        store.rm(f"/run-{world.seed}", recursive=True)
 
 
 def _records(world: "World") -> dict[str, TaskRecord]:
@@ -54,8 +63,6 @@ def _records(world: "World") -> dict[str, TaskRecord]:
     root = f"/run-{world.seed}/default"
     files = store.ls(root, detail=False) if store.exists(root) else []
     records = [TaskRecord.model_validate_json(store.cat_file(path)) for path in files]
-    if files:
-        store.rm(f"/run-{world.seed}", recursive=True)
     return {record.task.task_id: record for record in records}
 
 
@@ -117,9 +124,27 @@ def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[s
         got = [m for m in here if m in want]
         if got != want:
             yield f"{task} was sent {want} and has {got}"
+        yield from _completions([e for e in events if e.get("task_id") == task], record)
     lost = {e["task_id"] for e in events if e["type"] == "task_start"} - records.keys()
     if lost:
         yield f"no record of {lost}"
+
+
+def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
+    """A task does not complete while a message waits in its mailbox."""
+    places = {m["message_id"]: n for n, m in enumerate(record.messages) if m.get("message_id")}
+    answers = {m["step"]: n for n, m in enumerate(record.messages) if m.get("step") is not None}
+    routed: list[str] = []
+    step = 0
+    for e in events:
+        if e["type"] == "message_routed" and e["decision"] != "rejected":
+            routed.append(e["message_id"])
+        elif e["type"] == "message":
+            step = e["step"]
+        elif e["type"] == "task_end" and e["status"] == "completed":
+            late = [m for m in routed if places.get(m, 1 << 30) > answers.get(step, 0)]
+            if late:
+                yield f"{record.task.task_id} completed while {late} waited"
 
 
 def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
@@ -174,7 +199,9 @@ def _transcript(world: "World", record: TaskRecord) -> Iterator[str]:
         if message["role"] == "assistant" and "step" in message:
             yield from _prompt(world, message, sent)
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
-        sent.append(to_json({k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "tool_call_id")}))
+        sent.append(
+            to_json({k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "tool_call_id")})
+        )
     if open_calls:
         yield f"{open_calls} have no answer at the end"
 
@@ -183,4 +210,4 @@ def _prompt(world: "World", message: Event, before: list[bytes]) -> Iterator[str
     mark = _MARK.match(message["content"] or "")
     prompt = world.outside.prompts.get(mark.group() if mark else "", [])[1:]
     if [from_json(m) for m in prompt] != [from_json(m) for m in before]:
-        yield f"step {message['step']} was asked with {len(prompt)} messages, the transcript has {len(before)} before it"
+        yield f"step {message['step']} was asked with {len(prompt)} messages, {len(before)} stand before it"

@@ -9,7 +9,8 @@ from typing import Any
 
 EPOCH_MS = 1_900_000_000_000
 """The virtual clock's beginning, ms since the epoch."""
-owner: ContextVar[set[asyncio.Task[Any]] | None] = ContextVar("owner", default=None)
+Tasks = dict[asyncio.Task[Any], None]
+owner: ContextVar[Tasks | None] = ContextVar("owner", default=None)
 """Where tasks of the simulated process that runs now are entered; None for what belongs to none."""
 
 
@@ -43,7 +44,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """The virtual time as the scripts see it."""
         return EPOCH_MS + int(self.clock * 1000)
 
-    def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Threads would not be deterministic: the work is done at once."""
         future = self.create_future()
         try:
@@ -57,6 +60,6 @@ def _make_task(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> as
     task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
     tasks = owner.get()
     if tasks is not None:
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        tasks[task] = None
+        task.add_done_callback(lambda done: tasks.pop(done, None))
     return task

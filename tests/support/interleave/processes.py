@@ -24,7 +24,7 @@ from shared.records import Records
 from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper
 from shared.state.tool_catalog import ToolCatalog
-from tests.support.interleave.clockwork import owner
+from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
 from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools
 from tests.support.interleave.store import SteppedStore
@@ -53,14 +53,12 @@ class Process(ABC):
         self._chance = parts.chance
         self.actors = Actors(parts.store, parts.name, parts.settings.lease_ms)
         self.keeper = LeaseKeeper(self.actors)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: Tasks = {}
         self._loops: list[asyncio.Task[Any]] = []
 
     def consume(self, stream: Stream, key: str, handler: Handler) -> None:
         """Read a stream for this handler."""
-        self.consumer = SteppedConsumer(
-            self.store, stream, key, 0, self.name, handler, 8, self.settings.lease_ms
-        )
+        self.consumer = SteppedConsumer(self.store, stream, key, 0, self.name, handler, 8, self.settings.lease_ms)
         self.consumer.chance = self._chance
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -98,10 +96,10 @@ class Process(ABC):
         await self.store.close()
         self.stopped = True
 
-    async def finish(self) -> None:
+    async def finish(self) -> None:  # noqa: B027
         """Interrupt what is being handled."""
 
-    async def leave(self) -> None:
+    async def leave(self) -> None:  # noqa: B027
         """The last thing."""
 
 

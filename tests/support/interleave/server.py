@@ -3,6 +3,7 @@
 Leases and timers ask the clock through the scripts' library, idle times of pending entries are kept beside them.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -54,12 +55,13 @@ return {{'0-0', claimed}}
 
 
 def virtual_scripts(broken: Rule | None) -> dict[str, Script]:
-    """Our scripts on the virtual clock, one of them with its rule dropped."""
+    """Our scripts on the virtual clock, those of a dropped rule changed."""
     folder = resources.files("shared.state") / "scripts"
     texts = {f.name.removesuffix(".lua"): f.read_text() for f in folder.iterdir() if f.name.endswith(".lua")}
     library = _replaced(texts.pop("_lib"), _REAL_CALL, _VIRTUAL_CALL)
     if broken is not None:
-        texts[broken.script] = _replaced(texts[broken.script], broken.kept, broken.dropped)
+        for edit in broken.edits:
+            texts[edit.script] = _replaced(texts[edit.script], edit.kept, edit.dropped)
     return {name: Script(name, library + body) for name, body in texts.items()}
 
 
@@ -68,21 +70,43 @@ def _replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+class Bell:
+    """Wakes those who wait for an inbound entry, as a blocked read does."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def ring(self) -> None:
+        """Something has come."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it rings, or this long."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await asyncio.wait([future], timeout=seconds)
+
+
 class Server:
     """One connection, used by one command at a time: every command is an instant."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self._wire: Any = Connection(host=parts.hostname or "", port=parts.port or 6379, protocol=2)
+        make: Any = Connection
+        self._wire = make(host=parts.hostname or "", port=parts.port or 6379, protocol=2)
         self._wire.connect()
         self._loaded: dict[str, bytes] = {}
         self._clock = 0
-        self.commands = 0
+        self.bell = Bell()
 
     def begin(self, scripts: Mapping[str, Script]) -> None:
         """Empty the server and make the scripts known."""
         self._many([("FLUSHALL",), *(("SCRIPT", "LOAD", s.body) for s in scripts.values())])
         self._clock = 0
+        self.bell = Bell()
         self._read, self._claim = self._many([("SCRIPT", "LOAD", _READ), ("SCRIPT", "LOAD", _AUTOCLAIM)])
 
     def ask(self, *command: Argument) -> Any:
@@ -94,7 +118,6 @@ class Server:
 
     def execute(self, command: Sequence[Argument], now_ms: int) -> Any:
         """Execute a command of a simulated process at this time; errors are returned."""
-        self.commands += 1
         if command[0] == "TIME":
             return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
         if command[0] == "XREADGROUP":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from contracts.ids import rfc3339
 from shared.state.store import Argument, Script, Store
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
@@ -21,11 +22,12 @@ class SteppedStore(Store):
         self.url = "redis://127.0.0.1:1/0"
         self.scripts = scripts
         self.trouble = None
+        self._clock = (0, float("-inf"))
         self.redis = _Facade(self)
         self.lossy = 0.0
         """Share of the commands whose reply is lost, half of them before they are executed."""
         self.dead = False
-        self._server, self._loop, self._chance = server, loop, chance
+        self.server, self._loop, self._chance = server, loop, chance
         self._waiting: deque[tuple[asyncio.Future[Any], tuple[Argument, ...]]] = deque()
         self._late: tuple[asyncio.Future[Any], Any] | None = None
 
@@ -49,7 +51,7 @@ class SteppedStore(Store):
         future, command = self._waiting.popleft()
         lost = self._chance.random() < self.lossy
         executed = not lost or self._chance.random() < 0.5
-        reply = self._server.execute(command, self._loop.now_ms) if executed else None
+        reply = self.server.execute(command, self._loop.now_ms) if executed else None
         if lost:
             reply = ConnectionError("the simulated connection broke")
         if self._chance.random() < _LATE:
@@ -64,6 +66,9 @@ class SteppedStore(Store):
             future.cancel()
         self._waiting.clear()
         self._late = None
+
+    async def now(self) -> str:
+        return rfc3339(await self.clock())
 
     async def close(self) -> None:
         """The end of a process that stopped in order."""
@@ -87,7 +92,7 @@ class _Facade:
         (stream, last), *_ = streams.items()
         reply = await self._store.call("XREAD", "COUNT", count, "STREAMS", stream, last)
         if not reply:
-            await asyncio.sleep(block / 1000)
+            await self._store.server.bell.wait(block / 1000)
         return reply
 
     async def xpending_range(self, key: str, group: str, *, min: str, max: str, count: int, consumername: str) -> Any:  # noqa: A002

@@ -34,25 +34,37 @@ def events_of(server: Server, session: str) -> list[dict[str, Any]]:
 class Users:
     """They write straight to the server and never fail; what they sent is what must come out."""
 
-    def __init__(self, server: Server, loop: VirtualLoop, actors: Actors, chance: Random, count: int) -> None:
+    def __init__(
+        self, server: Server, loop: VirtualLoop, actors: Actors, chance: Random, count: int, cancels: float
+    ) -> None:
         self._server, self._loop, self._actors, self._chance = server, loop, actors, chance
-        self._count = count
+        self._count, self._cancels = count, cancels
         self.sessions = ("s0", "s1", "s2")
         self.sent: list[Sent] = []
         self.rubbish: list[bytes] = []
 
     async def write(self, seconds: float) -> None:
-        """Send everything within this time, and cancel something now and then."""
-        for number in range(self._count):
-            await asyncio.sleep(self._chance.uniform(0, 2 * seconds / self._count))
-            self._message(number)
-            if self._chance.random() < 0.15:
-                await self.cancel(self._some_task())
+        """Send everything within this time, some of it in a rush, and cancel something now and then."""
+        while len(self.sent) < self._count:
+            await asyncio.sleep(self._chance.uniform(0, 6 * seconds / self._count))
+            session = self._chance.choice(self.sessions)
+            if self._chance.random() < self._cancels:
+                await self._cancel_and_write(session)
+            for _ in range(self._chance.randint(1, 4)):
+                self._message(session, self._extras(session))
+                await asyncio.sleep(self._chance.choice((0, 0.002, 0.01)))
 
-    def _message(self, number: int) -> None:
-        chance = self._chance
-        session = chance.choice(self.sessions)
-        body = {"content": f"say {number}", "session_id": session, "message_id": f"u{number}"} | self._extras()
+    async def _cancel_and_write(self, session: str) -> None:
+        """Somebody changes their mind: a cancel between two messages to the same task."""
+        task = self._some_task(session)
+        self._message(session, {"task_id": task} if task else {})
+        await asyncio.sleep(self._chance.choice((0, 0.005, 0.02, 0.2)))
+        await self.cancel(task)
+        self._message(session, {"task_id": task} if task and self._chance.random() < 0.5 else {})
+
+    def _message(self, session: str, extras: dict[str, Any]) -> None:
+        chance, number = self._chance, len(self.sent)
+        body = {"content": f"say {number}", "session_id": session, "message_id": f"u{number}"} | extras
         self.sent.append(Sent(session, f"u{number}"))
         self._append(body)
         if chance.random() < 0.15:  # a producer that saw no reply
@@ -63,21 +75,22 @@ class Users:
 
     def _append(self, body: dict[str, Any]) -> None:
         self._server.ask("XADD", INBOUND.key(), "*", "data", to_json(body))
+        self._server.bell.ring()
 
-    def _extras(self) -> dict[str, Any]:
+    def _extras(self, session: str) -> dict[str, Any]:
         draw = self._chance.random()
-        if draw < 0.15 and (task := self._some_task()):
+        if draw < 0.25 and (task := self._some_task(session)):
             return {"task_id": task}
-        if draw < 0.3:
-            return {"deadline": rfc3339(self._loop.now_ms + self._chance.randint(50, 3000))}
-        if draw < 0.36:
+        if draw < 0.4:
+            return {"deadline": rfc3339(self._loop.now_ms + self._chance.randint(50, 2000))}
+        if draw < 0.45:
             return {"budget": {"steps": 1}}
         return {}
 
-    def _some_task(self) -> str:
-        session = self._chance.choice(self.sessions)
-        tasks = {e["task_id"]: None for e in events_of(self._server, session) if e["type"] == "task_start"}
-        return self._chance.choice(list(tasks)) if tasks else ""
+    def _some_task(self, session: str) -> str:
+        """One of the session's last tasks; '' when it has none."""
+        tasks = list({e["task_id"]: None for e in events_of(self._server, session) if e["type"] == "task_start"})
+        return self._chance.choice(tasks[-2:]) if tasks else ""
 
     async def cancel(self, task: str) -> None:
         """Cancel it, if it is live."""

@@ -7,17 +7,17 @@ from typing import Any
 from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
 from shared.settings import Settings
 from shared.state.actors import Actors
-from shared.state.keys import timers
-from tests.support.interleave.checks import problems
+from shared.state.keys import TaskKeys, timers
+from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.outside import Outside
-from tests.support.interleave.processes import QUEUE, ROLES, Parts, Process
+from tests.support.interleave.processes import QUEUE, ROLES, Parts, Process, Router
 from tests.support.interleave.rules import Rule
 from tests.support.interleave.server import Server, virtual_scripts
 from tests.support.interleave.store import SteppedStore
 from tests.support.interleave.users import Users
 
-WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 60.0
+WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 25.0
 _COMMAND_S = 0.0015
 WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.key(0), "task-runner"),
         (QUEUE, "tool-worker"), (ARCHIVE.key(0), "archiver"))  # fmt: skip
@@ -26,20 +26,24 @@ WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.k
 class World:
     """Everything of one seed."""
 
-    def __init__(self, server: Server, seed: int, broken: Rule | None, messages: int = 14) -> None:
+    def __init__(self, server: Server, seed: int, broken: Rule | None, messages: int = 20) -> None:
         self.server, self.seed = server, seed
         self.chance = random.Random(seed)
         self.loop = VirtualLoop(self._idle)
         self.outside = Outside(self.chance)
         self._scripts = virtual_scripts(broken)
         self.settings = Settings(
-            pentad_lease_s=0.5, pentad_grace_s=1.0, pentad_step_timeout_s=3, pentad_records_url=f"memory://run-{seed}"
+            pentad_lease_s=0.5, pentad_grace_s=0.4, pentad_step_timeout_s=1.2, pentad_records_url=f"memory://run-{seed}"
         )
         self._count = 0
         self._processes: list[Process] = []
         self._gateway = self._store()
         actors = Actors(self._gateway, "gateway", self.settings.lease_ms)
-        self.users = Users(server, self.loop, actors, self.chance, messages)
+        self._stress = broken.stress if broken else "all"
+        cancels = 0.9 if self._stress == "cancel" else 0.3
+        self.users = Users(
+            server, self.loop, actors, self.chance, messages * (4 if self._stress == "inbound" else 1), cancels
+        )
         self.hung = False
 
     # What happens next
@@ -73,7 +77,7 @@ class World:
 
     async def _disturb(self) -> None:
         while True:
-            await asyncio.sleep(self.chance.expovariate(6))
+            await asyncio.sleep(self.chance.expovariate(12 if self._stress == "inbound" else 6))
             at = self.chance.randrange(len(self._processes))
             process, what = self._processes[at], self.chance.random()
             if what < 0.45:
@@ -91,7 +95,8 @@ class World:
             process.paused_until, process.store.lossy = 0, 0
 
     async def _live(self) -> list[str]:
-        for role in ROLES:
+        inbound = self._stress == "inbound"
+        for role in (Router,) * 4 if inbound else ROLES:
             self._processes.append(self._start(role))
             self._processes[-1].store.lossy = 0.01
         disturb = asyncio.ensure_future(self._disturb())
@@ -100,6 +105,8 @@ class World:
         disturb.cancel()
         await self._calm()
         await writing
+        if inbound:
+            self._processes += [self._start(role) for role in ROLES if role is not Router]
         await self._quiet()
         found = problems(self)
         for process in self._processes:
@@ -114,7 +121,7 @@ class World:
                 self.hung = True
                 return
             await asyncio.sleep(0.3)
-            if self.loop.clock - begun > 5:
+            if self.loop.clock - begun > 2:
                 for task in self.waiting():
                     await self.users.cancel(task)
 
@@ -125,7 +132,12 @@ class World:
 
     def waiting(self) -> list[str]:
         """Tasks that wait for a person."""
-        return [t for t in self.tasks() if self.server.ask("HGET", f"pentad:{{0}}:task:default:{t}", "status") == b"waiting"]
+        waiting = []
+        for task in self.tasks():
+            status, created = self.server.ask("HMGET", TaskKeys(0, "default", task).header, "status", "created")
+            if status == b"waiting":
+                waiting.append((int(created), task))
+        return [task for _, task in sorted(waiting)]
 
     def _busy(self) -> bool:
         return bool(self.tasks()) or any(self.pending(*w) for w in WORK) or bool(self.server.ask("ZCARD", timers(0)))
@@ -140,6 +152,7 @@ class World:
         """What was wrong in the end; nothing when all promises held."""
         random.seed(self.seed)
         self.server.begin(self._scripts)
+        forget_records(self)
         asyncio.set_event_loop(self.loop)
         try:
             main: asyncio.Task[Any] = self.loop.create_task(self._live())

@@ -1,0 +1,127 @@
+"""What a model may get wrong, and what a model server may do."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.line import Line
+from tests.support.model_server import Script
+from tests.support.prompts import ill_formed
+from tests.support.replies import Reply, call, cut, fail, say
+from tests.support.stage import Stage
+
+pytestmark = pytest.mark.acceptance
+
+
+def one_call(asked: Reply) -> Script:
+    """Ask, then answer."""
+    return lambda r: say("I see") if r["messages"][-1]["role"] == "tool" else asked
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "shown", "named"),
+    [
+        ("no_such_tool", {"x": 1}, {"x": 1}, ["no_such_tool", "calculator"]),
+        ("calculator", '{"expression": ', '{"expression": ', ["calculator"]),
+        ("calculator", "[1, 2]", "[1, 2]", ["calculator"]),
+        ("calculator", {"expresion": "1+1"}, {"expresion": "1+1"}, ["calculator", "expression"]),
+        ("calculator", {"expression": "1/0"}, {"expression": "1/0"}, ["calculator", "zero"]),
+    ],
+    ids=["unknown tool", "arguments do not parse", "arguments are no object", "arguments do not fit", "an exception"],
+)
+async def test_a_wrong_call_is_one_result_with_its_error_and_the_model_is_told(
+    pentad_up: Stage, name: str, arguments: Any, shown: Any, named: list[str]
+) -> None:
+    async with pentad_up.model(one_call(call((name, arguments)))) as model, pentad_up.line() as line:
+        end = await line.turn("try it")
+    (asked,), (result,) = line.answers("tool_call"), line.answers("tool_result")
+    told = model.chats[1]["messages"]
+    print(f"{name}({arguments!r}): {result['error']}")
+    assert (asked["tool"], asked["args"]) == (name, shown)
+    assert (result["tool_call_id"], result.get("result")) == (asked["tool_call_id"], None)
+    assert all(word in result["error"] for word in named)
+    assert all(word in told[-1]["content"] for word in named)
+    assert ill_formed(told) == []
+    assert end["status"] == "completed"
+
+
+async def test_a_model_that_refuses_fails_the_turn_at_once(pentad_up: Stage) -> None:
+    replies = [fail(400, message="this prompt is too long"), say("better now")]
+    async with pentad_up.model(lambda _: replies.pop(0)) as model, pentad_up.line() as line:
+        end = await line.turn("hi")
+        assert (end["status"], end["reason"], len(model.chats)) == ("failed", "model_error", 1)
+        error = line.answers("error")[0]
+        after = await line.turn("again", count=2)
+    print(f"400: {error['message']}")
+    assert error["code"] == "model_error"
+    assert "this prompt is too long" in error["message"]
+    assert (after["status"], line.answers("message")[0]["content"]) == ("completed", "better now")
+
+
+async def test_a_model_that_is_busy_is_asked_again_when_it_says(pentad_up: Stage) -> None:
+    replies = [fail(429, retry_after=1), fail(503), say("now I can")]
+    async with pentad_up.model(lambda _: replies.pop(0)) as model, pentad_up.line() as line:
+        begun = time.monotonic()
+        end = await line.turn("hi")
+        took = time.monotonic() - begun
+    print(f"429 with Retry-After 1, then 503: answered after {took:.2f} s, asked {len(model.chats)} times")
+    assert (end["status"], end["steps"], len(model.chats)) == ("completed", 1, 3)
+    assert took >= 1
+    assert [e["content"] for e in line.answers("message")] == ["now I can"]
+    assert line.answers("error") == []
+
+
+async def test_a_stream_that_is_cut_begins_anew_with_a_higher_attempt(pentad_up: Stage) -> None:
+    replies = [cut(3, text="this was never finished"), cut(2, text="nor was this"), say("a whole answer", chunks=3)]
+    async with pentad_up.model(lambda _: replies.pop(0)) as model, pentad_up.line() as line:
+        end = await line.turn("hi")
+    whole = line.answers("message")[0]
+    attempts = sorted({e["attempt"] for e in line.answers("content")})
+    print(f"attempts seen in deltas {attempts}, message of attempt {whole['attempt']}")
+    assert attempts[0] < whole["attempt"] == attempts[-1]
+    assert [e["attempt"] for e in line.answers("content")] == sorted(e["attempt"] for e in line.answers("content"))
+    assert text_of(line, whole["attempt"]) == whole["content"] == "a whole answer"
+    assert (end["status"], end["steps"], len(model.chats)) == ("completed", 1, 3)
+    assert [m["role"] for m in model.chats[2]["messages"]] == ["system", "user"], "a lost attempt left a trace"
+
+
+def text_of(line: Line, attempt: int) -> str:
+    """What a client has put together of one attempt, by the offsets."""
+    text = ""
+    for delta in line.answers("content"):
+        if delta["attempt"] == attempt:
+            assert delta["offset"] == len(text)
+            text += delta["content"]
+    return text
+
+
+async def test_a_model_that_is_cut_every_time_fails_the_turn(strict: Stage) -> None:
+    async with strict.model(lambda _: cut(1)) as model, strict.line() as line:
+        end = await line.turn("hi")
+    print(f"cut {len(model.chats)} times, then {end['status']} {end['reason']}")
+    assert (end["status"], end["reason"], len(model.chats)) == ("failed", "model_error", 2)
+
+
+async def test_a_model_that_stalls_fails_the_turn_at_the_steps_time_limit(strict: Stage) -> None:
+    stalled = say("so far and no further", chunks=4, wait=asyncio.Event(), wait_after=3)
+    async with strict.model(lambda _: stalled) as model, strict.line() as line:
+        begun = time.monotonic()
+        end = await line.turn("hi")
+        took = time.monotonic() - begun
+    print(f"time limit 1.5 s: failed after {took:.2f} s, asked {len(model.chats)} times")
+    assert (end["status"], end["reason"]) == ("failed", "model_error")
+    assert 1.4 < took < 6
+    assert [e["code"] for e in line.answers("error")] == ["model_error"]
+
+
+async def test_a_tool_that_nobody_finishes_is_given_up_at_the_steps_time_limit(strict: Stage, tmp_path: Any) -> None:
+    asked = call(("hold", {"mine": str(tmp_path / "begun"), "until": [str(tmp_path / "never")], "answer": ""}))
+    async with strict.model(one_call(asked)) as model, strict.line() as line:
+        end = await line.turn("wait")
+    error = line.answers("tool_result")[0]["error"]
+    print(f"the call was given up: {error}")
+    assert "time limit" in error
+    assert "time limit" in model.chats[1]["messages"][-1]["content"]
+    assert end["status"] == "completed"

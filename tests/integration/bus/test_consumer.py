@@ -1,0 +1,183 @@
+"""Entries reach one handler whether they are fresh or left behind, and none is forgotten, doubled or read too early."""
+
+import asyncio
+import time
+from collections import Counter
+
+from contracts.streams import DEAD, DeadLetter
+from shared.bus.broker import ensure_group
+from shared.bus.entry import Entry
+from shared.errors import OutageError, PoisonError
+from shared.state.store import Store
+from tests.integration.bus.crew import GROUP, KEY, add, consuming, pending, settled
+from tests.support.waiting import wait_until
+
+
+async def test_entries_from_before_the_group_existed_are_read(store: Store) -> None:
+    await add(store, "early")
+    seen: list[bytes] = []
+
+    async def work(entry: Entry) -> None:
+        seen.append(entry.data)
+
+    async with consuming(store, "one", work):
+        await add(store, "late")
+        await wait_until("both entries", lambda: len(seen) == 2)
+        assert seen == [b"early", b"late"]
+        await wait_until("the acknowledgements", lambda: settled(store))
+
+
+async def test_what_a_silent_worker_left_comes_to_the_same_handler_marked(store: Store) -> None:
+    await ensure_group(store.redis, KEY, GROUP)
+    (entry,) = await add(store, "left")
+    await store.call("XREADGROUP", "GROUP", GROUP, "dead", "STREAMS", KEY, ">")
+    seen: list[Entry] = []
+
+    async def work(entry: Entry) -> None:
+        seen.append(entry)
+
+    async with consuming(store, "one", work):
+        await wait_until("the entry", lambda: seen)
+        assert seen == [Entry(KEY, entry, b"left", redelivered=True)]
+        await wait_until("the acknowledgement", lambda: settled(store))
+
+
+async def test_a_busy_consumer_holds_no_more_than_its_slots_and_one_small_batch(store: Store) -> None:
+    go, running = asyncio.Event(), Counter[str]()
+
+    async def work(entry: Entry) -> None:
+        running["now"] += 1
+        running["most"] = max(running["most"], running["now"])
+        await go.wait()
+        running["now"] -= 1
+
+    await add(store, *map(str, range(200)))
+    async with consuming(store, "one", work, slots=4, lease_ms=60_000):
+        await wait_until("four running", lambda: running["now"] == 4)
+        assert await pending(store) <= 8
+        go.set()
+        await wait_until("the rest", lambda: settled(store))
+    assert running["most"] == 4
+
+
+async def test_a_group_that_vanished_is_made_again_and_reading_goes_on(store: Store) -> None:
+    seen: list[bytes] = []
+
+    async def work(entry: Entry) -> None:
+        seen.append(entry.data)
+
+    async with consuming(store, "one", work) as consumer:
+        await add(store, "a")
+        await wait_until("the first", lambda: seen == [b"a"])
+        await store.call("FLUSHALL")
+        await add(store, "b")
+        await wait_until("the second", lambda: b"b" in seen)
+        assert consumer.alive()
+
+
+async def test_poison_is_set_aside_with_its_reason_and_its_entry(store: Store) -> None:
+    async def work(entry: Entry) -> None:
+        raise PoisonError("not for us")
+
+    async with consuming(store, "one", work):
+        (entry,) = await add(store, "\x00 odd")
+        await wait_until("the dead letter", lambda: store.call("XLEN", DEAD.key(0)))
+        ((_, fields),) = await store.call("XRANGE", DEAD.key(0), "-", "+")
+        letter = DeadLetter.model_validate_json(fields[1])
+        assert (letter.stream, letter.entry_id, letter.reason) == (KEY, entry, "not for us")
+        assert letter.fields == {"data": "\x00 odd"}
+        assert await settled(store)
+
+
+async def test_an_outage_is_waited_for_and_the_entry_is_handled_again(store: Store) -> None:
+    tries: list[bool] = []
+
+    async def work(entry: Entry) -> None:
+        tries.append(entry.redelivered)
+        if len(tries) < 3:
+            raise OutageError("away")
+
+    async with consuming(store, "one", work, lease_ms=60_000):
+        await add(store, "x")
+        await wait_until("the third try", lambda: len(tries) == 3)
+        await wait_until("the acknowledgement", lambda: settled(store))
+    assert await store.call("EXISTS", DEAD.key(0)) == 0
+
+
+async def test_an_error_leaves_the_entry_to_be_reclaimed_and_stops_nothing(store: Store) -> None:
+    tries = Counter[bytes]()
+
+    async def work(entry: Entry) -> None:
+        tries[entry.data] += 1
+        if entry.data == b"bad" and tries[b"bad"] == 1:
+            raise RuntimeError("once")
+
+    async with consuming(store, "one", work):
+        await add(store, "bad", "good")
+        await wait_until("the second try", lambda: tries[b"bad"] == 2)
+        await wait_until("the acknowledgement", lambda: settled(store))
+    assert tries[b"good"] == 1
+
+
+async def test_what_was_not_begun_is_handed_back_within_a_second(store: Store) -> None:
+    go = asyncio.Event()
+    seen: list[bytes] = []
+
+    async def slow(entry: Entry) -> None:
+        await go.wait()
+
+    async def quick(entry: Entry) -> None:
+        seen.append(entry.data)
+
+    await add(store, *map(str, range(8)))
+    async with consuming(store, "one", slow, slots=2, lease_ms=60_000):
+        await wait_until("a full consumer", lambda: pending(store))
+        await wait_until("two running", lambda: pending(store, "one"))
+        begun = time.monotonic()
+        asyncio.get_running_loop().call_later(0.05, go.set)
+    async with consuming(store, "two", quick, lease_ms=60_000):
+        await wait_until("the rest", lambda: settled(store))
+        assert time.monotonic() - begun < 1
+    assert len(seen) >= 4
+    assert len(set(seen)) == len(seen)
+
+
+async def test_acknowledgements_travel_together(store: Store) -> None:
+    async def work(entry: Entry) -> None:
+        return None
+
+    async with consuming(store, "one", work, slots=64):
+        await add(store, "warm")
+        await wait_until("a warm start", lambda: settled(store))
+        before = await _calls(store, "xack")
+        pipe = store.redis.pipeline()
+        for n in range(320):
+            pipe.xadd(KEY, {"data": n})
+        await pipe.execute()
+        await wait_until("all acknowledged", lambda: settled(store))
+        assert await _calls(store, "xack") - before < 160
+
+
+async def _calls(store: Store, command: str) -> int:
+    stats = await store.redis.info("commandstats")
+    return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+
+async def test_an_unreadable_entry_does_not_keep_the_rest_from_being_handed_back(store: Store) -> None:
+    await ensure_group(store.redis, KEY, GROUP)
+    await store.call("XADD", KEY, "*", "other", "field")
+    await add(store, "good")
+
+    async def work(entry: Entry) -> None:
+        raise RuntimeError("left pending")
+
+    async with consuming(store, "one", work, lease_ms=60_000):
+        await wait_until("both being read", lambda: _held(store, 2))
+    assert await pending(store) == 0
+    assert await store.call("XLEN", DEAD.key(0)) == 1
+    groups = await store.redis.xinfo_groups(KEY)
+    assert groups[0]["lag"] == 1
+
+
+async def _held(store: Store, count: int) -> bool:
+    return await pending(store, "one") == count

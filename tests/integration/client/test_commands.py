@@ -1,0 +1,162 @@
+"""`pentad send`, `tasks`, `task`, `cancel` against a gateway on a real socket."""
+
+import argparse
+import asyncio
+import json
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pentad
+from pentad.cli import send, tasks
+from shared.settings import Settings
+from tests.support.fake_gateway import FakeGateway, fake_gateway, task, turn_events
+
+Command = Callable[[argparse.Namespace, Settings], int]
+DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "status", "limit", "id"), None)
+
+
+async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:
+    """Run a command as the command line would, in a thread with a loop of its own."""
+    args = argparse.Namespace(**(DEFAULTS | {"json": False, "debug": False, "limit": 100} | given))
+    settings = Settings(pentad_url=gateway.url) if gateway else Settings()
+    async with asyncio.timeout(20):
+        return await asyncio.to_thread(run, args, settings)
+
+
+def ending(**end: Any) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
+    """A turn with an answer whose end is another one."""
+    return lambda message: [*list(turn_events()(message))[:-1], {"task_id": "task-0-a"} | end]
+
+
+async def test_send_prints_the_answer_alone_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway() as gateway:
+        assert await command(send.run, gateway, text="6 * 7?", session="s1", task="task-0-a") == 0
+    assert tuple(capsys.readouterr()) == ("42\n", "")
+    [message] = gateway.messages
+    assert (message["content"], message["task_id"], gateway.connections[0]["session_id"]) == (
+        "6 * 7?",
+        "task-0-a",
+        "s1",
+    )
+
+
+async def test_send_prints_the_answer_of_the_last_step(capsys: pytest.CaptureFixture[str]) -> None:
+    def two_steps(message: dict[str, Any]) -> list[dict[str, Any]]:
+        about = {"type": "message", "task_id": "task-0-a", "attempt": 1}
+        first = list(turn_events()(message))
+        return [
+            *first[:2],
+            about | {"step": 1, "content": "Let me see."},
+            about | {"step": 2, "content": "42."},
+            first[-1],
+        ]
+
+    async with fake_gateway(script=two_steps) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?") == 0
+    assert capsys.readouterr().out == "42.\n"
+
+
+async def test_send_json_prints_every_event_with_its_cursor_across_a_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway(cut_after=deque([3])) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?", session="s1", json=True) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == gateway.events["s1"]
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ({"type": "task_end", "status": "failed", "reason": "model_error"}, 1, "failed: model_error\n"),
+        ({"type": "task_end", "status": "cancelled"}, 1, "cancelled\n"),
+        ({"type": "task_status", "status": "waiting", "reason": "question"}, 0, "waiting for you: question\n"),
+    ],
+)
+async def test_send_says_by_its_exit_code_how_the_turn_ended(
+    end: dict[str, Any], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with fake_gateway(script=ending(**end)) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?") == code
+    assert tuple(capsys.readouterr()) == ("42\n", said)
+
+
+async def test_send_fails_when_the_message_is_not_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway(script=turn_events(decision="rejected", reason="cancelled task")) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?") == 1
+    assert tuple(capsys.readouterr()) == ("", "rejected: cancelled task\n")
+    busy = {"code": "busy", "message": "too much waits", "retry_after": 2}
+    async with fake_gateway(error_frames=deque([busy])) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?") == 1
+    assert tuple(capsys.readouterr()) == ("", "error: busy: too much waits\n")
+
+
+async def test_the_url_of_the_command_line_wins() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    async with fake_gateway() as gateway:
+        with pytest.raises(pentad.GatewayUnreachable, match=url):
+            await command(send.run, gateway, text="6 * 7?", url=url)
+
+
+async def test_tasks_is_a_table_over_all_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway() as gateway:
+        gateway.tasks = {name: task(name, status) for name, status in [("task-0-a", "active"), ("task-0-b", "failed")]}
+        assert await command(tasks.run_tasks, gateway) == 0
+        header, *rows = capsys.readouterr().out.splitlines()
+        assert await command(tasks.run_tasks, gateway, status="failed", limit=1) == 0
+        assert capsys.readouterr().out.splitlines()[1:] == rows[1:]
+        gateway.tasks = {f"task-0-{n}": task(f"task-0-{n}") for n in range(230)}
+        assert await command(tasks.run_tasks, gateway, limit=220) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 221
+        gateway.tasks.clear()
+        assert await command(tasks.run_tasks, gateway) == 0
+    assert header.split() == ["TASK", "STATUS", "SESSION", "STEPS", "UPDATED", "GOAL"]
+    assert [row.split()[:3] for row in rows] == [["task-0-a", "active", "s1"], ["task-0-b", "failed", "s1"]]
+    assert capsys.readouterr().out == "no tasks\n"
+
+
+async def test_task_shows_its_transcript_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "calculator", "arguments": '{"expression":"6*7"}'}}
+    async with fake_gateway() as gateway:
+        gateway.tasks["task-0-a"] = task("task-0-a")
+        gateway.transcripts["task-0-a"] = [
+            {"role": "user", "content": "6 * 7?"},
+            {"role": "assistant", "content": None, "tool_calls": [call], "step": 1, "model": "offline"},
+            {"role": "tool", "tool_call_id": "c", "content": "42\x1b[2J"},
+            {"role": "assistant", "content": "It is\n42.", "step": 2},
+        ]
+        assert await command(tasks.run_task, gateway, id="task-0-a") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[shown.index("") + 1 :] == [
+        "you",
+        "  6 * 7?",
+        "agent  step 1 · offline",
+        '  ⚙ calculator({"expression":"6*7"})',
+        "tool",
+        "  42[2J",
+        "agent  step 2",
+        "  It is",
+        "  42.",
+    ]
+
+
+async def test_what_is_not_there_or_too_late_has_an_error_of_its_own() -> None:
+    async with fake_gateway() as gateway:
+        gateway.tasks["task-0-a"] = task("task-0-a")
+        with pytest.raises(pentad.NotFound, match="not found: there is no /v1/tasks/task-0-x"):
+            await command(tasks.run_task, gateway, id="task-0-x")
+        with pytest.raises(pentad.Conflict, match="task-0-a has ended"):
+            await command(tasks.run_cancel, gateway, id="task-0-a")
+        gateway.refuse.append((429, {"Retry-After": "3"}))
+        with pytest.raises(pentad.Busy, match="try again in 3 s"):
+            await command(tasks.run_tasks, gateway)
+
+
+async def test_cancel_asks_the_task_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway() as gateway:
+        assert await command(tasks.run_cancel, gateway, id="task-0-r") == 0
+    assert gateway.cancelled == ["task-0-r"]
+    assert capsys.readouterr().out == "task-0-r is being cancelled\n"

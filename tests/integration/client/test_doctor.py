@@ -1,0 +1,211 @@
+"""`pentad doctor` against a real Redis, a gateway and a model server on sockets."""
+
+import argparse
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.streams import DeadLetter
+from pentad.cli import doctor
+from shared.errors import OutageError
+from shared.settings import Settings
+from shared.state.diagnosis import Diagnosis, diagnose, place_of
+from shared.state.store import connect
+from tests.support.fake_gateway import FakeGateway, fake_gateway
+from tests.support.redis_server import RedisServer
+
+INBOUND, WAKE = "pentad:inbound", "pentad:{0}:wake:task"
+Report = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer(aof="everysec") as running:
+        yield running
+
+
+@pytest.fixture
+def redis(server: RedisServer) -> Iterator[Any]:
+    server.command("FLUSHALL")
+    yield connect(server.url)
+    server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+async def examined(gateway: FakeGateway | None, **settings: Any) -> tuple[int, Report]:
+    """The doctor's exit code and its report as JSON."""
+    out: list[str] = []
+    url = gateway.url if gateway else "http://127.0.0.1:1"
+    known = Settings(pentad_url=url, **({"pentad_data_dir": Path("/nowhere")} | settings))
+    code = await asyncio.to_thread(_run_json, known, out)
+    return code, json.loads("".join(out))
+
+
+def _run_json(settings: Settings, out: list[str]) -> int:
+    import contextlib
+    import io
+
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        code = doctor.run(argparse.Namespace(url=None, json=True), settings)
+    out.append(text.getvalue())
+    return code
+
+
+def said(report: Report, name: str) -> list[tuple[str, str, str]]:
+    return [(f["level"], f["detail"], f["do"]) for f in report["findings"] if f["name"] == name]
+
+
+async def consumer_reads(redis: Any, key: str, group: str, read: int) -> None:
+    """A group with one living consumer that took ``read`` entries."""
+    await redis.xgroup_create(key, group, id="0", mkstream=True)
+    await redis.xreadgroup(group, "worker-1", {key: ">"}, count=read)
+
+
+async def test_a_healthy_system_is_well(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(WAKE, {"data": "{}"})
+    await consumer_reads(redis, WAKE, "task-runner", 1)
+    await redis.xadd(WAKE, {"data": "{}"})
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    assert code == 0
+    assert report["ok"] is True
+    assert [level for level, _, _ in said(report, "gateway")] == ["ok"]
+    assert re.match(rf"external: (Valkey|Redis) [0-9.]+ at {server.url}", said(report, "redis")[0][1])
+    assert said(report, "persistence")[0][0] == "ok"
+    assert "offline model" in said(report, "model")[0][1]
+    wake = next(row for row in report["streams"] if row["key"] == WAKE)
+    assert wake["length"] == 2
+    assert wake["groups"] == [
+        {"name": "task-runner", "expected": True, "lag": 1, "pending": 1, "consumers": 1, "active": 1}
+    ]
+
+
+async def test_work_that_nobody_takes_is_named_with_the_service_to_start(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(INBOUND, {"data": "{}"})
+    await redis.xadd("pentad:{0}:tools:gpu", {"data": "{}"})
+    await redis.xgroup_create("pentad:{0}:tools:gpu", "tool-worker", id="0")
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    found = said(report, "groups")
+    assert code == 1
+    assert [(level, detail.split(",")[0]) for level, detail, _ in found] == [
+        ("fail", "nobody serves pentad:inbound"),
+        ("fail", "nobody serves pentad:{0}:tools:gpu"),
+    ]
+    assert ["`pentad serve router`" in found[0][2], "`pentad serve tool-worker`" in found[1][2]] == [True, True]
+
+
+async def test_a_silent_consumer_serves_nobody(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(WAKE, {"data": "{}"})
+    await consumer_reads(redis, WAKE, "task-runner", 1)
+    assert unserved(await diagnose(server.url, 1)) == []
+    assert unserved(await diagnose(server.url, 1, active_ms=0)) == [WAKE]
+    await redis.aclose()
+
+
+def unserved(seen: Diagnosis) -> list[str]:
+    return [stream.key for stream in seen.work if stream.unserved]
+
+
+async def test_a_foreign_group_that_holds_back_trimming_is_named(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(WAKE, {"data": "{}"})
+    await consumer_reads(redis, WAKE, "task-runner", 1)
+    await redis.xgroup_create(WAKE, "audit", id="0")
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    assert code == 1
+    [(level, detail, do), *_] = said(report, "groups")
+    assert (level, "audit" in detail) == ("fail", True)
+    assert do.endswith(f"XGROUP DESTROY {WAKE} audit")
+
+
+async def test_dead_letters_are_counted_with_their_newest_reasons(redis: Any, server: RedisServer) -> None:
+    for number in range(4):
+        about: dict[str, Any] = {"stream": INBOUND, "entry_id": f"{number}-0", "reason": f"bad {number}", "at": "now"}
+        letter = DeadLetter(**about, attempts=1, fields={}, chain=[])
+        await redis.xadd("pentad:dead", {"data": letter.to_json()})
+    await redis.xadd("pentad:{0}:dead", {"data": b"\xff"})
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    first, second = said(report, "dead letters")
+    assert code == 0
+    assert first[1] == (
+        "4 in pentad:dead; newest: bad 3 (pentad:inbound 3-0); bad 2 (pentad:inbound 2-0); bad 1 (pentad:inbound 1-0)"
+    )
+    assert (first[0], second[1]) == ("warn", "1 in pentad:{0}:dead; newest: cannot be read")
+
+
+async def test_every_shard_that_has_keys_is_looked_at(redis: Any, server: RedisServer) -> None:
+    await redis.xadd("pentad:{3}:wake:task", {"data": "{}"})
+    await redis.xadd("pentad:{0}:events:default:s1", {"data": "{}"})
+    await redis.xadd("pentad:{3}:embed:reply:x", {"data": "{}"})
+    seen = await diagnose(server.url, 2)
+    await redis.aclose()
+    assert seen.shards == (0, 1, 3)
+    assert unserved(seen) == ["pentad:{3}:wake:task"]
+    assert (seen.event_streams, seen.reply_streams) == (1, 1)
+
+
+async def test_an_evicting_redis_fails(redis: Any, server: RedisServer) -> None:
+    await redis.config_set("maxmemory-policy", "allkeys-lru")
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    assert code == 1
+    [(level, _, do)] = said(report, "memory")
+    assert (level, "noeviction" in do) == ("fail", True)
+
+
+async def test_without_a_running_system_each_failure_says_what_to_do() -> None:
+    code, report = await examined(None, redis_url="redis://user:secret@127.0.0.1:1/0")
+    assert code == 1
+    assert said(report, "gateway")[0][2] == "start it with `make run` or give --url"
+    [(level, detail, do)] = said(report, "redis")
+    assert (level, do) == ("fail", "start Redis, or correct REDIS_URL")
+    assert detail.startswith("redis://127.0.0.1:1/0 does not serve")
+    assert "secret" not in json.dumps(report)
+
+
+async def test_the_embedded_redis_of_a_running_system_is_found(redis: Any, server: RedisServer, tmp_path: Path) -> None:
+    (tmp_path / "redis.url").write_text(server.url + "\n")
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, pentad_data_dir=tmp_path)
+    await redis.aclose()
+    assert code == 0
+    assert said(report, "redis")[0][1].startswith("embedded: ")
+
+
+async def test_a_gateway_that_is_not_ready_says_why() -> None:
+    body = {"status": "unavailable", "checks": {"redis": "no connection", "router": None}}
+    async with fake_gateway(ready_status=503, ready=body) as gateway:
+        code, report = await examined(gateway)
+    assert code == 1
+    [(level, detail, do)] = said(report, "gateway")
+    assert (level, do) == ("fail", "start Redis, or correct REDIS_URL")
+    assert detail == f"{gateway.url} is not ready: redis: no connection"
+
+
+async def test_a_wrong_key_is_its_own_finding() -> None:
+    async with fake_gateway(key="right") as gateway:
+        code, report = await examined(gateway, pentad_api_key="wrong")
+    assert code == 1
+    assert said(report, "api key")[0][2].startswith("set PENTAD_API_KEY")
+
+
+async def test_a_frozen_redis_is_an_outage_in_bounded_time() -> None:
+    with RedisServer() as frozen:
+        frozen.pause()
+        with pytest.raises(OutageError):
+            await diagnose(frozen.url, 1, timeout_s=0.2)
+
+
+def test_an_address_is_shown_without_its_secret() -> None:
+    assert place_of("rediss://user:pw@host:1/2") == "rediss://host:1/2"

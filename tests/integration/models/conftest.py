@@ -1,0 +1,81 @@
+"""A scripted model server on a socket, and a client that talks to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from shared.models.openai_chat import OpenAIChat
+from shared.models.ports import ChatRequest, ModelAnswer
+from tests.support.model_server import Script, ScriptedModel
+from tests.support.replies import Reply, say
+
+USER = b'{"role":"user","content":"hi"}'
+
+
+@dataclass
+class Bench:
+    """One server, one client, and what the sink got."""
+
+    server: ScriptedModel
+    client: OpenAIChat
+    deltas: list[tuple[str, str]] = field(default_factory=list)
+
+    async def ask(self, *messages: bytes, tools: bytes | None = None, timeout_s: float = 10.0) -> ModelAnswer:
+        request = ChatRequest(messages or (USER,), tools, timeout_s)
+        return await self.client.stream(request, lambda kind, text: self.deltas.append((kind, text)))
+
+    @property
+    def said(self) -> str:
+        return "".join(text for kind, text in self.deltas if kind == "content")
+
+
+Start = Callable[..., Awaitable[Bench]]
+
+
+@pytest.fixture(params=["plain", "stock"])
+def plain(request: pytest.FixtureRequest) -> bool:
+    """Both ways to the server: our transport, and the HTTP client's own, which also does TLS and proxies."""
+    return bool(request.param == "plain")
+
+
+@pytest.fixture
+async def start(plain: bool) -> AsyncIterator[Start]:
+    """`await start(script_or_replies, **client options)`; several replies are given one after the other."""
+    async with AsyncExitStack() as stack:
+
+        async def make(
+            *script: Reply | Script, key: str | None = "sk-secret-key", model: str | None = "m", **more: Any
+        ) -> Bench:
+            server = await stack.enter_async_context(
+                ScriptedModel(_in_turn(script), models=more.pop("models", ("first",)))
+            )
+            client = OpenAIChat(server.base_url, key, model, plain=plain, **more)
+            stack.push_async_callback(client.aclose)
+            return Bench(server, client)
+
+        yield make
+
+
+def _in_turn(script: tuple[Reply | Script, ...]) -> Script:
+    replies = list(script)
+
+    def choose(request: dict[str, Any]) -> Reply:
+        current = replies.pop(0) if len(replies) > 1 else replies[0] if replies else say("ok")
+        return current if isinstance(current, Reply) else current(request)
+
+    return choose
+
+
+async def until(what: str, holds: Callable[[], bool], limit_s: float = 5.0) -> None:
+    """Wait until it holds; say what was waited for when it never does."""
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {limit_s} s for: {what}"
+        await asyncio.sleep(0.005)

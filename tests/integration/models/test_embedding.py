@@ -1,0 +1,68 @@
+"""Embeddings over the wire: in order, checked, and failing like the chat does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from shared.models.embeddings import HashingEmbedding
+from shared.models.openai_embedding import OpenAIEmbedding
+from shared.models.ports import ModelRefused, ModelUnavailable
+from tests.support.model_server import ScriptedModel
+from tests.support.replies import say
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel(lambda _request: say("x"), dims=16) as scripted:
+        yield scripted
+
+
+async def test_vectors_come_in_the_order_of_the_texts(server: ScriptedModel) -> None:
+    model = OpenAIEmbedding(server.base_url, "key", "embedder")
+    assert [model.dimensions] == [None]
+    texts = ["eins", "zwei", "你好", "\ud83d"]
+    assert await model.embed(texts) == await HashingEmbedding(16).embed([*texts[:3], "?"])
+    assert model.dimensions == 16
+    assert await model.embed([]) == []
+    assert len(server.seen.requests) == 1
+    await model.aclose()
+
+
+async def test_vectors_of_another_length_are_refused(server: ScriptedModel) -> None:
+    model = OpenAIEmbedding(server.base_url, None, "embedder", dimensions=8)
+    with pytest.raises(ModelRefused, match="length 16 instead of 8"):
+        await model.embed(["x"])
+    assert server.seen.requests[0].body["dimensions"] == 8
+    await model.aclose()
+
+
+async def test_a_wrong_address_is_refused_and_a_missing_server_is_an_outage(server: ScriptedModel) -> None:
+    model = OpenAIEmbedding(server.base_url + "/nowhere/else?x=", None, "embedder")
+    with pytest.raises(ModelRefused, match="404"):
+        await model.embed(["x"])
+    await server.stop()
+    with pytest.raises(ModelUnavailable, match="no connection"):
+        await model.embed(["x"])
+    await model.aclose()
+
+
+async def test_a_server_that_never_answers_is_an_outage() -> None:
+    hung_up = asyncio.Event()
+
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        hung_up.set()
+
+    silent = await asyncio.start_server(mute, "127.0.0.1", 0)
+    async with silent:
+        address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1"
+        model = OpenAIEmbedding(address, None, "embedder", timeout_s=0.1)
+        with pytest.raises(ModelUnavailable, match="in time"):
+            await model.embed(["x"])
+        await asyncio.wait_for(hung_up.wait(), 5)
+        await model.aclose()

@@ -1,0 +1,223 @@
+"""Every way a model call can fail ends in the right failure, soon, and with words that help."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from shared.models.openai_chat import OpenAIChat
+from shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+from tests.integration.models.conftest import USER, Start, until
+from tests.support.replies import Reply, cut, events, fail, raw, say
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_refusal_is_not_asked_twice(start: Start, status: int) -> None:
+    bench = await start(fail(status, message="no such thing"))
+    with pytest.raises(ModelRefused, match=f"{status}: no such thing"):
+        await bench.ask()
+    assert len(bench.server.chats) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_short_outage_is_bridged(start: Start, status: int) -> None:
+    bench = await start(fail(status), fail(status, retry_after=0.01), say("back"))
+    assert (await bench.ask()).text == "back"
+    assert len(bench.server.chats) == 3
+
+
+async def test_a_longer_outage_is_reported_within_seconds(start: Start) -> None:
+    bench = await start(fail(503))
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match="503"):
+        await bench.ask()
+    assert time.monotonic() - began < 4
+    assert len(bench.server.chats) == 3
+
+
+async def test_a_long_retry_after_is_passed_on_at_once(start: Start) -> None:
+    bench = await start(fail(429, retry_after=30))
+    with pytest.raises(ModelUnavailable) as failed:
+        await bench.ask()
+    assert failed.value.retry_after == 30
+    assert len(bench.server.chats) == 1
+
+
+async def test_a_server_that_is_not_there_is_an_outage_and_heals_by_itself(start: Start) -> None:
+    bench = await start()
+    await bench.server.stop()
+    with pytest.raises(ModelUnavailable, match="no connection to the model server at http://127"):
+        await bench.ask()
+    async with bench.server:
+        assert (await bench.ask()).text == "ok"
+
+
+async def test_a_kept_connection_that_the_server_closed_is_replaced(start: Start) -> None:
+    bench = await start()
+    await bench.ask()
+    await bench.server.stop()
+    async with bench.server:
+        assert (await bench.ask()).text == "ok"
+
+
+async def test_no_first_byte_in_time_is_an_outage(start: Start) -> None:
+    bench = await start(say("never", wait=asyncio.Event()))
+    with pytest.raises(ModelUnavailable, match="did not answer in time"):
+        await bench.ask(timeout_s=0.1)
+    await until("the server to notice that the client left", lambda: bench.server.seen.dropped == 1)
+
+
+@pytest.mark.parametrize("hang_up", [True, False])
+@pytest.mark.parametrize("chunks", [0, 1, 3])
+async def test_a_stream_without_its_end_is_cut_off_and_not_asked_again(
+    start: Start, chunks: int, hang_up: bool
+) -> None:
+    bench = await start(cut(chunks, hang_up=hang_up))
+    with pytest.raises(ModelCutOff, match="cut off"):
+        await bench.ask()
+    assert len(bench.server.chats) == 1
+
+
+async def test_a_stall_within_the_answer_is_cut_off(start: Start) -> None:
+    bench = await start(say("a b c", chunks=3, wait=asyncio.Event(), wait_after=2), stall_s=0.1)
+    with pytest.raises(ModelCutOff, match="stalled"):
+        await bench.ask()
+    assert bench.said == "a "
+
+
+async def test_the_time_limit_ends_an_answer_that_trickles(start: Start) -> None:
+    bench = await start(say("x" * 1000, chunks=1000, delay=0.01))
+    with pytest.raises(ModelCutOff):
+        await bench.ask(timeout_s=0.2)
+    await until("the server to notice that the client left", lambda: bench.server.seen.dropped == 1)
+
+
+async def test_a_wait_for_the_token_count_does_not_cost_the_answer(start: Start) -> None:
+    frames = events(say("whole", usage=False))[:-1]
+    bench = await start(raw(*frames, wait=asyncio.Event(), wait_after=len(frames)), stall_s=0.1)
+    assert (await bench.ask()).text == "whole"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "asked"),
+    [
+        (b'{"error":{"message":"too long","code":400}}', ModelRefused, 1),
+        (b'{"error":{"message":"overloaded","code":529}}', ModelUnavailable, 1),
+        (b'{"error":{"message":"broke","type":"server_error"}}', ModelCutOff, 1),
+    ],
+)
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_an_error_object_within_the_body(
+    start: Start, error: bytes, expected: type[ModelFailed], asked: int, streamed: bool
+) -> None:
+    bench = await start(raw(b"data: " + error + b"\n\n" if streamed else error))
+    with pytest.raises(expected):
+        await bench.ask()
+    assert len(bench.server.chats) == asked
+
+
+async def test_an_error_after_text_is_a_cut_off(start: Start) -> None:
+    first = events(say("half", chunks=1))[1]
+    bench = await start(raw(first, b'data: {"error":{"message":"overloaded","code":529}}\n\n'))
+    with pytest.raises(ModelCutOff, match="overloaded"):
+        await bench.ask()
+    assert bench.said == "half"
+
+
+@pytest.mark.parametrize("delayed", [0.0, 0.05])
+async def test_cancelling_closes_the_connection_at_once(start: Start, delayed: float) -> None:
+    answer = say("a b c", chunks=3, wait=asyncio.Event(), wait_after=2 if delayed else 0)
+    bench = await start(answer)
+    asking = asyncio.create_task(bench.ask())
+    await until(
+        "the answer to be under way", lambda: bench.server.seen.answering == 1 and bool(bench.deltas or not delayed)
+    )
+    began = time.monotonic()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await until("the server to notice that the client left", lambda: bench.server.seen.dropped == 1, 1)
+    assert time.monotonic() - began < 1
+
+
+async def test_a_sink_that_fails_closes_the_connection_and_is_heard(start: Start) -> None:
+    bench = await start(say("a b c", chunks=3, wait=asyncio.Event(), wait_after=2))
+
+    def sink(_kind: str, _text: str) -> None:
+        raise KeyError("sink")
+
+    with pytest.raises(KeyError, match="sink"):
+        await bench.client.stream(ChatRequest([USER], None, 5.0), sink)
+    await until("the server to notice that the client left", lambda: bench.server.seen.dropped == 1)
+
+
+HOSTILE: dict[str, Reply] = {
+    "not JSON": raw(b"data: {nope\n\n"),
+    "deep JSON": raw(b"data: " + b'{"a":' * 9000 + b"\n\n"),
+    "a list": raw(b"data: []\n\n"),
+    "only [DONE]": raw(b"data: [DONE]\n\n"),
+    "nothing at all": raw(),
+    "blank": raw(b"\n\n\n   \n"),
+    "only comments": raw(b": ping\n\n" * 1000),
+    "binary": raw(bytes(range(256)) * 100),
+    "half a document": raw(b'{"choices":[{"message":', content_type="application/json"),
+    "a document of another kind": raw(b'{"hello":"world"}', content_type="application/json"),
+    "an endless event": raw(b"data: " + b"x" * (17 * 1024 * 1024)),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_a_body_without_sense_is_cut_off(start: Start, kind: str) -> None:
+    bench = await start(HOSTILE[kind])
+    with pytest.raises(ModelCutOff):
+        await bench.ask()
+    assert len(bench.server.chats) == 1
+
+
+async def test_a_web_page_is_a_wrong_address(start: Start) -> None:
+    bench = await start(raw(b"<html></html>", content_type="text/html; charset=utf-8"))
+    with pytest.raises(ModelRefused, match="LLM_BASE_URL"):
+        await bench.ask()
+
+
+async def test_a_server_that_does_not_speak_http_is_an_outage() -> None:
+    async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.org ESMTP\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(babble, "127.0.0.1", 0)
+    async with server:
+        client = OpenAIChat(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", None, "m")
+        with pytest.raises(ModelUnavailable):
+            await client.stream(ChatRequest([USER], None, 5.0), lambda _kind, _text: None)
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    "reply", [fail(401, message="bad key sk-secret-key"), raw(b'{"error":{"message":"sk-secret-key","code":403}}')]
+)
+async def test_no_failure_shows_the_key(start: Start, reply: Reply) -> None:
+    bench = await start(reply)
+    with pytest.raises(ModelRefused) as failed:
+        await bench.ask()
+    chain: BaseException | None = failed.value
+    while chain is not None:
+        assert "sk-secret-key" not in str(chain)
+        chain = chain.__cause__
+
+
+async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> None:
+    bench = await start(model=None, models=())
+    with pytest.raises(ModelRefused, match="LLM_MODEL_ID"):
+        await bench.ask()
+
+
+async def test_a_client_closed_twice_opens_again(start: Start) -> None:
+    bench = await start()
+    await bench.ask()
+    await bench.client.aclose()
+    await bench.client.aclose()
+    assert (await bench.ask()).text == "ok"

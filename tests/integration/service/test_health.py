@@ -1,0 +1,64 @@
+"""The three pages of every service."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from shared.service.http import HttpServer, health_app
+from tests.integration.service.asking import get
+from tests.unit.service.test_running import Part
+
+
+@pytest.fixture
+def parts() -> list[Part]:
+    return [Part("router", []), Part("archiver", [])]
+
+
+@pytest.fixture
+async def address(parts: list[Part]) -> AsyncIterator[str]:
+    server = HttpServer(health_app(parts))
+    yield await server.start()
+    await server.stop()
+
+
+async def test_ready_is_200_and_otherwise_says_what_is_wrong(address: str, parts: list[Part]) -> None:
+    assert (await get(f"{address}/readyz"))[0] == 200
+    parts[1].wrong = "no connection to the records"
+    status, body = await get(f"{address}/readyz")
+    assert status == 503
+    assert json.loads(body) == {"router.store": None, "archiver.store": "no connection to the records"}
+    assert (await get(f"{address}/healthz"))[0] == 200
+
+
+async def test_health_is_503_once_a_part_has_died(address: str, parts: list[Part]) -> None:
+    parts[0].living = False
+    assert await get(f"{address}/healthz") == (503, "dead: router")
+
+
+async def test_metrics_are_open_on_loopback(address: str) -> None:
+    status, page = await get(f"{address}/metrics")
+    assert status == 200
+    assert "pentad_websocket_connections" in page
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "status"), [("k", "k", 200), ("k", "x", 401), ("k", None, 401), (None, None, 401), (None, "", 401)]
+)
+async def test_metrics_elsewhere_need_the_admin_key(
+    parts: list[Part], key: str | None, given: str | None, status: int
+) -> None:
+    server = HttpServer(health_app(parts, metrics_key=key))
+    address = await server.start()
+    assert (await get(f"{address}/metrics", given))[0] == status
+    await server.stop()
+
+
+async def test_a_server_can_be_stopped_twice_and_frees_its_port(parts: list[Part]) -> None:
+    server = HttpServer(health_app(parts))
+    address = await server.start()
+    await server.stop()
+    await server.stop()
+    again = HttpServer(health_app(parts), port=int(address.rpartition(":")[2]))
+    assert await again.start() == address
+    await again.stop()

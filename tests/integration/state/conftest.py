@@ -1,0 +1,38 @@
+"""The server that the scripts run on, and the moves of two workers on it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from shared.state.store import Store
+from tests.integration.state.moves import Moves
+from tests.support.redis_server import redis_server, redis_url
+
+__all__ = ["redis_server", "redis_url"]
+
+
+@pytest.fixture
+def server_url(redis_url: str) -> str:
+    """The address of an empty Redis. The one place that says which server these suites run on."""
+    return redis_url
+
+
+@pytest.fixture
+async def store(server_url: str) -> AsyncIterator[Store]:
+    store = Store(server_url)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def moves(store: Store) -> Moves:
+    """A task and a session, and what workers do to them."""
+    made = Moves(store)
+    await made.prepare()
+    return made
+
+
+def pytest_make_parametrize_id(config: Any, val: Any, argname: str) -> str | None:
+    """Rules are named in test ids."""
+    return getattr(val, "name", None)

@@ -1,0 +1,41 @@
+"""A task's prompts, rebuilt from its record alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+from contracts.records import Manifest, TaskRecord, TranscriptMeta
+from services.task_runner.prompt import chain
+from shared.instructions import INSTRUCTIONS
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What one step sent to its model, and the digest that follows from it."""
+
+    manifest: Manifest
+    messages: list[dict[str, Any]]
+    tools: Any
+    digest: str
+
+
+def prompts_of(record: TaskRecord) -> list[Prompt]:
+    """The prompt of every step; each digest is chained on the one before."""
+    rebuilt: list[Prompt] = []
+    digest, covered = "", 0
+    chat = [chat_form(message) for message in record.messages]
+    for step in record.steps:
+        manifest = step.manifest
+        system = {"role": "system", "content": INSTRUCTIONS[manifest.instruction].system_prompt}
+        end = manifest.messages[1]
+        added = [to_json(message) for message in chat[covered:end]]
+        digest, covered = chain(digest, added, to_json(system), manifest.tools, manifest.model), end
+        tools = record.materials[f"tools:{manifest.tools}"] if manifest.tools else None
+        rebuilt.append(Prompt(manifest, [system, *chat[:end]], tools, digest))
+    return rebuilt
+
+
+def chat_form(message: dict[str, Any]) -> dict[str, Any]:
+    """A recorded message without what we know beside it."""
+    return {name: value for name, value in message.items() if name not in TranscriptMeta.model_fields}

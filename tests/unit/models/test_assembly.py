@@ -1,0 +1,187 @@
+"""Chunks of every habit that servers have become one answer."""
+
+from typing import Any
+
+import pytest
+
+from shared.models.assembly import Assembly, parse_object
+from shared.models.ports import ToolCallDraft, Usage
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {"model": "m-1", "choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
+
+
+def part(arguments: str = "", **fields: Any) -> dict[str, Any]:
+    name = fields.pop("name", None)
+    function = {"arguments": arguments} | ({"name": name} if name is not None else {})
+    return {**fields, "function": function}
+
+
+def assemble(*chunks: dict[str, Any]) -> tuple[Assembly, list[tuple[str, str]]]:
+    seen: list[tuple[str, str]] = []
+    assembly = Assembly(lambda kind, text: seen.append((kind, text)))
+    for chunk in chunks:
+        assembly.add(chunk)
+    return assembly, seen
+
+
+CALLS: dict[str, tuple[list[list[Any]], list[tuple[str, str]]]] = {
+    "name and arguments in one piece": (
+        [[part('{"a":1}', index=0, id="x", name="f")]],
+        [("f", '{"a":1}')],
+    ),
+    "name and arguments split anywhere": (
+        [
+            [part(index=0, id="x", name="cal")],
+            [part("", index=0, name="culator")],
+            [part('{"a"', index=0)],
+            [part(":1}", index=0)],
+        ],
+        [("calculator", '{"a":1}')],
+    ),
+    "a name of two equal halves": (
+        [[part(index=0, id="x", name="ta")], [part("{}", index=0, name="ta")]],
+        [("tata", "{}")],
+    ),
+    "two calls interleaved": (
+        [
+            [part(index=0, id="x", name="f")],
+            [part("{", index=1, id="y", name="g")],
+            [part("{", index=0)],
+            [part("}", index=1), part("}", index=0)],
+        ],
+        [("f", "{}"), ("g", "{}")],
+    ),
+    "in the order of the index": (
+        [[part("1", index=1, id="y", name="g")], [part("0", index=0, id="x", name="f")]],
+        [("f", "0"), ("g", "1")],
+    ),
+    "without an index, told apart by id": (
+        [[part("{", id="x", name="f")], [part("{", id="y", name="g")], [part("}", id="x")], [part("}", id="y")]],
+        [("f", "{}"), ("g", "{}")],
+    ),
+    "without index or id": ([[part("{", name="f")], [part("}")], [part("[]", name="g")]], [("f", "{}"), ("g", "[]")]),
+    "two whole calls in one chunk, no index": (
+        [[part("1", id="x", name="f"), part("2", id="y", name="f")]],
+        [("f", "1"), ("f", "2")],
+    ),
+    "the same index for parallel calls": (
+        [[part("1", index=0, id="x", name="f")], [part("2", index=0, id="y", name="f")]],
+        [("f", "1"), ("f", "2")],
+    ),
+    "the name repeated with each piece": (
+        [[part("{", index=0, id="x", name="f")], [part("}", index=0, id="x", name="f")]],
+        [("f", "{}")],
+    ),
+    "an empty id in later pieces": (
+        [[part("{", index=0, id="x", name="f")], [part("}", index=0, id="", name="")]],
+        [("f", "{}")],
+    ),
+    "arguments as an object": (
+        [[{"index": 0, "function": {"name": "f", "arguments": {"a": "é"}}}]],
+        [("f", '{"a": "é"}')],
+    ),
+    "no arguments at all": ([[{"index": 0, "id": "x", "function": {"name": "f"}}]], [("f", "")]),
+    "husks and nonsense": (
+        [[None, 3, "x", {}, {"function": None}, {"index": "a", "function": {"name": 5}}, {"index": -1}]],
+        [],
+    ),
+    "an index out of all bounds": ([[part("{}", index=10**30, id="x", name="f")]], [("f", "{}")]),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_tool_calls_are_put_together(case: str) -> None:
+    chunks, expected = CALLS[case]
+    assembly, _ = assemble(*(delta(tool_calls=calls) for calls in chunks))
+    assert assembly.answer("m").tool_calls == tuple(ToolCallDraft(*call) for call in expected)
+
+
+def test_text_and_thinking_reach_the_sink_as_they_come_and_the_answer_whole() -> None:
+    assembly, seen = assemble(
+        delta(role="assistant", content=""),
+        delta(reasoning_content="hm"),
+        delta(reasoning="m", content=None),
+        delta(content="Hel"),
+        delta(content="lo"),
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+    )
+    assert seen == [("thinking", "hm"), ("thinking", "m"), ("content", "Hel"), ("content", "lo")]
+    answer = assembly.answer("asked")
+    assert (answer.text, answer.thinking, answer.finish_reason, answer.model) == ("Hello", "hmm", "stop", "m-1")
+    assert answer.usage == Usage(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (None, Usage(0, 0)),
+        ({"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.01}, Usage(3, 2, 0.01)),
+        ({"prompt_tokens": -3, "completion_tokens": "2", "cost": float("nan")}, Usage(0, 0)),
+        ({"prompt_tokens": True, "completion_tokens": 2.5}, Usage(0, 0)),
+        ([1], Usage(0, 0)),
+    ],
+)
+def test_usage_that_is_missing_or_nonsense_counts_nothing(usage: Any, expected: Usage) -> None:
+    assembly, _ = assemble(delta(content="x"), {"choices": [], "usage": usage})
+    assert assembly.answer("m").usage == expected
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {},
+        {"choices": None},
+        {"choices": "x"},
+        {"choices": [None]},
+        {"choices": [[]]},
+        {"choices": [{"delta": None}]},
+        {"choices": [{"delta": "x"}]},
+        {"choices": [{"delta": {"content": 5, "tool_calls": {}, "reasoning": {"a": 1}}}]},
+        {"choices": [{"index": 1, "delta": {"content": "a second answer"}}]},
+        {"model": 5, "choices": [{"delta": {"content": ""}}]},
+    ],
+)
+def test_chunks_without_sense_are_passed_over(chunk: dict[str, Any]) -> None:
+    assembly, seen = assemble(chunk)
+    assert seen == []
+    assert assembly.empty
+
+
+def test_content_in_parts_is_text() -> None:
+    _, seen = assemble(delta(content=[{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]))
+    assert seen == [("content", "ab")]
+
+
+def test_an_answer_that_was_not_streamed_is_read_alike() -> None:
+    message = {
+        "role": "assistant",
+        "content": "hi",
+        "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": "{}"}}],
+    }
+    assembly, seen = assemble({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    assert seen == [("content", "hi")]
+    assert assembly.answer("m").tool_calls == (ToolCallDraft("f", "{}"),)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b'{"a":"\\ud83d\\ude00"}', "😀"),
+        (b'{"a":"x\\ud83d"}', "x?"),
+        (b'{"a":"x\xff"}', "x\ufffd"),
+        ('{"a":"é你"}'.encode(), "é你"),
+    ],
+)
+def test_damaged_text_is_repaired_so_that_it_can_be_stored(data: bytes, expected: str) -> None:
+    text = parse_object(data)["a"]
+    assert text == expected
+    text.encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"1", b"nul", b'{"a":', b"[" * 100_000, b'{"a":' * 5000, b"\xff\xfe"])
+def test_what_is_not_a_json_object_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        parse_object(data)

@@ -1,0 +1,89 @@
+"""What the doctor says about what it saw: each failure with something to do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pentad.cli.findings import Finding, healthy, of_readiness, of_redis, shown
+from pentad.cli.render import Style
+from shared.state.diagnosis import Diagnosis, Group, Server, WorkStream
+
+GOOD = Server("Valkey 9.1.2", (), 0.2, True, True, "everysec", 10, 0, "noeviction")
+SERVED = Group("router", True, 0, 0, 1, 1)
+
+
+def stream(*groups: Group, length: int = 0) -> WorkStream:
+    return WorkStream("inbound", "pentad:inbound", length, "router", groups, ("router",))
+
+
+def seen(server: Server = GOOD, *work: WorkStream) -> Diagnosis:
+    return Diagnosis(server, (0,), work, (), 0, 0)
+
+
+def worst(diagnosis: Diagnosis) -> Finding:
+    order = ("fail", "warn", "note", "ok")
+    return min(of_redis("redis://h", True, diagnosis), key=lambda finding: order.index(finding.level))
+
+
+@pytest.mark.parametrize(
+    ("server", "level", "do"),
+    [
+        (GOOD, "ok", ""),
+        (replace(GOOD, missing=("XAUTOCLAIM",)), "fail", "use Redis >= 7.0 or Valkey >= 8"),
+        (replace(GOOD, writable=False), "fail", "point REDIS_URL to the primary"),
+        (replace(GOOD, policy="volatile-lru"), "fail", "set maxmemory-policy to noeviction"),
+        (replace(GOOD, limit=100, used=95), "warn", "raise maxmemory"),
+        (replace(GOOD, aof=False), "warn", "set appendonly yes"),
+        (replace(GOOD, fsync=None, policy=""), "ok", ""),
+    ],
+)
+def test_a_server_that_would_lose_work_is_found(server: Server, level: str, do: str) -> None:
+    found = worst(seen(server))
+    assert (found.level, found.do[: len(do)]) == (level, do)
+
+
+@pytest.mark.parametrize(
+    ("work", "level"),
+    [
+        (stream(SERVED), "ok"),
+        (stream(), "ok"),
+        (stream(length=1), "fail"),
+        (stream(replace(SERVED, active=0)), "ok"),
+        (stream(replace(SERVED, active=0, pending=1)), "fail"),
+        (stream(replace(SERVED, active=0, lag=1)), "fail"),
+        (stream(replace(SERVED, active=0, lag=None)), "fail"),
+        (stream(replace(SERVED, lag=9, pending=9)), "ok"),
+        (stream(SERVED, Group("audit", False, 0, 0, 0, 0)), "warn"),
+        (stream(SERVED, Group("audit", False, 5, 0, 1, 1)), "warn"),
+        (stream(SERVED, Group("audit", False, 5, 0, 1, 0)), "fail"),
+    ],
+)
+def test_a_group_that_nobody_serves_is_found(work: WorkStream, level: str) -> None:
+    assert worst(seen(GOOD, work)).level == level
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ({"checks": {"redis": "gone", "router": None}}, ["redis: gone"]),
+        ({"redis": "gone", "router": "ok"}, ["redis: gone"]),
+        ({"checks": {"router": {"redis": "gone", "loop": "dead"}}}, ["router redis: gone", "router loop: dead"]),
+        (None, [""]),
+        (["odd"], [""]),
+    ],
+)
+def test_each_complaint_of_a_gateway_that_is_not_ready_is_told(body: Any, names: list[str]) -> None:
+    found = list(of_readiness("http://g", 503, body))
+    assert len(found) == len(names)
+    assert all(name in finding.detail and finding.do for name, finding in zip(names, found, strict=True))
+    assert not healthy(found)
+
+
+def test_a_finding_says_what_to_do_on_a_line_of_its_own() -> None:
+    text = shown(Finding("redis", "fail", "gone\x1b[2J", "start it"), Style(False))
+    assert text.splitlines() == ["fail  redis        gone[2J", " " * 19 + "do: start it"]
+
+
+def test_a_warning_is_no_failure() -> None:
+    assert healthy([Finding("a", "warn", ""), Finding("b", "note", "")])

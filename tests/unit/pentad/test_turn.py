@@ -1,0 +1,93 @@
+"""When a turn ends: every way of INTERFACES, and what must not end it."""
+
+from typing import Any
+
+import pytest
+
+from contracts.events import Snapshot, event_adapter
+from pentad.turn import TurnEnd, TurnTracker, answer_in
+
+MINE, TASK = "m-1", "task-0-a"
+
+
+def event(kind: str, **fields: Any) -> Any:
+    about = {"event_id": "e", "at": "", "tenant_id": "default", "session_id": "s1"}
+    return event_adapter.validate_python(about | {"type": kind} | fields)
+
+
+def routed(decision: str = "new", message_id: str = MINE, task_id: str = TASK) -> Any:
+    return event(
+        "message_routed", decision=decision, message_id=message_id, task_id=task_id, confidence=1.0, reason="why"
+    )
+
+
+def ended(status: str = "completed", task_id: str = TASK, reason: str = "") -> Any:
+    return event("task_end", status=status, task_id=task_id, reason=reason)
+
+
+def status(status: str, task_id: str = TASK, reason: str = "") -> Any:
+    return event("task_status", status=status, task_id=task_id, reason=reason)
+
+
+def error(message_id: str | None = MINE, code: str = "busy", task_id: str | None = None) -> Any:
+    return event("error", code=code, message="no", message_id=message_id, task_id=task_id)
+
+
+def snapshot(task_status: str, message_id: str = MINE) -> Any:
+    tasks = [{"task_id": "task-0-z", "status": "failed"}, {"task_id": TASK, "status": task_status}]
+    return event("snapshot", tasks=tasks, messages=[{"role": "user", "message_id": message_id, "task_id": TASK}])
+
+
+ENDS: list[tuple[str, list[Any], TurnEnd | None]] = [
+    ("answer", [routed(), ended()], TurnEnd("completed")),
+    ("failure", [routed(), ended("failed", reason="model_error")], TurnEnd("failed", "model_error")),
+    ("cancel", [routed(), ended("cancelled")], TurnEnd("cancelled")),
+    ("question", [routed("append"), status("waiting", reason="question")], TurnEnd("waiting", "question")),
+    ("rejected", [routed("rejected")], TurnEnd("rejected", "why")),
+    ("error before routing", [error()], TurnEnd("error", "busy: no")),
+    ("error after routing", [routed(), error(code="budget_exceeded")], TurnEnd("error", "budget_exceeded: no")),
+    ("first end counts", [routed(), status("waiting", reason="paused"), ended()], TurnEnd("waiting", "paused")),
+    ("end before routing is of an earlier turn", [ended()], None),
+    ("end of another task", [routed(), ended(task_id="task-0-b")], None),
+    ("another task waits", [routed(), status("waiting", task_id="task-0-b")], None),
+    ("tools run", [routed(), status("active"), status("stale"), status("pending")], None),
+    ("another message is rejected", [routed(), routed("rejected", "m-2")], None),
+    ("another message fails", [routed(), error("m-2", task_id=TASK)], None),
+    ("an error of the task that names no message", [routed(), error(None, "tool_error", TASK)], None),
+    ("another message's routing is not mine", [routed(message_id="m-2"), ended()], None),
+    ("cursor expired", [routed(), error(None, "cursor_expired")], None),
+    ("snapshot of an ended task", [routed(), snapshot("completed")], TurnEnd("completed")),
+    ("snapshot of a waiting task", [routed(), snapshot("waiting")], TurnEnd("waiting")),
+    ("snapshot of a running task", [routed(), snapshot("active")], None),
+    ("snapshot tells where the message went", [snapshot("active"), ended()], TurnEnd("completed")),
+    ("snapshot of others", [snapshot("completed", "m-2")], None),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
+def test_a_turn_ends_at_the_first_of_its_ends(events: list[Any], expected: TurnEnd | None) -> None:
+    turn = TurnTracker(MINE)
+    for one in events:
+        turn = turn.after(one)
+    assert turn.end == expected
+
+
+def test_a_turn_whose_routing_was_lost_is_found_by_its_correlation() -> None:
+    start = event("task_start", goal="g", task_id=TASK, correlation_id=MINE)
+    assert TurnTracker(MINE).after(start).after(ended()).end == TurnEnd("completed")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ok"),
+    [("completed", True), ("waiting", True), ("failed", False), ("cancelled", False), ("rejected", False)],
+)
+def test_only_an_answer_or_a_question_is_a_good_end(outcome: Any, ok: bool) -> None:
+    assert TurnEnd(outcome).ok is ok
+
+
+def test_a_snapshot_gives_the_last_answer_of_the_task() -> None:
+    said = [("task-0-a", "one"), ("task-0-a", "two"), ("task-0-b", "other")]
+    messages = [{"role": "assistant", "task_id": task, "content": text} for task, text in said]
+    found = event("snapshot", tasks=[], messages=messages)
+    assert isinstance(found, Snapshot)
+    assert (answer_in(found, "task-0-a"), answer_in(found, "task-0-c")) == ("two", "")

@@ -1,0 +1,99 @@
+"""Each message goes where the rules say, and the reason names the rule."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contracts.commands import InboundMessage
+from contracts.errors import ErrorCode
+from contracts.events import TaskStatus
+from services.router.domain import View, decide, goal_of
+from shared.state.headers import TaskHeader
+
+NOW, GRACE = 1_000_000, 300_000
+
+
+def task(name: str, status: TaskStatus, ended_at: int = NOW) -> TaskHeader:
+    return TaskHeader("default", name, "s1", status, ended_at=ended_at)
+
+
+def view(task_id: str | None = None, **given: Any) -> View:
+    message = InboundMessage(content="hi", session_id="s1", task_id=task_id)
+    return replace(View(message=message, live=None, done=None, now=NOW, grace_ms=GRACE), **given)
+
+
+@pytest.mark.parametrize(
+    ("seen", "decision", "target"),
+    [
+        (view(), "new", None),
+        (view(live=task("a", "active")), "append", "a"),
+        (view(live=task("a", "waiting")), "append", "a"),
+        (view(live=task("a", "active"), done=task("b", "completed")), "append", "a"),
+        (view(live=task("a", "cancelled")), "new", None),
+        # The session was read before the task ended, or before a failed one went on with what had come.
+        (view(live=task("a", "completed")), "reopen", "a"),
+        (view(live=task("a", "completed"), done=task("b", "completed")), "reopen", "a"),
+        (view(live=task("a", "cancelled"), done=task("b", "completed")), "new", None),
+        (view(done=task("b", "active")), "append", "b"),
+        (view(done=task("b", "completed")), "reopen", "b"),
+        (view(done=task("b", "completed", NOW - GRACE)), "reopen", "b"),
+        (view(done=task("b", "completed", NOW - GRACE - 1)), "new", None),
+        (view(done=task("b", "failed")), "new", None),
+        (view(done=task("b", "cancelled")), "new", None),
+    ],
+)
+def test_without_a_name_it_is_the_live_task_or_the_one_that_ended_last(
+    seen: View, decision: str, target: str | None
+) -> None:
+    route = decide(seen)
+    assert (route.decision, route.task.task if route.task else None) == (decision, target)
+
+
+@pytest.mark.parametrize(
+    ("named", "archived", "decision", "error"),
+    [
+        (task("t", "active"), False, "append", None),
+        (task("t", "waiting"), False, "append", None),
+        (task("t", "completed", 0), False, "reopen", None),
+        (task("t", "failed", 0), False, "reopen", None),
+        (task("t", "cancelled"), False, "rejected", ErrorCode.NOT_ALLOWED),
+        (None, True, "new", None),
+        (None, False, "rejected", ErrorCode.UNKNOWN_TASK),
+    ],
+)
+def test_an_explicit_task_is_followed_by_its_status(
+    named: TaskHeader | None, archived: bool, decision: str, error: ErrorCode | None
+) -> None:
+    route = decide(view("t", named=named, archived=archived, live=task("other", "active")))
+    assert (route.decision, route.error, route.task) == (decision, error, named if error is None else None)
+    assert route.continues == ("record" if archived else "session")
+
+
+def test_an_unknown_instruction_is_refused_with_those_that_are_known() -> None:
+    message = InboundMessage(content="hi", instruction="poet")
+    route = decide(view(message=message, live=task("a", "active")))
+    assert (route.decision, route.error) == ("rejected", ErrorCode.BAD_MESSAGE)
+    assert "'poet'" in route.reason
+    assert "executor" in route.reason
+
+
+@pytest.mark.parametrize(
+    ("deadline", "decision"), [(0, "new"), (NOW - 1, "rejected"), (NOW, "rejected"), (NOW + 1, "new")]
+)
+def test_a_deadline_that_has_passed_is_refused(deadline: int, decision: str) -> None:
+    route = decide(view(deadline=deadline))
+    assert route.decision == decision
+    assert (route.error is ErrorCode.DEADLINE_EXCEEDED) is (decision == "rejected")
+
+
+def test_the_candidates_are_named() -> None:
+    route = decide(view(live=task("a", "active"), done=task("b", "completed")))
+    assert route.candidates == ["a", "b"]
+
+
+@pytest.mark.parametrize(("length", "kept"), [(1, 1), (500, 500), (501, 500), (10_000, 500)])
+def test_a_goal_fits_into_a_header(length: int, kept: int) -> None:
+    goal = goal_of("x" * length)
+    assert len(goal) == kept
+    assert goal.endswith("…") is (length > 500)

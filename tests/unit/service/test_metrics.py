@@ -1,0 +1,61 @@
+"""Metrics: each named once, documented, cheap, and free of tenants."""
+
+from pathlib import Path
+
+import pytest
+
+from shared import metrics
+
+_DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+
+def test_the_documentation_is_that_of_the_list() -> None:
+    assert _DOCUMENT.read_text() == metrics.document(), "run: python -m shared.metrics > docs/metrics.md"
+
+
+def test_each_name_is_there_once_and_says_kind_and_unit() -> None:
+    names = [metric.name for metric in metrics.METRICS]
+    assert len(names) == len(set(names))
+    for metric in metrics.METRICS:
+        assert metric.name.startswith("pentad_")
+        assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name
+        assert metric.name.endswith("_seconds") == (metric.unit == "seconds"), metric.name
+        assert metric.meaning.endswith("."), metric.name
+
+
+def test_no_metric_tells_tenants_users_or_sessions_apart() -> None:
+    labels = {label for metric in metrics.METRICS for label in metric.label_names}
+    assert not labels & {"tenant", "tenant_id", "user", "user_id", "session", "session_id", "task", "task_id"}
+
+
+def test_the_same_labels_are_the_same_child() -> None:
+    child = metrics.consumed.labels("inbound", "a-test")
+    assert metrics.consumed.labels("inbound", "a-test") is child
+    assert metrics.consumed.labels("inbound", "another") is not child
+    assert metrics.websockets.labels() is metrics.websockets.labels()
+
+
+def test_the_wrong_number_of_labels_is_refused() -> None:
+    with pytest.raises(ValueError, match="label"):
+        metrics.consumed.labels("inbound")
+    with pytest.raises(ValueError, match="no labels"):
+        metrics.websockets.labels("one")
+
+
+def test_times_are_told_apart_from_a_millisecond_to_a_step_s_limit() -> None:
+    assert metrics.SECONDS[0] == 0.001
+    assert metrics.SECONDS[-1] == 600
+
+
+def test_a_page_names_every_metric_also_unused_and_the_process() -> None:
+    metrics.tool_calls.labels("weather", "ok").inc()
+    page, content_type = metrics.exposition()
+    text = page.decode()
+    assert content_type.startswith("text/plain")
+    assert 'pentad_tool_calls_total{tool="weather",outcome="ok"}' in text or (
+        'pentad_tool_calls_total{outcome="ok",tool="weather"}' in text
+    )
+    for metric in metrics.METRICS:
+        assert f"# TYPE {metric.name} {metric.kind}" in text
+    assert "process_resident_memory_bytes" in text
+    assert "python_info" in text

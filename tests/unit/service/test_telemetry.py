@@ -1,0 +1,70 @@
+"""Logging: one line per record on stderr, libraries silent, payloads by opt-in only."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from pydantic import BaseModel
+
+from shared.telemetry import configure_logging, payload
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    configure_logging()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(level)
+    for name in ("contracts", "shared", "services", "pentad"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_libraries_are_silent_below_warning_at_any_level(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("debug")
+    logging.getLogger("some.library").info("chatter")
+    logging.getLogger("services.router").debug("ours")
+    logging.getLogger("some.library").warning("trouble")
+    first, second = capsys.readouterr().err.splitlines()
+    assert "DEBUG services.router: ours" in first
+    assert "WARNING some.library: trouble" in second
+
+
+def test_by_default_ours_are_silent_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging()
+    logging.getLogger("services.router").info("routed")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_record_is_one_line_with_the_time_in_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging()
+    try:
+        raise RuntimeError("first\nsecond")
+    except RuntimeError:
+        logging.getLogger("shared.bus").exception("a\nb")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ERROR shared.bus: a b [RuntimeError: first second at " in line
+    assert line.split()[0].endswith("Z")
+
+
+class Secretive(BaseModel):
+    number: int
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_payloads_are_shown_by_opt_in_only(capsys: pytest.CaptureFixture[str], shown: bool) -> None:
+    configure_logging(payloads=shown)
+    logging.getLogger("shared.bus").warning("refused %s", payload("my diary"))
+    try:
+        Secretive.model_validate({"number": "my diary"})
+    except ValueError:
+        logging.getLogger("shared.bus").exception("did not fit")
+    text = capsys.readouterr().err
+    assert ("my diary" in text) == shown
+    assert "number" in text
+    if not shown:
+        assert "refused <str of 8>" in text

@@ -1,0 +1,192 @@
+"""What a task with mail does next, decided from state and mail alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contracts.commands import InboundMessage
+from contracts.envelope import Budget
+from services.task_runner.domain import (
+    Arrived,
+    Closed,
+    End,
+    Idle,
+    Pause,
+    Plan,
+    Think,
+    after_model_error,
+    exceeded_by,
+    parse_arguments,
+    plan,
+    remaining,
+    sort_mail,
+)
+from shared.state.headers import Mail, OpenCall, TaskHeader
+from shared.state.mail import ResultMail, UserMail
+
+NOW, STEP_MS, LIMIT = 100_000, 10_000, 10
+CALLS = (OpenCall("c1", "echo", "default"), OpenCall("c2", "echo", "default"))
+ACTIVE = TaskHeader("default", "t", "s1", "active", asked_at=NOW)
+ASKED = replace(ACTIVE, open=CALLS)
+
+
+def user(number: int, budget: Budget | None = None) -> Mail:
+    message = InboundMessage(content=f"m{number}", session_id="s1", message_id=f"m{number}", budget=budget)
+    return Mail(number, "user", UserMail(message=message, entry_id="1-1", at="now").to_json())
+
+
+def result(number: int, call: str) -> Mail:
+    return Mail(number, "result", ResultMail(tool_call_id=call, content="ok", ok=True).to_json())
+
+
+def control(number: int, kind: str) -> Mail:
+    return Mail(number, kind, b"{}")
+
+
+def planned(task: TaskHeader, *mail: Mail, now: int = NOW) -> Plan:
+    return plan(task, sort_mail(mail), now, LIMIT, STEP_MS)
+
+
+def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
+    return tuple(Closed(call, error) for call in calls)
+
+
+CANCELLED = closed("the task was cancelled", *CALLS)
+LATE = "no result within the step's time limit"
+NOTHING = Budget(steps=0)
+
+
+@pytest.mark.parametrize(
+    ("task", "mail", "expected"),
+    [
+        pytest.param(ACTIVE, [user(1)], Think(), id="a message"),
+        pytest.param(ACTIVE, [], Idle(), id="nothing"),
+        pytest.param(ACTIVE, [control(1, "retry")], Idle((1,)), id="a stale retry"),
+        pytest.param(ASKED, [result(1, "c1")], Idle(), id="one of two results"),
+        pytest.param(ASKED, [user(1)], Idle(), id="a message while tools run"),
+        pytest.param(ASKED, [result(1, "c1"), result(2, "c2")], Think(), id="both results"),
+        pytest.param(ASKED, [result(1, "c2"), user(2), result(3, "c1")], Think(), id="both results and a message"),
+        pytest.param(ASKED, [control(1, "cancel")], End("cancelled", "cancelled", CANCELLED), id="cancel"),
+        pytest.param(
+            ASKED, [result(1, "c1"), control(2, "cancel")],
+            End("cancelled", "cancelled", CANCELLED[1:]), id="cancel with one result there",
+        ),
+        pytest.param(ACTIVE, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancel and a message"),
+        pytest.param(replace(ACTIVE, status="waiting"), [user(1)], Think(), id="an answer to a question"),
+        pytest.param(
+            replace(ASKED, deadline=NOW), [control(1, "deadline")],
+            End("failed", "deadline_exceeded", closed("the deadline has passed", *CALLS)), id="the deadline",
+        ),
+        pytest.param(replace(ASKED, deadline=NOW + 1), [control(1, "deadline")], Idle((1,)), id="a moved deadline"),
+        pytest.param(replace(ASKED, asked_at=NOW - STEP_MS), [result(1, "c1")], Think(closed=closed(LATE, CALLS[1])),
+                     id="the step's time limit"),
+        pytest.param(replace(ASKED, asked_at=NOW - STEP_MS + 1), [control(1, "timeout")], Idle((1,)),
+                     id="a stale timeout"),
+        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2")], End("failed", "step_limit"),
+                     id="the step limit"),
+        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2"), user(3)], Think(),
+                     id="a message begins the count again"),
+        pytest.param(replace(ASKED, budget=Budget(steps=1), turn_steps=1), [result(1, "c1"), result(2, "c2")],
+                     Pause("budget_exceeded"), id="a budget used up"),
+        pytest.param(ACTIVE, [user(1, NOTHING)], Pause("budget_exceeded"), id="a budget of nothing"),
+        pytest.param(ACTIVE, [user(1, NOTHING), user(2)], Think(), id="the last message's budget counts"),
+    ],
+)  # fmt: skip
+def test_the_plan(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
+    assert planned(task, *mail) == expected
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+def test_an_ended_task_is_not_moved_by_late_mail(status: Any) -> None:
+    ended = replace(ACTIVE, status=status)
+    assert planned(ended, control(1, "cancel"), result(2, "c1")) == Idle((1, 2))
+    again = planned(ended, user(3))
+    assert again == (Idle() if status == "cancelled" else Think(restart=True))
+
+
+def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
+    arrived = sort_mail([user(1), result(2, "c1"), control(3, "cancel"), user(4), result(5, "c2")])
+    assert [u.message.content for u in arrived.users] == ["m1", "m4"]
+    assert list(arrived.results) == ["c1", "c2"]
+    numbers = (arrived.user_numbers, arrived.result_numbers, arrived.control_numbers)
+    assert numbers == ((1, 4), (2, 5), (3,))
+    assert arrived.controls == frozenset({"cancel"})
+    assert sort_mail([]) == Arrived((), {}, frozenset(), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("raw", "args", "problem"),
+    [
+        ('{"a":1}', {"a": 1}, ""),
+        ("", {}, ""),
+        ("{", None, "are not JSON"),
+        ("[1]", None, "are not a JSON object"),
+        ("null", None, "are not a JSON object"),
+        ('"text"', None, "are not a JSON object"),
+    ],
+)
+def test_arguments_are_an_object_or_a_problem(raw: str, args: dict[str, object] | None, problem: str) -> None:
+    parsed = parse_arguments(raw)
+    assert (parsed.args, parsed.raw if args is None else raw) == (args, raw)
+    assert problem in parsed.problem
+    assert bool(parsed.problem) is bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("budget", "used", "over", "left"),
+    [
+        (None, (9, 9.0, 9), False, None),
+        (Budget(), (9, 9.0, 9), False, Budget()),
+        (Budget(tokens=10), (9, 0.0, 0), False, Budget(tokens=1)),
+        (Budget(tokens=10), (10, 0.0, 0), True, Budget(tokens=0)),
+        (Budget(tokens=10), (50, 0.0, 0), True, Budget(tokens=0)),
+        (Budget(usd=1.0), (0, 0.25, 0), False, Budget(usd=0.75)),
+        (Budget(usd=1.0), (0, 1.0, 0), True, Budget(usd=0.0)),
+        (Budget(steps=2, tokens=10), (1, 0.0, 2), True, Budget(steps=0, tokens=9)),
+    ],
+)
+def test_a_budget_is_used_up_exactly_at_its_end(
+    budget: Budget | None, used: tuple[int, float, int], over: bool, left: Budget | None
+) -> None:
+    assert exceeded_by(budget, *used) is over
+    assert remaining(budget, *used) == left
+
+
+LIMITS = (5, 60_000)
+
+
+def test_an_unavailable_model_is_asked_again_without_counting_until_the_step_is_over() -> None:
+    first = after_model_error(ACTIVE, "unavailable", NOW, None, 0.0, LIMITS)
+    assert first is not None
+    assert (first.fails, first.retry_since, first.delay_ms) == (0, NOW, 125)
+    later = after_model_error(replace(ACTIVE, retry_since=NOW), "unavailable", NOW + 59_999, None, 0.0, LIMITS)
+    assert later is not None
+    assert later.delay_ms == 1, "the last try is at the step's end"
+    assert after_model_error(replace(ACTIVE, retry_since=NOW), "unavailable", NOW + 60_000, None, 0.0, LIMITS) is None
+
+
+@pytest.mark.parametrize(("fails", "gives_up"), [(0, False), (3, False), (4, True)])
+def test_a_cut_answer_counts_as_an_attempt(fails: int, gives_up: bool) -> None:
+    again = after_model_error(replace(ACTIVE, fails=fails), "cut_off", NOW, None, 0.5, LIMITS)
+    assert (again is None) is gives_up
+    assert again is None or again.fails == fails + 1
+
+
+def test_a_pause_that_the_server_asks_for_is_kept() -> None:
+    again = after_model_error(ACTIVE, "unavailable", NOW, 7.0, 0.0, LIMITS)
+    assert again is not None
+    assert again.delay_ms == 7000
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.999])
+def test_pauses_grow_and_have_an_upper_end(jitter: float) -> None:
+    waits = []
+    for seconds in range(9):
+        task = replace(ACTIVE, retry_since=NOW)
+        again = after_model_error(task, "unavailable", NOW + 1000 * seconds, None, jitter, (5, 600_000))
+        assert again is not None
+        waits.append(again.delay_ms)
+    assert waits == sorted(waits)
+    assert waits[-1] <= 30_000

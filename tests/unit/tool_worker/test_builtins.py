@@ -1,0 +1,35 @@
+"""The built-in tools describe themselves like anybody's."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from contracts.tools import Effect
+from services.tool_worker.builtins.catalogue import BUILTINS
+from services.tool_worker.builtins.clock import current_time
+from services.tool_worker.builtins.echo import echo
+
+
+@pytest.mark.parametrize("name", ["calculator", "current_time", "echo"])
+def test_every_builtin_is_pure_and_described(name: str) -> None:
+    spec = BUILTINS[name].spec
+    assert spec.effect is Effect.PURE
+    assert spec.description
+    assert all(argument["description"] for argument in spec.parameters["properties"].values())
+
+
+@pytest.mark.parametrize(("timezone", "offset"), [("UTC", 0), ("utc", 0), ("Asia/Shanghai", 8), ("Etc/GMT+5", -5)])
+def test_the_time_is_now_and_says_its_offset(timezone: str, offset: int) -> None:
+    moment = datetime.fromisoformat(current_time(timezone))
+    assert moment.utcoffset() == timedelta(hours=offset)
+    assert abs(datetime.now(UTC) - moment) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("timezone", ["Mars/Base", "../etc/passwd", "", "Europe", "/etc/localtime"])
+def test_an_unknown_zone_is_refused(timezone: str) -> None:
+    with pytest.raises(ValueError, match="IANA name"):
+        current_time(timezone)
+
+
+def test_echo_changes_nothing() -> None:
+    assert echo(" Ünchanged\n") == " Ünchanged\n"

@@ -1,0 +1,59 @@
+"""What a tool call's outcome is to the model and to clients."""
+
+import pytest
+
+from contracts.tools import Effect
+from services.tool_worker.domain import RESULT_LIMIT, Answer, OutcomeKind, after_outcome, bounded, clip
+
+KINDS: tuple[OutcomeKind, ...] = ("ok", "error", "timeout", "cancelled", "crashed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("effect", list(Effect))
+def test_an_outcome_of_the_call_itself_is_its_end(kind: OutcomeKind, effect: Effect) -> None:
+    assert after_outcome(kind, effect) == "close"
+
+
+@pytest.mark.parametrize(
+    ("effect", "verdict"), [(Effect.PURE, "again"), (Effect.IDEMPOTENT, "again"), (Effect.UNSAFE, "unknown")]
+)
+def test_a_call_whose_process_was_lost_goes_by_its_effect(effect: Effect, verdict: str) -> None:
+    assert after_outcome("interrupted", effect) == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "kept"),
+    [
+        ("", 3, ""),
+        ("abc", 3, "abc"),
+        ("abcd", 3, "abc"),
+        ("aéb", 2, "a"),
+        ("aéb", 3, "aé"),
+        ("日本", 5, "日"),
+        ("日", 2, ""),
+    ],
+)
+def test_text_is_cut_at_a_character(text: str, limit: int, kept: str) -> None:
+    assert clip(text, limit) == kept
+    assert len(clip(text, limit).encode()) <= limit
+
+
+def test_text_that_fits_is_the_same_object() -> None:
+    text = "x" * 100
+    assert clip(text, 100) is text
+
+
+def test_text_that_is_not_unicode_can_be_cut() -> None:
+    assert clip("\ud800" * 10, 4) == "????"
+
+
+def test_a_result_that_is_too_long_says_that_it_was_cut() -> None:
+    kept = bounded(Answer(True, "x" * (RESULT_LIMIT + 1), 5))
+    assert kept.text.endswith(f"[cut: longer than {RESULT_LIMIT} bytes]")
+    assert (kept.ok, kept.duration_ms) == (True, 5)
+    short = Answer(True, "x")
+    assert bounded(short) is short
+
+
+def test_the_model_is_told_what_is_an_error() -> None:
+    assert (Answer(True, "42").for_model, Answer(False, "no").for_model) == ("42", "error: no")

@@ -1,0 +1,58 @@
+"""Frames survive any cutting of the stream."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from services.tool_worker.children.backoff import Backoff
+from services.tool_worker.children.execution import context_frame, context_from
+from services.tool_worker.children.launch import Launch, ending
+from services.tool_worker.children.wire import Unpacker, pack
+from shared.plugins.context import ToolContext
+
+_FRAMES = [["ping", 1], ["call", 2, "täg", {"a": [1, None, 1.5, "\ud800"]}, []], ["done", 3, "ok", "x" * 300]]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 64, 10_000])
+def test_frames_arrive_whole_and_in_order_however_they_are_cut(size: int) -> None:
+    stream = b"".join(pack(frame) for frame in _FRAMES)
+    unpacker = Unpacker()
+    pieces = (stream[start : start + size] for start in range(0, len(stream), size))
+    assert [frame for piece in pieces for frame in unpacker.feed(piece)] == _FRAMES
+
+
+def test_what_is_not_json_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON"):
+        pack(["call", object()])
+
+
+@pytest.mark.parametrize("deadline", [None, datetime(2030, 1, 31, 12, tzinfo=UTC)])
+def test_a_context_travels(deadline: datetime | None) -> None:
+    def report(message: str, fraction: float | None) -> None: ...
+
+    context = ToolContext("call", "key", 3, "acme", "ann", "s1", "task", deadline, report)
+    assert context_from(context_frame(context), report) == context
+
+
+def test_a_launch_survives_the_command_line() -> None:
+    told = Launch(3, 4, 5, 6, "/tmp/my dir", ["", "/x"], ["my_tools"])
+    assert Launch.from_json(told.to_json()) == told
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "it exited with code 0"), (-11, "it was killed by SIGSEGV"), (-250, "it was killed by signal 250")],
+)
+def test_an_ending_is_put_into_words(code: int, words: str) -> None:
+    assert ending(code) == words
+
+
+def test_losses_in_a_row_make_the_next_start_later_and_a_quiet_minute_forgives() -> None:
+    backoff, delays = Backoff(), []
+    for second in range(9):
+        backoff.lost(1000.0 + second)
+        delays.append(round(backoff.delay(1000.0 + second), 3))
+    assert delays == [0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert backoff.delay(1010.0) == pytest.approx(3.0)
+    backoff.lost(1100.0)
+    assert backoff.delay(1100.0) == 0
