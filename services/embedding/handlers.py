@@ -112,10 +112,22 @@ class Embedding:
         try:
             vectors = await self._model.embed(batch)
         except Exception as error:
-            for text in batch:
-                future = self._wanted.pop(text)
-                future.set_exception(error)
-                future.exception()
+            if isinstance(error, ModelRefused) and len(batch) > 1:
+                await self._send_apart(batch)
+            else:
+                self._fail(batch, error)
             return
         for text, made in zip(batch, vectors, strict=True):
             self._wanted.pop(text).set_result(made)
+
+    async def _send_apart(self, batch: list[str]) -> None:
+        """A refusal may be the fault of one text: it is found by halving, and the callers of the others get answers."""
+        middle = len(batch) // 2
+        for half in (batch[:middle], batch[middle:]):
+            await self._send_batch(half)
+
+    def _fail(self, batch: list[str], error: Exception) -> None:
+        for text in batch:
+            future = self._wanted.pop(text)
+            future.set_exception(error)
+            future.exception()

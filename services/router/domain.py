@@ -52,10 +52,13 @@ def decide(view: View) -> Route:
         return refusal
     if view.message.task_id is not None:
         return _to_named(view, candidates)
-    if view.live is not None and not view.live.ended:
-        return Route("append", "the session's live task", view.live, candidates=candidates)
-    if view.done is not None and _reopenable(view, view.done):
-        return Route("reopen", "the session's last task ended within the grace time", view.done, candidates=candidates)
+    # The session was read before its tasks: what was live may have ended by now, and what had ended may go on.
+    for task in (view.live, view.done):
+        if task is not None and not task.ended:
+            return Route("append", "the session's live task", task, candidates=candidates)
+    last = view.live or view.done
+    if last is not None and _reopenable(view, last):
+        return Route("reopen", "the session's last task ended within the grace time", last, candidates=candidates)
     return Route("new", "no live task, and none that ended within the grace time", candidates=candidates)
 
 

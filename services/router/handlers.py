@@ -182,7 +182,7 @@ class RouterHandler(Handler):
         mail = next((m for m in taken.mail if m.kind == "user"), None)
         commit = self._commit(keys) if mail is None else self._consume(keys, taken, mail)
         if mail is not None:
-            entry_id, message = read_session_mail(mail.body)
+            arrived = _readable(mail)
             letter = DeadLetter(
                 stream=SESSION_WAKE.key(keys.shard),
                 entry_id=taken.lease.wake_id,
@@ -190,12 +190,13 @@ class RouterHandler(Handler):
                 attempts=taken.lease.starts,
                 at=rfc3339(taken.lease.now),
                 fields={"data": printable(mail.body)},
-                chain=[message.message_id or ""],
+                chain=[arrived[1].message_id or ""] if arrived else [],
             )
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
             metrics.dead.labels(SESSION_WAKE.name, "user").inc()
-            writer = _Writer(commit, keys, taken, message, entry_id)
-            writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
+            if arrived is not None:
+                writer = _Writer(commit, keys, taken, arrived[1], arrived[0])
+                writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
         await self._actors.commit(commit, taken)
 
 
@@ -308,3 +309,11 @@ class _Writer:
 def _due(message: InboundMessage) -> int:
     """The message's deadline in ms, 0 for none."""
     return min(max(1, milliseconds(message.deadline)), _NEVER_MS) if message.deadline else 0
+
+
+def _readable(mail: Mail) -> tuple[str, InboundMessage] | None:
+    """The mail's message, or None when it is not one: then nobody can be told but the dead letters."""
+    try:
+        return read_session_mail(mail.body)
+    except ValueError:
+        return None

@@ -99,6 +99,11 @@ class RunnerHandler(Handler):
             begun = perf_counter()
             try:
                 await self._attempts(keys, taken, known, held)
+            except OutageError:
+                raise
+            except Exception as error:
+                log.exception("%s cannot be worked with", keys.actor)
+                await self._give_up(_bare(keys, taken), reason_of(error))
             finally:
                 self._running.discard(held)
                 metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
@@ -287,10 +292,11 @@ class RunnerHandler(Handler):
 
     async def _model_again(self, step: Step, think: Think, error: ModelUnavailable | ModelCutOff) -> bool:
         cut_off = isinstance(error, ModelCutOff)
+        began = step.taken.lease.now
         again = after_model_error(
-            step.task,
+            replace(step.task, retry_since=step.task.retry_since or began),
             "cut_off" if cut_off else "unavailable",
-            step.taken.lease.now,
+            await guarded("clock", self._actors.store.clock),
             None if cut_off else getattr(error, "retry_after", None),
             random.random(),
             (self._settings.pentad_max_attempts, self._limits.step_timeout_ms),
@@ -327,6 +333,8 @@ class RunnerHandler(Handler):
             chain=[step.task.correlation, step.task.task],
         )
         writer = self._writer(step)
+        if step.task.ended:
+            writer.restart()
         writer.place_mail(closed, await self._kept_aside(step))
         writer.ended_without_answer()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
@@ -360,3 +368,15 @@ class RunnerHandler(Handler):
             return {}
         values = await guarded("results", lambda: self._actors.store.call("HMGET", step.keys.big, *refs))
         return {ref: (value or b"").decode() for ref, value in zip(refs, values, strict=True)}
+
+
+_PLAIN = ("status", "session", "user", "goal", "open", "step", "log_length", "digest", "tools", "correlation")
+
+
+def _bare(keys: TaskKeys, taken: Taken) -> Step:
+    """A task whose header or mail nobody can work with: what is needed to end it, its mail all spent."""
+    raw = {name: value for name, value in taken.raw.items() if name in _PLAIN}
+    header = task_header(keys.tenant, keys.task, raw)
+    assert header is not None
+    spent = Arrived((), {}, frozenset(), (), (), tuple(m.number for m in taken.mail))
+    return Step(keys, taken, header, spent, Known())

@@ -189,6 +189,8 @@ class TurnWriter:
     def end(self, status: EndStatus, reason: str) -> None:
         """The task is over: its one ``task_end``, and the timer after which it is archived."""
         metrics.tasks.labels(status).inc()
+        if status != "completed":
+            self._remember(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
         metrics.turn_seconds.labels(status).observe(max(0, self._now - self.turn.at) / 1000)
         t = self._task
         keys, session = self._keys, self._session
@@ -280,6 +282,7 @@ class TurnWriter:
             self.end("completed", "answered")
 
     def _remember(self, text: str) -> None:
+        """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
         turn = Turn(role="assistant", content=text, task_id=self._keys.task, at=self._at)
         self.commit.push(self._session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self._session.turns, SESSION_TTL_S)

@@ -24,6 +24,20 @@ NOT_JSON = b'\x00\xff{"actor"'
 NOT_THE_SCHEMA = b'{"colour":"green"}'
 UNKNOWN_VERSION = b'{"type":"wake_up","version":2,"actor":"default/a"}'
 POISON = (NOT_JSON, NOT_THE_SCHEMA, UNKNOWN_VERSION)
+FORGED_CALL = {
+    "type": "tool_call_command",
+    "event_id": "e-1",
+    "at": "2030-01-01T00:00:00.000Z",
+    "tenant_id": "default",
+    "session_id": "forged",
+    "task_id": "forged",
+    "tool_call_id": "c-1",
+    "step": 1,
+    "tool": "echo",
+    "args": {"text": "a"},
+    "effect": "pure",
+    "timeout": 5,
+}
 DOWN_S = 60.0 if LONG else 0.0
 """How long a store is down at least; the short form waits for a few retries."""
 RETRIES = 3
@@ -73,6 +87,9 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         ) as team,
         Bus(server.url) as bus,
     ):
+        # The tool-worker: the call's state cannot be read.
+        await bus.redis.hset("pentad:{0}:task:default:forged:calls", "c-1", "junk")
+        await bus.add("pentad:{0}:tools:default", json.dumps(FORGED_CALL))
         # The embedding service: its answer cannot be written, for there is something else.
         await bus.redis.set("pentad:{0}:embed:reply:taken", "not a stream")
         await bus.ask_to_embed(["a text"], "taken")
@@ -81,7 +98,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         [end] = await bus.until("archive", "task_end")
         await bus.redis.rpush(f"pentad:{{0}}:task:default:{end['task_id']}:steps", "junk")
         # The router: the session's live task cannot be read.
-        await bus.send(plan([("gate_pure", {"gate": "never", "tag": "r"})]), "route")
+        await bus.send(plan([("gate_pure", {"gate": "later", "tag": "r"})]), "route")
         [call] = await bus.until("route", "tool_call")
         await bus.redis.hset(f"pentad:{{0}}:task:default:{call['task_id']}", "step", "junk")
         await bus.send("and?", "route", message_id="m-raise")
@@ -90,16 +107,20 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         [call] = await bus.until("run", "tool_call")
         await bus.redis.rpush(f"pentad:{{0}}:task:default:{call['task_id']}:log", "junk")
         gates.open("run")
-        letters = await bus.until_letters(DEAD.key(0), 5, 20)
+        # And the task whose header cannot be read gets its result.
+        await bus.until("route", "error")
+        gates.open("later")
+        letters = await bus.until_letters(DEAD.key(0), 7, 20)
         [told] = await bus.until("route", "error")
         await bus.send(plan([("echo", {"text": "on"})]), "next")
         await bus.until("next", "task_end")
         assert (await bus.answer(await bus.ask_to_embed(["a text"], "free")))["error"] is None
-        await nothing_pending(bus, [k for _, k in queues_of(0, ("default",)) if "tools" not in k])
+        await nothing_pending(bus, [key for _, key in queues_of(0, ("default",))])
         await seen_by_people(team, {DEAD.key(0): len(letters)})
     reasons = [(letter["stream"].removeprefix("pentad:{0}:"), letter["reason"]) for letter in letters]
     print(*("", *reasons), sep="\n")
-    assert sorted(stream for stream, _ in reasons) == ["archive", "archive", "embed", "wake:session", "wake:task"]
+    streams = ["archive", "archive", "embed", "tools:default", "wake:session", "wake:task", "wake:task"]
+    assert sorted(stream for stream, _ in reasons) == streams
     assert all(reason for _, reason in reasons)
     assert (told["code"], told["message_id"]) == ("internal", "m-raise")
 

@@ -54,3 +54,16 @@ async def test_a_stopped_task_takes_nothing_more(agent: pentad.Agent) -> None:
     events = [event async for event in agent.send("what is 6*7?", task_id=task_id)]
     assert isinstance(events[0], MessageRouted)
     assert (events[0].decision, events[0].reason) == ("rejected", "the named task was cancelled")
+
+
+async def test_after_that_the_conversation_goes_on_with_a_new_task(agent: pentad.Agent) -> None:
+    async for event in agent.send("bake quince"):
+        if isinstance(event, ToolProgress):
+            assert event.task_id is not None
+            await agent.management.cancel_task(event.task_id)
+
+    # The new task begins with the session's last turns, and they say that the cake is not wanted any more.
+    events = [event async for event in agent.send("what is 6*7?")]
+    assert isinstance(events[0], MessageRouted)
+    assert events[0].decision == "new"
+    assert [event.content for event in events if isinstance(event, MessageEvent)] == ["6*7 = 42"]

@@ -67,9 +67,3 @@ async def big(size: int) -> str:
 async def broken(tag: str) -> str:
     """Always raises."""
     raise RuntimeError(f"broken on purpose: {tag}")
-
-
-@tool(effect="pure")
-async def half_a_character() -> str:
-    """Text that is no UTF-8."""
-    return "half: \ud83d"

@@ -1,6 +1,7 @@
 -- Claim a tool call before running it. A missing call is a closed one.
 -- KEYS calls queue   ARGV call-id owner effect entry-id group max-starts consumer
--- Returns {'closed'} | {'taken'} (the entry went to another while it waited here) | {'run', attempt} | {'mine', attempt} | {'unknown', starts} | {'poison', starts}
+-- Returns {'closed'} | {'taken'} (the entry went to another while it waited here) | {'run', attempt} | {'mine', attempt}
+--   | {'unknown', starts} | {'poison', starts}
 local state = call('HGET', KEYS[1], ARGV[1])
 if not state then
   call('XACK', KEYS[2], ARGV[5], ARGV[4])

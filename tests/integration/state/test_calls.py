@@ -22,6 +22,11 @@ async def queued(moves: Moves, call: str = "c1") -> str:
 async def start(
     moves: Moves, entry: str, owner: str, effect: str = "pure", most: int = 20, consumer: str = "one"
 ) -> list[str]:
+    return await claim(moves, entry, owner, consumer, effect, most)
+
+
+async def claim(moves: Moves, entry: str, owner: str, consumer: str, effect: str = "pure", most: int = 20) -> list[str]:
+    """What the script says to an owner whose consumer was, or was not, given the entry."""
     args: list[Argument] = ["c1", owner, effect, entry, GROUP, most, consumer]
     verdict = await moves.store.run("call_start", [TASK.calls, QUEUE], args)
     return [v.decode() if isinstance(v, bytes) else str(v) for v in verdict]

@@ -11,7 +11,7 @@ from contracts.streams import SESSION_WAKE
 from services.task_runner.handlers import RunnerHandler
 from shared.bus.consumer import Consumer
 from shared.models.ports import ChatRequest, ModelRefused
-from shared.state.store import Store
+from shared.state.store import Argument, Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.integration.state.moves import TASK, Moves
 from tests.integration.state.test_calls import GROUP, QUEUE, queued, release
@@ -27,7 +27,7 @@ async def events(store: Store, *kinds: str) -> list[dict[str, Any]]:
 
 
 async def begin(moves: Moves, entry: str, owner: str, consumer: str) -> list[Any]:
-    args = ["c1", owner, "unsafe", entry, GROUP, 20, consumer]
+    args: list[Argument] = ["c1", owner, "unsafe", entry, GROUP, 20, consumer]
     verdict: list[Any] = await moves.store.run("call_start", [TASK.calls, QUEUE], args)
     return verdict
 

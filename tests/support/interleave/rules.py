@@ -6,6 +6,9 @@ from types import MappingProxyType
 from typing import Literal
 
 
+Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner"]
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A change of one script: ``kept`` becomes ``dropped``."""
@@ -21,7 +24,7 @@ class Rule:
 
     name: str
     edits: tuple[Edit, ...]
-    stress: Literal["all", "inbound", "cancel"] = "all"
+    stress: Stress = "all"
     """What a run disturbs most: where the rule is needed only in a narrow window."""
     seeds: int = 150
     """Within so many seeds the checks must notice; 0: another rule stands behind it, so dropping it costs only work,
@@ -43,7 +46,7 @@ _FENCE = Edit(
 _MOVED = "if v ~= ARGV[3] or not ended or busy then"
 
 _RULES = (
-    Rule("commit_is_fenced", (_FENCE,)),
+    Rule("commit_is_fenced", (_FENCE,), "runner"),
     Rule(
         "completion_waits_for_the_newest_message",
         (Edit("commit", "if mode == 'complete' and newer('user') then outcome = 'open' end"),),
@@ -80,8 +83,8 @@ _RULES = (
             ),
         ),
     ),
-    Rule("unsafe_has_one_owner", (Edit("call_start", "if owner and ARGV[3] == 'unsafe' then", "if false then"),)),
-    Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),)),
+    Rule("unsafe_has_one_owner", (Edit("call_start", "if owner and ARGV[3] == 'unsafe' then", "if false then"),), "tools"),
+    Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),), "archive"),
     Rule("a_fired_timer_is_removed", (Edit("fire", "call('ZREM', KEYS[1], ARGV[1])"),)),
     Rule("a_moved_timer_is_not_fired", (Edit("fire", " or tonumber(due) > now()"),), seeds=0),
     Rule("archive_waits_for_mail", (Edit("archive", " or call('ZCARD', KEYS[5]) > 0"),), seeds=0),
@@ -91,7 +94,7 @@ _RULES = (
         seeds=0,
     ),
     Rule("one_holder_at_a_time", (_HOLDER,), seeds=0),
-    Rule("beat_compares", (_BEAT,), seeds=0),
+    Rule("beat_compares", (_BEAT,), "runner"),
     Rule("entry_id_guard", (_ENTRY_ID,), seeds=0),
     Rule(
         "timers_end_with_the_task",
