@@ -18,7 +18,7 @@ from shared.state.cluster import agree
 from shared.state.store import Store, guarded
 from shared.state.tool_registry import publish
 
-UNSAFE_GRACE_S = 24.0
+UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""
 _PUBLISH_S = 30.0
 

@@ -238,6 +238,7 @@ class Consumer:
         args: list[Argument] = [self.group, entry.id, letter.to_json()]
         keys = [self.key, DEAD.key(self.shard)]
         await guarded("dead letter", lambda: self.store.run("set_aside", keys, args))
+        self.forget(entry)
         metrics.dead.labels(self.stream.name, self._kind).inc()
         log.error("%s %s was set aside: %s", self.key, entry.id, reason)
 
@@ -260,3 +261,8 @@ class Consumer:
         field = f"{self.key} {entry.id} {kind}"
         counted: int = await self.store.run("entry_count", [attempts(self.shard)], [field, DAY_S])
         return counted
+
+    def forget(self, entry: Entry) -> None:
+        """Remove an ended entry's counts: their hash lives as long as anything fails. What this misses goes with it."""
+        fields = [f"{self.key} {entry.id} {kind}" for kind in ("fail", "start")]
+        self.store.send("HDEL", attempts(self.shard), *fields)

@@ -39,6 +39,7 @@ class EntryHandler(Handler):
             del self._held[entry.id]
 
     async def _attempts(self, entry: Entry) -> Done:
+        counted = entry.redelivered
         while True:
             try:
                 await self._work(entry)
@@ -48,6 +49,7 @@ class EntryHandler(Handler):
                 log.warning("%s %s waits: %s", entry.stream, entry.id, error)
                 await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
             except Exception as error:
+                counted = True
                 failed = await self.consumer.count(entry, "fail")
                 metrics.failed.labels(self.consumer.stream.name, type(error).__name__).inc()
                 if failed >= self._max_attempts:
@@ -55,6 +57,8 @@ class EntryHandler(Handler):
                     return Done.COMMITTED
                 await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
             else:
+                if counted:
+                    self.consumer.forget(entry)
                 return Done.ACK
 
     async def beat(self) -> None:

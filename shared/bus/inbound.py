@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
 """Messages that may wait to be routed in one shard before the ingress stops copying."""
+_MOST_LEFT = WAITING_LIMIT
+"""Entries for full shards that are read past to reach those for others."""
 _GROUP = INBOUND.group or ""
 _BATCH = 128
 _BLOCK_MS = 500
@@ -116,10 +118,13 @@ class Ingress:
                 await asyncio.sleep(0.2)
 
     async def release(self) -> None:
-        """Let another router go on at once, behind what has been moved."""
-        if self._acks:
-            await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks)
-        await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
+        """Let another router go on at once, behind what has been moved. In an outage the lease ends by itself."""
+        try:
+            if self._acks:
+                await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks)
+            await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
+        except OutageError as error:
+            log.warning("the ingress was not handed over: %s", error)
 
     async def _lease(self) -> bool:
         args: list[Argument] = [self._owner, self._settings.lease_ms]
@@ -127,8 +132,13 @@ class Ingress:
         return self._token > 0
 
     async def _hold(self) -> None:
-        """First what a predecessor left, in order, then what is fresh; until the lease is lost."""
+        """First what is pending, in order, then what is fresh; until the lease is lost.
+
+        What a full shard refuses stays pending and is begun with again; the other shards do not wait for it.
+        """
         start, self._acks = "0", []
+        full: set[int] = set()
+        left = 0
         groups = await self._store.redis.xinfo_groups(INBOUND.key())
         self._last = next((g["last-delivered-id"].decode() for g in groups if g["name"].decode() == _GROUP), "0-0")
         while True:
@@ -136,16 +146,16 @@ class Ingress:
             if entries is None:
                 return
             arrivals = [read_entry(i, f, self._settings.pentad_shards) for i, f in entries]
-            moved = await self._move(arrivals)
-            if moved < len(arrivals):
-                start = "0"
+            left += len(arrivals) - await self._move(arrivals, full)
+            at_end = start == ">" and len(arrivals) < _BATCH
+            if full and (at_end or left > _MOST_LEFT or len(full) == self._settings.pentad_shards):
+                start, left = "0", 0
+                full.clear()
                 await asyncio.sleep(0.05)
-            elif start == ">" and len(arrivals) < _BATCH:
+            elif at_end:
                 await self._wait()  # what was moved is acknowledged with the next read
-            elif not arrivals:
-                start = ">"
             elif start != ">":
-                start = arrivals[-1].entry_id
+                start = arrivals[-1].entry_id if arrivals else ">"
 
     async def _read(self, start: str) -> list[tuple[str, dict[bytes, bytes]]] | None:
         args: list[Argument] = [self._token, self._settings.lease_ms, _GROUP, start, _BATCH, *self._acks]
@@ -166,16 +176,21 @@ class Ingress:
         block = min(_BLOCK_MS, self._settings.lease_ms // 4)
         await self._store.redis.xread({INBOUND.key(): self._last}, count=1, block=block)
 
-    async def _move(self, arrivals: list[Arrival]) -> int:
-        """Move entries to their shards; the next read acknowledges. After a refusal nothing goes to that shard."""
+    async def _move(self, arrivals: list[Arrival], full: set[int]) -> int:
+        """Move entries to their shards; the next read acknowledges. Returns how many, and adds the shards that refuse.
+
+        After a refusal nothing goes to that shard until all that is pending is gone through again.
+        """
         for arrival in arrivals:
             if arrival.message is None:
                 await self._refuse(arrival)
         refused: set[str] = set()
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
-            taken = await self._ingest(shard, batch)
+            taken = 0 if shard in full else await self._ingest(shard, batch)
             refused |= {a.entry_id for a in batch[taken:]}
+            if taken < len(batch):
+                full.add(shard)
         self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
         return len(self._acks)
 

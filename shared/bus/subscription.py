@@ -78,7 +78,8 @@ class Subscription:
         elif cursor != START and (order(cursor) < order(first) or order(cursor) > order(last)):
             self.expired, self.position = True, last
         else:
-            self.position = cursor
+            # A cursor whose entry is gone points into a tail that the store has lost and grown again.
+            self.position, self._anchored = cursor, cursor != START
         if self.position != START:
             await guarded("a reader of events", self._prime)
 

@@ -1,5 +1,6 @@
 """The tools that workers publish, for the other services. They stay for a day after the last beat."""
 
+import logging
 from collections.abc import Sequence
 
 from pydantic_core import from_json, to_json
@@ -7,6 +8,8 @@ from pydantic_core import from_json, to_json
 from contracts.tools import ToolSpec
 from shared.state.keys import DAY_S, TOOLS_REGISTRY
 from shared.state.store import Argument, Store
+
+log = logging.getLogger(__name__)
 
 
 async def publish(store: Store, specs: Sequence[ToolSpec]) -> None:
@@ -25,6 +28,15 @@ async def published(store: Store) -> dict[str, ToolSpec]:
     """Every tool that a worker has published within the last day, by name."""
     raw = await store.call("HGETALL", TOOLS_REGISTRY)
     oldest = await store.clock() - DAY_S * 1000
-    entries = [from_json(value) for value in raw[1::2]]
-    specs = [ToolSpec.model_validate(e["spec"]) for e in entries if e["beat"] >= oldest]
+    specs = [spec for value in raw[1::2] if (spec := _read(value, oldest)) is not None]
     return {spec.name: spec for spec in sorted(specs, key=lambda s: s.name)}
+
+
+def _read(value: bytes, oldest: int) -> ToolSpec | None:
+    """One published tool, or None when its last beat is too long ago or nobody can read it."""
+    try:
+        entry = from_json(value)
+        return ToolSpec.model_validate(entry["spec"]) if entry["beat"] >= oldest else None
+    except (ValueError, TypeError, KeyError) as error:
+        log.warning("a published tool cannot be read and is left out: %s", type(error).__name__)
+        return None

@@ -35,4 +35,5 @@ async def moves(store: Store) -> Moves:
 
 def pytest_make_parametrize_id(config: Any, val: Any, argname: str) -> str | None:
     """Rules are named in test ids."""
-    return getattr(val, "name", None)
+    name = getattr(val, "name", None)
+    return name if isinstance(name, str) else None

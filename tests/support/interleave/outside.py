@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from contracts.records import TaskRecord
 from contracts.tools import Effect, ToolSpec
 from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
 from shared.models.ports import (
@@ -20,6 +21,7 @@ from shared.models.ports import (
     ToolCallDraft,
     Usage,
 )
+from shared.records import Records
 
 TOOLS: Mapping[str, ToolSpec] = {
     name: ToolSpec(name=name, effect=effect, timeout=5)
@@ -103,6 +105,19 @@ def _rounds(request: ChatRequest) -> int:
             break
         rounds += "tool_calls" in message
     return rounds
+
+
+class SlowRecords(Records):
+    """The record store, in memory, with a time that its writing takes."""
+
+    def __init__(self, url: str, outside: Outside) -> None:
+        super().__init__(url)
+        self._outside = outside
+
+    async def write(self, record: TaskRecord) -> None:
+        await self._outside.dawdle(0.04, 0.6)
+        await super().write(record)
+        await self._outside.dawdle(0.04, 0.6)
 
 
 class SimulatedTools:

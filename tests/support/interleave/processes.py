@@ -26,7 +26,7 @@ from shared.state.actors import Actors, LeaseKeeper
 from shared.state.tool_catalog import ToolCatalog
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
-from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools
+from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools, SlowRecords
 from tests.support.interleave.store import SteppedStore
 
 QUEUE = TOOL_CALLS.key(0, queue="default")
@@ -167,7 +167,7 @@ class Archiver(Process):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         settings = parts.settings
-        archiving = Archiving(self.store, Records(settings.records_url), round(settings.pentad_grace_s * 1000))
+        archiving = Archiving(self.store, SlowRecords(settings.records_url, parts.outside), round(settings.pentad_grace_s * 1000))
         self._handler = EntryHandler(self.store, archiving.handle, settings.pentad_max_attempts)
         self.consume(ARCHIVE, ARCHIVE.key(0), self._handler)
         self._handler.consumer = self.consumer

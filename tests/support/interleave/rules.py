@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-
 Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner"]
 
 

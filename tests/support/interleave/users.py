@@ -25,6 +25,15 @@ class Sent:
     message_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How many messages are sent, how often something is cancelled and how often a message names its task, of 1."""
+
+    messages: int
+    cancels: float
+    names: float
+
+
 def events_of(server: Server, session: str) -> list[dict[str, Any]]:
     """A session's events, oldest first."""
     reply = server.ask("XRANGE", EVENTS.key(0, tenant="default", session=session), "-", "+")
@@ -34,11 +43,9 @@ def events_of(server: Server, session: str) -> list[dict[str, Any]]:
 class Users:
     """They write straight to the server and never fail; what they sent is what must come out."""
 
-    def __init__(
-        self, server: Server, loop: VirtualLoop, actors: Actors, chance: Random, count: int, cancels: float
-    ) -> None:
+    def __init__(self, server: Server, loop: VirtualLoop, actors: Actors, chance: Random, habits: Habits) -> None:
         self._server, self._loop, self._actors, self._chance = server, loop, actors, chance
-        self._count, self._cancels = count, cancels
+        self._count, self._habits = habits.messages, habits
         self.sessions = ("s0", "s1", "s2")
         self.sent: list[Sent] = []
         self.rubbish: list[bytes] = []
@@ -48,7 +55,7 @@ class Users:
         while len(self.sent) < self._count:
             await asyncio.sleep(self._chance.uniform(0, 6 * seconds / self._count))
             session = self._chance.choice(self.sessions)
-            if self._chance.random() < self._cancels:
+            if self._chance.random() < self._habits.cancels:
                 await self._cancel_and_write(session)
             for _ in range(self._chance.randint(1, 4)):
                 self._message(session, self._extras(session))
@@ -79,11 +86,12 @@ class Users:
 
     def _extras(self, session: str) -> dict[str, Any]:
         draw = self._chance.random()
-        if draw < 0.25 and (task := self._some_task(session)):
+        if draw < self._habits.names and (task := self._some_task(session)):
             return {"task_id": task}
-        if draw < 0.4:
+        draw = self._chance.random()
+        if draw < 0.2:
             return {"deadline": rfc3339(self._loop.now_ms + self._chance.randint(50, 2000))}
-        if draw < 0.45:
+        if draw < 0.27:
             return {"budget": {"steps": 1}}
         return {}
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Any
 
 from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
@@ -11,14 +12,17 @@ from shared.state.keys import TaskKeys, timers
 from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.outside import Outside
-from tests.support.interleave.processes import QUEUE, ROLES, Parts, Process, Router
-from tests.support.interleave.rules import Rule
+from tests.support.interleave.processes import QUEUE, ROLES, Archiver, Parts, Process, Router, Runner, Worker
+from tests.support.interleave.rules import Rule, Stress
 from tests.support.interleave.server import Server, virtual_scripts
 from tests.support.interleave.store import SteppedStore
-from tests.support.interleave.users import Users
+from tests.support.interleave.users import Habits, Users
 
 WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 25.0
 _COMMAND_S = 0.0015
+_DISTURBED: Mapping[Stress, type[Process]] = {
+    "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner
+}  # fmt: skip
 WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.key(0), "task-runner"),
         (QUEUE, "tool-worker"), (ARCHIVE.key(0), "archiver"))  # fmt: skip
 
@@ -39,11 +43,13 @@ class World:
         self._processes: list[Process] = []
         self._gateway = self._store()
         actors = Actors(self._gateway, "gateway", self.settings.lease_ms)
-        self._stress = broken.stress if broken else "all"
-        cancels = 0.9 if self._stress == "cancel" else 0.3
-        self.users = Users(
-            server, self.loop, actors, self.chance, messages * (4 if self._stress == "inbound" else 1), cancels
+        self._stress: Stress = broken.stress if broken else "all"
+        habits = Habits(
+            messages=messages * (4 if self._stress == "inbound" else 1),
+            cancels=0.9 if self._stress == "cancel" else 0.3,
+            names=0.6 if self._stress == "archive" else 0.25,
         )
+        self.users = Users(server, self.loop, actors, self.chance, habits)
         self.hung = False
 
     # What happens next
@@ -77,8 +83,9 @@ class World:
 
     async def _disturb(self) -> None:
         while True:
-            await asyncio.sleep(self.chance.expovariate(12 if self._stress == "inbound" else 6))
-            at = self.chance.randrange(len(self._processes))
+            role = _DISTURBED.get(self._stress, Process)
+            await asyncio.sleep(self.chance.expovariate(6 if role is Process else 12))
+            at = self.chance.choice([n for n, p in enumerate(self._processes) if isinstance(p, role)])
             process, what = self._processes[at], self.chance.random()
             if what < 0.45:
                 process.paused_until = self.loop.clock + self.chance.uniform(0.05, 1.6)
