@@ -45,6 +45,8 @@ class TaskRunner:
         self._timers = TimerLoop(self._store, shards)
         self._housekeeping = Housekeeping(self._store, [(c.stream, c.key) for c in self._consumers])
         self._background = Background()
+        self._warming: asyncio.Task[None] | None = None
+        """The model's client is imported beside the work, not in the first step."""
 
     async def start(self) -> None:
         await wait_for_redis(self._store, self.name)
@@ -53,6 +55,7 @@ class TaskRunner:
             self._background.run(loop)
         for consumer in self._consumers:
             await consumer.start()
+        self._warming = asyncio.create_task(asyncio.to_thread(self._model.warm))
 
     async def stop(self) -> None:
         await asyncio.gather(*(c.stop_reading() for c in self._consumers))
@@ -60,6 +63,8 @@ class TaskRunner:
             handler.interrupt()
         await asyncio.gather(*(c.drain() for c in self._consumers))
         await self._background.stop()
+        if self._warming is not None:
+            await self._warming
         await self._model.aclose()
         await self._store.close()
 

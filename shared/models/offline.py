@@ -47,6 +47,9 @@ class OfflineModel:
         usage = Usage(sum(map(len, request.messages)) // 4, written // 4 + 1)
         return ModelAnswer(text, "", drafts, "tool_calls" if drafts else "stop", usage, self.name)
 
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
     async def aclose(self) -> None:
         """Nothing to close."""
 

@@ -89,6 +89,10 @@ class ChatModel(Protocol):
         """The model's id, for logs, metrics and manifests."""
         ...
 
+    def warm(self) -> None:
+        """Import and make what the first call needs. Blocks: call it in a thread before work comes."""
+        ...
+
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         """Ask, hand each delta to `on_delta`, return the whole answer. Raises `ModelFailed` and nothing else.
 

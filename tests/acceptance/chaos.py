@@ -94,7 +94,12 @@ class Chaos:
         self._followers: list[Follower] = []
 
     async def run(
-        self, at_once: int, kill_every_s: float = 2.0, victims: Sequence[str] = (), launcher: Sequence[str] = ()
+        self,
+        at_once: int,
+        kill_every_s: float = 2.0,
+        victims: Sequence[str] = (),
+        launcher: Sequence[str] = (),
+        lease_s: float = 2.0,
     ) -> Report:
         """Run all tasks, at most ``at_once`` at a time, under fire.
 
@@ -111,6 +116,7 @@ class Chaos:
                 "PENTAD_PLUGINS": "tests.support.chaos_tools",
                 "CHAOS_LEDGER": str(self._ledger),
                 "PENTAD_GRACE_S": "600",
+                "PENTAD_LEASE_S": str(lease_s),
             }
             self._system = await stack.enter_async_context(
                 System(redis.url, self._directory, COUNTS, environment, launcher)

@@ -23,7 +23,7 @@ async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> 
     ("rule", "victim", "every_s", "fault"),
     [
         ("acknowledge-first", "task-runner", 2.5, "0 task_end"),
-        ("run-unsafe-again", "tool-worker", 3.5, "unsafe call"),
+        ("run-unsafe-again", "tool-worker", 3.0, "unsafe call"),
     ],
 )
 async def test_the_kill_test_notices_a_broken_law(
@@ -32,6 +32,6 @@ async def test_the_kill_test_notices_a_broken_law(
     """The same run over services that break one law on purpose must fail, and for that reason."""
     chaos = Chaos(tmp_path, seed=3, tasks=20, minutes=0.4)
     launcher = ("-m", "tests.support.broken", rule)
-    report = await chaos.run(at_once=20, kill_every_s=every_s, victims=[victim], launcher=launcher)
+    report = await chaos.run(20, kill_every_s=every_s, victims=[victim], launcher=launcher, lease_s=0.6)
     print("\n".join(report.lines()))
     assert [f for f in report.faults if fault in f], report.lines()

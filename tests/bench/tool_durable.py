@@ -145,6 +145,9 @@ class Instant:
         self._pace = pace
         self._begun: dict[bytes, float] = {}
 
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         """See `ChatModel.stream`."""
         task = request.messages[1]

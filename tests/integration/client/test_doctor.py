@@ -15,7 +15,7 @@ from pentad.cli import doctor
 from shared.errors import OutageError
 from shared.settings import Settings
 from shared.state.diagnosis import Diagnosis, diagnose, place_of
-from shared.state.store import connect
+from shared.state.wire import connect
 from tests.support.fake_gateway import FakeGateway, fake_gateway
 from tests.support.redis_server import RedisServer
 

@@ -42,6 +42,9 @@ class ScriptedPort:
         self.script, self.pause_s = script, pause_s
         self.asked = 0
 
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         self.asked += 1
         if self.pause_s:

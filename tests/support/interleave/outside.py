@@ -62,6 +62,9 @@ class SimulatedModel:
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
 
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         """Think for a while, then ask for tools or answer; sometimes fail."""
         outside = self._outside

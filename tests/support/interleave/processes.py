@@ -167,7 +167,9 @@ class Archiver(Process):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         settings = parts.settings
-        archiving = Archiving(self.store, SlowRecords(settings.records_url, parts.outside), round(settings.pentad_grace_s * 1000))
+        archiving = Archiving(
+            self.store, SlowRecords(settings.records_url, parts.outside), round(settings.pentad_grace_s * 1000)
+        )
         self._handler = EntryHandler(self.store, archiving.handle, settings.pentad_max_attempts)
         self.consume(ARCHIVE, ARCHIVE.key(0), self._handler)
         self._handler.consumer = self.consumer

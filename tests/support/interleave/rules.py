@@ -60,6 +60,7 @@ _RULES = (
     Rule(
         "sender_checks_the_status",
         (Edit("commit", "~= ARGV[i + 2] then return 'again' end", "== '?' then return 'again' end"),),
+        "cancel",
     ),
     Rule("giving_up_waits_for_results", (Edit("commit", "if newer('result') then return 'again' end"),)),
     Rule(
@@ -82,7 +83,11 @@ _RULES = (
             ),
         ),
     ),
-    Rule("unsafe_has_one_owner", (Edit("call_start", "if owner and ARGV[3] == 'unsafe' then", "if false then"),), "tools"),
+    Rule(
+        "unsafe_has_one_owner",
+        (Edit("call_start", "if owner and ARGV[3] == 'unsafe' then", "if false then"),),
+        "tools",
+    ),
     Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),), "archive"),
     Rule("a_fired_timer_is_removed", (Edit("fire", "call('ZREM', KEYS[1], ARGV[1])"),)),
     Rule("a_moved_timer_is_not_fired", (Edit("fire", " or tonumber(due) > now()"),), seeds=0),
