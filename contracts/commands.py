@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter
 
 from contracts.envelope import Budget, Contract, Envelope
 from contracts.ids import DEFAULT_TENANT, Identifier, Timestamp
@@ -10,6 +10,7 @@ from contracts.tools import Effect
 
 MAX_CONTENT = 65_536
 """Characters of one user message."""
+MetadataText = Annotated[str, StringConstraints(max_length=4096)]
 
 
 class InboundMessage(Contract):
@@ -24,10 +25,10 @@ class InboundMessage(Contract):
     user_id: Identifier | None = None
     tenant_id: Identifier = DEFAULT_TENANT
     instruction: Identifier = "executor"
-    metadata: dict[str, str] = Field(default_factory=dict)
+    metadata: dict[MetadataText, MetadataText] = Field(default_factory=dict, max_length=64)
     deadline: Timestamp | None = None
     budget: Budget | None = None
-    traceparent: str | None = None
+    traceparent: str | None = Field(default=None, max_length=256)
 
 
 class WakeUp(Contract):

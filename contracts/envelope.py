@@ -24,10 +24,10 @@ class Contract(BaseModel):
 class Budget(Contract):
     """What one turn may still use. An absent field is no limit."""
 
-    tokens: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0, le=10**15)
     """Input and output tokens together."""
-    usd: float | None = Field(default=None, ge=0)
-    steps: int | None = Field(default=None, ge=0)
+    usd: float | None = Field(default=None, ge=0, le=1e9)
+    steps: int | None = Field(default=None, ge=0, le=10**9)
 
 
 class Envelope(Contract):

@@ -67,8 +67,7 @@ class Embedding:
             vectors=list(vectors),
             error=error,
         )
-        await self._store.call("XADD", command.reply_to, "*", "data", reply.to_json())
-        await self._store.call("EXPIRE", command.reply_to, _REPLY_TTL_S)
+        await self._store.run("reply", [command.reply_to], [reply.to_json(), _REPLY_TTL_S])
 
     async def embed(self, shard: int, texts: Sequence[str]) -> list[list[float]]:
         """Vectors of the texts, from the cache where it has them."""
