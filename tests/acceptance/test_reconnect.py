@@ -64,6 +64,7 @@ async def test_a_websocket_goes_on_at_another_gateway_in_the_middle_of_a_streami
             await line.until("content", lambda e: e["step"] == 2)
         resumed, beside = (Line(gateway, session, after=line.cursor) for gateway in (second, first))
         async with resumed, beside:
+            await resumed.until("content")  # what was written before the model was held
             assert resumed.answers("message") == []
             go.set()
             await resumed.until("task_end")
@@ -90,9 +91,9 @@ async def test_sse_goes_on_at_another_gateway_in_the_middle_of_a_streaming_step(
                     break
         before = len(seen)
         async with Api(second) as api, api.sse(session, last_event_id=seen[-1]["id"]) as events:
-            go.set()
             async for event in events:
                 seen.append(event)
+                go.set()  # the second gateway streams from the middle of the step
                 if event["type"] == "task_end":
                     break
     streamed = "".join(e["content"] for e in seen if e["type"] == "content" and e["step"] == 2)
