@@ -5,15 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.state.store import Store
+from tests.integration.containers.conftest import container_redis, container_redis_url, server_kinds
 from tests.support.redis_server import redis_server, redis_url
 
-__all__ = ["redis_server", "redis_url"]
+__all__ = ["container_redis", "container_redis_url", "redis_server", "redis_url"]
 
 
-@pytest.fixture
-def server_url(redis_url: str) -> str:
-    """The address of an empty Redis. The one place that says which server these suites run on."""
-    return redis_url
+@pytest.fixture(params=server_kinds())
+def server_url(request: pytest.FixtureRequest) -> str:
+    """The address of an empty Redis: the wheel's, and the one in a container where an engine is there."""
+    url: str = request.getfixturevalue("redis_url" if request.param == "wheel" else "container_redis_url")
+    return url
 
 
 @pytest.fixture

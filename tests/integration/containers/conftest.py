@@ -73,6 +73,20 @@ def _need_image() -> None:
         pytest.skip(problem)
 
 
+def server_kinds() -> list[str]:
+    """The servers that a suite can run on here: the wheel's, and the container's where an engine answers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            with contextlib.closing(docker.from_env(timeout=5)) as client:
+                client.ping()
+        except (DockerException, OSError):
+            return ["wheel"]
+        finally:
+            gc.collect()
+    return ["wheel", "container"]
+
+
 def _problem() -> str | None:
     try:
         client = docker.from_env(timeout=60)
