@@ -21,25 +21,40 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     llm_model_id: str | None = None
+    """The chat model; unset: the first that the endpoint lists. Alone it leaves the offline model on."""
     llm_api_key: SecretStr | None = None
+    """Turns the offline model off; unset with an endpoint: sent as `none`."""
     llm_base_url: str | None = None
+    """Turns the offline model off: any OpenAI-compatible endpoint."""
     embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
+    """`simple` hashes, `openai` asks an endpoint; the other two are refused in this version."""
     embed_model_name: str | None = None
+    """The embedding model of the endpoint."""
     embed_api_key: SecretStr | None = None
+    """The embedding endpoint's key."""
     embed_base_url: str | None = None
+    """The embedding endpoint; unset: OpenAI's own."""
 
     redis_url: str | None = None
     """Unset: a Redis server is started from its wheel, with its data in the data directory."""
     pentad_data_dir: Path = Path(".pentad")
+    """Where the embedded Redis and, by default, the records are kept."""
     pentad_redis_fsync: Literal["everysec", "always"] = "everysec"
+    """How often the embedded Redis fsyncs."""
     pentad_api_keys: SecretStr | None = None
+    """`KEY:TENANT,...`; unset: one open tenant `default`, on loopback only."""
     pentad_admin_key: SecretStr | None = None
+    """For `/metrics` when not on loopback."""
     pentad_plugins: tuple[str, ...] = ()
+    """Modules with tools, separated by commas, imported by the tool-workers."""
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Chosen once: data that was made with another number is refused."""
     pentad_url: str = "http://127.0.0.1:8080"
+    """The gateway that client commands talk to."""
     pentad_api_key: SecretStr | None = None
+    """The key that client commands send."""
     no_color: str | None = None
     """Set to anything: no colours on a terminal either (no-color.org)."""
 
@@ -48,14 +63,23 @@ class Settings(BaseModel):
     pentad_lease_s: Annotated[float, Field(ge=0.5, le=600)] = 2
     """Seconds after which a silent worker's work goes to another."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
+    """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600
+    """Seconds for a step: a model that is not to be had, and tool calls without a result, are given up then."""
     pentad_max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    """Failed attempts after which work is set aside. Outages of stores and models are not counted."""
     pentad_events_maxlen: Annotated[int, Field(ge=100)] = 10_000
+    """Events that a session keeps for clients that come back."""
     pentad_events_ttl_s: Annotated[int, Field(ge=1)] = 86_400
+    """Seconds that they are kept after the last."""
     pentad_coalesce_ms: Annotated[int, Field(ge=0, le=1000)] = 40
+    """Deltas within this time are written as one; the first and the last go at once."""
     pentad_tool_concurrency: Annotated[int, Field(ge=1)] = 256
+    """Tool calls at once in one tool-worker."""
     pentad_tool_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    """Child processes for user-defined tools, in one tool-worker."""
     pentad_tool_threads: Annotated[int, Field(ge=1, le=1024)] = 32
+    """Threads for plain functions, in one child process."""
 
     @field_validator("pentad_plugins", mode="before")
     @classmethod

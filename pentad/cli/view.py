@@ -120,6 +120,8 @@ class TurnView:
             self.line(self._style.red(f"failed{reason}"))
         elif event.status == "cancelled":
             self.line(self._style.dim(f"cancelled{reason}"))
+        elif event.status == "active" and reason:
+            self.line(self._style.dim(f"working on{reason}"))
         self._end_line()
         if isinstance(event, TaskEnd) or event.status == "waiting":
             self._calls.clear()

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 from contracts.commands import InboundMessage, WakeUp
 from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent, MessageRouted, TaskStart
-from contracts.ids import milliseconds, rfc3339, shard_in, task_id
+from contracts.ids import rfc3339, shard_in, task_id
 from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
-from services.router.domain import Route, View, decide, goal_of
+from services.router.domain import Route, View, decide
+from services.router.routing import RouteWriter, due
 from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Handler
 from shared.bus.entry import Done, Entry, printable, reason_of
@@ -21,21 +21,18 @@ from shared.records import Records
 from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper, Taken
 from shared.state.commit import Commit
-from shared.state.headers import Mail, SessionHeader, TaskHeader, session_header
-from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, load, task_index
-from shared.state.mail import Turn, UserMail, read_session_mail
+from shared.state.headers import Mail, SessionHeader, session_header
+from shared.state.keys import SessionKeys, TaskKeys, load
+from shared.state.mail import Turn, read_session_mail
 from shared.state.sessions import last_turns, load_tasks
 
 log = logging.getLogger(__name__)
 
-TURNS_KEPT = 200
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
 _BACKOFF_S = 0.2
 _OUTAGE_S = 0.5
 """A store that is down is asked again this often; nothing is counted (hazard 7)."""
-_NEVER_MS = 253_402_300_799_999
-"""The last time that can be written as text; a later deadline is this one."""
 
 
 class RouterHandler(Handler):
@@ -140,7 +137,7 @@ class RouterHandler(Handler):
             instructions=frozenset(INSTRUCTIONS),
             now=now,
             grace_ms=round(self._settings.pentad_grace_s * 1000),
-            deadline=_due(message),
+            deadline=due(message),
         )
 
     async def _write(
@@ -149,7 +146,7 @@ class RouterHandler(Handler):
         """The decision as one commit."""
         commit = self._consume(keys, taken, mail)
         entry_id, message = arrived
-        writer = _Writer(commit, keys, taken, message, entry_id)
+        writer = RouteWriter(commit, keys, taken, message, entry_id)
         if route.decision == "rejected":
             writer.reject(route)
             return commit
@@ -195,120 +192,9 @@ class RouterHandler(Handler):
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
             metrics.dead.labels(SESSION_WAKE.name, "user").inc()
             if arrived is not None:
-                writer = _Writer(commit, keys, taken, arrived[1], arrived[0])
+                writer = RouteWriter(commit, keys, taken, arrived[1], arrived[0])
                 writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
         await self._actors.commit(commit, taken)
-
-
-class _Writer:
-    """Writes one routed message into a commit."""
-
-    def __init__(self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage, entry: str) -> None:
-        self._commit, self._keys, self._message = commit, keys, message
-        self._now = taken.lease.now
-        self._at = rfc3339(taken.lease.now)
-        self._entry = entry
-        self._events = 0
-
-    def _envelope(self, task: str | None) -> dict[str, object]:
-        self._events += 1
-        return {
-            "event_id": f"{self._commit.step_id}.{self._events}",
-            "at": self._at,
-            "tenant_id": self._keys.tenant,
-            "session_id": self._keys.session,
-            "task_id": task,
-            "correlation_id": self._message.message_id,
-            "causation_id": self._message.message_id,
-            "traceparent": self._message.traceparent,
-            "deadline": self._message.deadline,
-            "budget": self._message.budget,
-        }
-
-    def error(self, code: ErrorCode, text: str) -> None:
-        """Tell the sender why this message has no answer."""
-        event = ErrorEvent.model_validate(
-            {
-                **self._envelope(self._message.task_id),
-                "code": code,
-                "message": text,
-                "message_id": self._message.message_id,
-            }
-        )
-        self._commit.event(self._keys, event)
-
-    def _routed(self, task: str | None, route: Route) -> None:
-        event = MessageRouted.model_validate(
-            {
-                **self._envelope(task),
-                "message_id": self._message.message_id,
-                "decision": route.decision,
-                "confidence": 1.0,
-                "reason": route.reason,
-                "candidates": route.candidates,
-            }
-        )
-        self._commit.event(self._keys, event)
-
-    def reject(self, route: Route) -> None:
-        """Refuse: the sender is told, no task changes."""
-        self._routed(self._message.task_id, route)
-        if route.error is not None:
-            self.error(route.error, route.reason)
-
-    def new(self, task: TaskKeys, route: Route) -> None:
-        """Begin a task."""
-        self._commit.expect(task.header, "none")
-        goal = goal_of(self._message.content)
-        metrics.tasks.labels("active").inc()
-        self._commit.set(
-            task.header,
-            status="active",
-            session=self._keys.session,
-            user=self._message.user_id or "",
-            goal=goal,
-            instruction=self._message.instruction,
-            created=self._now,
-            updated=self._now,
-        )
-        index = task_index(task.shard, task.tenant)
-        self._commit.rank(index, task.task, self._now)
-        self._commit.expire(index, SESSION_TTL_S)
-        self._routed(task.task, route)
-        self._start(task, goal)
-
-    def existing(self, task: TaskKeys, header: TaskHeader, route: Route) -> None:
-        """Append to a live task, or open an ended one again."""
-        self._commit.expect(task.header, header.status)
-        self._routed(task.task, route)
-        if route.decision == "reopen":
-            self._commit.set(task.header, status="active", reason="", updated=self._now)
-            self._commit.untimer(task, "archive")
-            self._start(task, header.goal)
-
-    def _start(self, task: TaskKeys, goal: str) -> None:
-        self._commit.event(self._keys, TaskStart.model_validate({**self._envelope(task.task), "goal": goal}))
-
-    def send(self, task: TaskKeys, context: list[Turn], route: Route) -> None:
-        """Put the message into the task's mailbox and into the session's memory of its last turns."""
-        message = self._message
-        if due := _due(message):
-            self._commit.set(task.header, deadline=due)
-            self._commit.timer(task, "deadline", due - self._now)
-        elif route.decision == "reopen":
-            self._commit.set(task.header, deadline=0)
-            self._commit.untimer(task, "deadline")
-        mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
-        self._commit.post(task, "user", mail.to_json())
-        self._commit.set(self._keys.header, live=task.task)
-        turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
-        self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
-        self._commit.expire(self._keys.turns, SESSION_TTL_S)
-
-
-def _due(message: InboundMessage) -> int:
-    """The message's deadline in ms, 0 for none."""
-    return min(max(1, milliseconds(message.deadline)), _NEVER_MS) if message.deadline else 0
 
 
 def _readable(mail: Mail) -> tuple[str, InboundMessage] | None:

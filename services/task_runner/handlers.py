@@ -305,7 +305,7 @@ class RunnerHandler(Handler):
             return await self._model_failed(step, think, str(error))
         log.warning("%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
         writer = self._writer(step)
-        writer.retry(again)
+        writer.retry(again, str(error))
         return await self._actors.commit(writer.commit, step.taken) != "again"
 
     async def _model_failed(self, step: Step, think: Think, text: str) -> bool:

@@ -30,11 +30,10 @@ from shared import metrics
 from shared.models.ports import ModelAnswer, ToolCallDraft
 from shared.state.commit import Commit
 from shared.state.headers import Lease, TaskHeader
-from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys
+from shared.state.keys import SESSION_TTL_S, TURNS_KEPT, SessionKeys, TaskKeys
 from shared.state.mail import ResultMail, Turn
 from shared.state.transcript import entry, message_of
 
-TURNS_KEPT = 200
 TIMERS = ("deadline", "timeout", "retry")
 
 
@@ -210,8 +209,10 @@ class TurnWriter:
         self._tell(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.untimer(self._keys, "timeout", "retry")
 
-    def retry(self, again: Retry) -> None:
+    def retry(self, again: Retry, why: str) -> None:
         """Keep everything where it is and try later; the attempt goes on growing."""
+        if not self._task.retry_since and not self._task.ended:
+            self._tell(TaskStatusEvent, status="active", reason=f"the model is asked again: {why}")
         self.commit.set(self._keys.header, fails=again.fails, retry_since=again.retry_since)
         self.commit.timer(self._keys, "retry", again.delay_ms)
 

@@ -4,13 +4,12 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
-from time import monotonic, time_ns
 from typing import Any
 from uuid import uuid4
 
 from contracts.commands import ToolCallCommand
-from contracts.events import ToolProgress, ToolResultEvent
-from contracts.ids import milliseconds, rfc3339
+from contracts.events import ToolResultEvent
+from contracts.ids import milliseconds
 from contracts.streams import TOOL_CALLS
 from contracts.tools import Effect
 from services.tool_worker.builtins.catalogue import BUILTINS
@@ -18,6 +17,7 @@ from services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.domain import EVENT_LIMIT, UNKNOWN, Answer, after_outcome, bounded, clip
 from services.tool_worker.inline import run_builtin
+from services.tool_worker.progress import Progress
 from shared import metrics
 from shared.bus.consumer import MAX_STARTS, Consumer, Handler
 from shared.bus.entry import Done, Entry
@@ -252,35 +252,3 @@ class ToolHandler(Handler):
             command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data
         ]  # fmt: skip
         await self._store.run("call_release", [keys.calls, entry.stream], args)
-
-
-class Progress:
-    """Tells clients how far a tool is, no oftener than deltas are written. What is lost is not missed."""
-
-    def __init__(self, store: Store, session: SessionKeys, command: ToolCallCommand, settings: Settings) -> None:
-        self._store, self._session, self._command, self._settings = store, session, command, settings
-        self._last = float("-inf")
-        self._n = 0
-
-    def __call__(self, content: str, fraction: float | None) -> None:
-        now = monotonic()
-        if now - self._last < self._settings.pentad_coalesce_ms / 1000:
-            return
-        self._last, self._n = now, self._n + 1
-        c = self._command
-        event = ToolProgress(
-            event_id=f"{c.tool_call_id}.progress.{self._n}",
-            at=rfc3339(time_ns() // 1_000_000),
-            tenant_id=c.tenant_id,
-            session_id=c.session_id,
-            task_id=c.task_id,
-            correlation_id=c.correlation_id,
-            causation_id=c.event_id,
-            tool_call_id=c.tool_call_id,
-            tool=c.tool,
-            content=clip(content, EVENT_LIMIT),
-            fraction=fraction,
-        )
-        maxlen = self._settings.pentad_events_maxlen
-        self._store.send("XADD", self._session.events, "MAXLEN", "~", maxlen, "*", "data", event.to_json())
-        self._store.send("XADD", bell(self._session.shard), "MAXLEN", "~", 1000, "*", "s", self._session.actor)

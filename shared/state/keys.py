@@ -7,6 +7,8 @@ from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
 DAY_S = 86_400
 SESSION_TTL_S = 30 * DAY_S
 """An idle session is forgotten after this long."""
+TURNS_KEPT = 200
+"""Messages that a session remembers of its last turns."""
 DEDUP_TTL_S = DAY_S
 """A ``message_id`` is remembered this long."""
 
