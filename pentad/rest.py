@@ -34,8 +34,15 @@ class Rest:
         import httpx2
 
         params = {name: value for name, value in query.items() if value is not None}
+        client = self._opened()
         try:
-            return await self._opened().request(method, path, params=params)
+            try:
+                return await client.request(method, path, params=params)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                if method != "GET":
+                    raise
+                # A kept connection may have been closed under the request: a read may be asked again.
+                return await client.request(method, path, params=params)
         except httpx2.TimeoutException:
             raise self._address.unreachable(f"nothing within {TIMEOUT_S:g} s") from None
         except httpx2.TransportError as error:
