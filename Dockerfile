@@ -29,6 +29,10 @@ FROM ${BASE}
 # The base's own pip is a way in that nothing here needs.
 RUN ["python3", "-c", "import glob, os, shutil; [shutil.rmtree(p) if os.path.isdir(p) else os.remove(p) \
     for n in ('bin/pip*', 'lib/python3.*/ensurepip', 'lib/python3.*/site-packages/*') for p in glob.glob('/usr/local/' + n)]"]
+# Its library comes without bytecode, and would be compiled anew at every start and every health check.
+RUN ["python3", "-c", "import subprocess, sys, sysconfig; subprocess.run([sys.executable, '-m', 'compileall', '-q', '-j', '0', \
+    '-x', '/(test|tests|idlelib|lib2to3|tkinter|turtledemo|site-packages)/', '--invalidation-mode', 'unchecked-hash', \
+    sysconfig.get_path('stdlib')], check=True)"]
 COPY --from=build /opt/pentad /opt/pentad
 # Volumes take their owner from these two.
 COPY --from=build --chown=10001:10001 /out/data /data

@@ -1,5 +1,7 @@
 """What every event carries beside its own fields (law 9): enough to say what it is, whose it is and why it exists."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from contracts.ids import Timestamp
@@ -48,3 +50,16 @@ class Envelope(Contract):
     deadline: Timestamp | None = None
     budget: Budget | None = None
     """What is left of the turn's budget."""
+
+    def led_to(self) -> dict[str, Any]:
+        """The fields of what this causes: whose it is, why it exists, and what bounds it (law 9)."""
+        return {
+            "tenant_id": self.tenant_id,
+            "session_id": self.session_id,
+            "task_id": self.task_id,
+            "correlation_id": self.correlation_id,
+            "causation_id": self.event_id,
+            "traceparent": self.traceparent,
+            "deadline": self.deadline,
+            "budget": self.budget,
+        }

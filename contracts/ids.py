@@ -1,7 +1,8 @@
 """Identifiers, shards and times: the words that every stream, key and event is addressed with."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated
 from zlib import crc32
 
@@ -14,6 +15,11 @@ Identifier = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 DEFAULT_TENANT = "default"
 
 _ID = re.compile(ID_PATTERN)
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+LAST_MS = 253_402_300_799_999
+"""The last time that can be written as text: the end of the year 9999 in UTC."""
 _OURS = re.compile(r"^(?:task|call)-(\d{1,4})-")
 
 
@@ -47,18 +53,32 @@ def shard_in(identifier: str, shards: int) -> int | None:
 def rfc3339(milliseconds: int) -> str:
     """Milliseconds since the epoch as RFC 3339 text in UTC, with milliseconds."""
     seconds, rest = divmod(milliseconds, 1000)
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{rest:03d}Z"
+    return f"{_second(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    """Most times that are written are of this very second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def milliseconds(text: str) -> int:
-    """RFC 3339 text as milliseconds since the epoch.
+    """RFC 3339 text as milliseconds since the epoch, what is finer cut off.
 
-    Raises ``ValueError`` when the text is not a time or has no time zone.
+    As RFC 3339 allows, ``t`` and ``z`` may be small and a space may stand for the ``T``. Raises ``ValueError`` for
+    every other writing that ISO 8601 knows, for a leap second, and for a time that lies in UTC after the year 9999.
     """
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone: write it as 2030-01-31T12:00:00Z")
-    return round(moment.timestamp() * 1000)
+    if _RFC3339.fullmatch(text) is None:
+        missing = "has no time zone" if _RFC3339.fullmatch(text + "Z") else "is not a time of RFC 3339"
+        raise ValueError(f"it {missing}: write it as 2030-01-31T12:00:00Z")
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError as error:
+        raise ValueError(f"there is no such time ({error}): write it as 2030-01-31T12:00:00Z") from None
+    ms = (moment - _EPOCH) // _MILLISECOND
+    if ms > LAST_MS:
+        raise ValueError("in UTC it lies after the year 9999")
+    return ms
 
 
 def _checked_time(text: str) -> str:
@@ -67,4 +87,4 @@ def _checked_time(text: str) -> str:
 
 
 Timestamp = Annotated[str, AfterValidator(_checked_time)]
-"""A time given by somebody else: RFC 3339 with a zone."""
+"""A time given by somebody else, as `milliseconds` reads it."""

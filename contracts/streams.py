@@ -66,7 +66,10 @@ class Stream:
 
     def key(self, shard: int = 0, **parts: str) -> str:
         """The Redis key; the shard's hash tag has literal braces."""
-        return self.template.format(shard="{" + str(shard) + "}", **parts)
+        key = self.template.replace("{shard}", f"{{{shard}}}")
+        for name, value in parts.items():
+            key = key.replace(f"{{{name}}}", value)
+        return key
 
 
 INBOUND = Stream(

@@ -1,6 +1,6 @@
 """A conversation with a running Pentad: say something, follow its events, look at tasks, stop them."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from contracts.events import SessionEvent, Snapshot, TaskStatus
 from contracts.ids import is_identifier
 from contracts.records import Task
 from pentad.errors import NotFound, Refused
-from pentad.feed import Feed, Notice, Received
+from pentad.feed import Feed, Notice, Received, position
 from pentad.rest import Rest
 from pentad.transport import Address
 from pentad.turn import TurnEnd, TurnTracker
@@ -70,57 +70,83 @@ class Management:
 
 
 class Turn:
-    """One message and what came of it: iterate over it once. ``end`` is set when the iteration is over."""
+    """One message and what came of it: iterate over it once. ``end`` is set when the iteration is over.
 
-    def __init__(self, feed: Feed, message_id: str, inspection: Inspection) -> None:
+    ``say`` adds a message while it lasts: then it ends when the turns of all of them have. That of ``Agent.running``
+    began with none: ``message_id`` is empty.
+    """
+
+    def __init__(self, feed: Feed, trackers: Sequence[TurnTracker], inspection: Inspection) -> None:
         self.session_id = feed.session_id
-        self.message_id = message_id
+        self.message_id = trackers[0].message_id
         self._feed = feed
-        self._tracker = TurnTracker(message_id)
+        self._trackers = {tracker.message_id or f"task {tracker.task_id}": tracker for tracker in trackers}
         self._inspection = inspection
 
     @property
     def task_id(self) -> str | None:
-        """The task the message went to; None until it is routed."""
-        return self._tracker.task_id
+        """The task that the newest message went to; None until one is routed."""
+        found = (tracker.task_id for tracker in reversed(self._trackers.values()))
+        return next((task_id for task_id in found if task_id is not None), None)
+
+    @property
+    def running(self) -> list[str]:
+        """The tasks that still work on it."""
+        return [*dict.fromkeys(t.task_id for t in self._trackers.values() if t.end is None and t.task_id is not None)]
 
     @property
     def end(self) -> TurnEnd | None:
-        """How the turn ended; None while it lasts."""
-        return self._tracker.end
+        """How the turn of the newest message ended; None while that of any lasts."""
+        *_, newest = (tracker.end for tracker in self._trackers.values())
+        return None if any(tracker.end is None for tracker in self._trackers.values()) else newest
 
     @property
     def cursor(self) -> str | None:
         """Where the session's events have been read to."""
         return self._feed.cursor
 
+    async def say(self, text: str) -> str:
+        """Say something more while the turn lasts: the same events follow, with what comes of this. Returns its id.
+
+        Raises ``Refused`` for what cannot be a message, and when the turn is over.
+        """
+        message = _message(text, None)
+        if self.end is not None:
+            raise Refused("this turn is over: begin another")
+        name: str = message["message_id"]
+        self._trackers[name] = TurnTracker(name)
+        await self._feed.say(message)
+        return name
+
     async def __aiter__(self) -> AsyncGenerator[Received, None]:
         async with aclosing(self._feed.received()) as feed:
             async for received in feed:
-                if not self._tracker.concerns(received.event):
+                if not any(t.end is None and t.concerns(received.event) for t in self._trackers.values()):
                     continue
                 await self._advance(received.event)
                 yield received
-                if self._tracker.end is not None:
+                if self.end is not None:
                     return
 
     async def _advance(self, event: SessionEvent) -> None:
-        self._tracker = self._tracker.after(event)
-        self._feed.delivered = self._tracker.task_id is not None
-        if isinstance(event, Snapshot) and self._tracker.end is None:
-            await self._look_up(event)
+        for name, tracker in [*self._trackers.items()]:
+            now = tracker.after(event)
+            if isinstance(event, Snapshot) and now.end is None:
+                now = await self._looked_up(now, event)
+            self._trackers[name] = now
+            if now.task_id is not None or now.end is not None:
+                self._feed.delivered(name)
 
-    async def _look_up(self, snapshot: Snapshot) -> None:
+    async def _looked_up(self, tracker: TurnTracker, snapshot: Snapshot) -> TurnTracker:
         """Events are gone, perhaps the end of the turn too: a task that the snapshot does not show is asked for."""
-        task_id = self._tracker.task_id
+        task_id = tracker.task_id
         if task_id is None or any(task.get("task_id") == task_id for task in snapshot.tasks):
-            return
+            return tracker
         try:
             task = await self._inspection.task(task_id)
         except NotFound:
-            self._tracker = self._tracker.ended("failed", "the task is gone")
-        else:
-            self._tracker = self._tracker.settled(task.model_dump())
+            return tracker.ended("failed", "the task is gone")
+        return tracker.settled(task.model_dump())
 
 
 class Agent:
@@ -174,18 +200,23 @@ class Agent:
         """Like ``send``, as an object that also knows its task, how it ended, and each event's cursor."""
         session = _identifier("session_id", session_id or self.session_id)
         message = _message(text, message_id, task_id=task_id, user_id=user_id)
-        # An id of the caller's may have been said before: then its turn lies behind us.
-        after = None if message_id is None else "0"
-        feed = Feed(self._address, session, message, after=after, notice=self._notice, **self._patience)
-        return Turn(feed, message["message_id"], self.inspection)
+        after = None if message_id is None else "0"  # one that was said before has its turn behind us
+        return Turn(self._feed(session, [message], after), [TurnTracker(message["message_id"])], self.inspection)
+
+    async def running(self, session_id: str | None = None) -> Turn | None:
+        """What a session is working on, as a turn from now on; None when it is idle. ``running`` names the tasks."""
+        session = _identifier("session_id", session_id or self.session_id)
+        here = await position(self._address, session)  # before the tasks: what ends from now on is seen to end
+        tasks = await self.inspection.tasks("active", session)
+        trackers = [TurnTracker("", task_id=task.task_id) for task in reversed(tasks)]
+        return Turn(self._feed(session, [], here), trackers, self.inspection) if trackers else None
+
+    def _feed(self, session: str, messages: list[dict[str, Any]], after: str | None) -> Feed:
+        return Feed(self._address, session, messages, after=after, notice=self._notice, **self._patience)
 
 
 def connect(
-    url: str = DEFAULT_URL,
-    api_key: str | None = None,
-    *,
-    patience_s: float | None = None,
-    notice: Notice | None = None,
+    url: str = DEFAULT_URL, api_key: str | None = None, *, patience_s: float | None = None, notice: Notice | None = None
 ) -> Agent:
     """An ``Agent`` for ``async with``. Connects when it is first used.
 

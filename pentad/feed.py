@@ -3,7 +3,8 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +33,27 @@ class Received:
     raw: dict[str, Any]
 
 
+@dataclass(slots=True)
+class Said:
+    """A message of which it is not known yet where it went."""
+
+    message: dict[str, Any]
+    on: Socket | None = None
+    """The connection that it was last sent on."""
+    again: bool = False
+    """It was sent on an earlier connection too, and may have been taken there: "busy" is no refusal then."""
+    accepted: bool = False
+    """The gateway has taken it on this connection."""
+
+
 class Feed:
-    """Says one message into a session and gives its events. Resends until ``delivered`` is set: one id, one message."""
+    """Says messages into a session and gives its events. Each is sent until ``delivered``: one id, one message."""
 
     def __init__(
         self,
         address: Address,
         session_id: str,
-        message: dict[str, Any],
+        messages: Iterable[dict[str, Any]],
         *,
         after: str | None = None,
         patience_s: float = PATIENCE_S,
@@ -47,18 +61,26 @@ class Feed:
     ) -> None:
         self.session_id = session_id
         self.cursor = after
-        self.delivered = False
-        """Set by the reader once it has seen where the message went: it is not sent again."""
         self._address = address
-        self._message = message
-        self._sent_before = False
-        self._accepted = False
+        self._unsure = {message["message_id"]: Said(message) for message in messages}
+        self._socket: Socket | None = None
+        self._sending = asyncio.Lock()
         self._opened_before = False
         self._failures = 0
         self._opened_at = 0.0
         self._lost_at: float | None = None
         self._patience_s = patience_s
         self._notice: Notice = notice or (lambda _: None)
+
+    async def say(self, message: dict[str, Any]) -> None:
+        """One message more. What the connection of now does not take goes out with the next."""
+        said = self._unsure[message["message_id"]] = Said(message)
+        with suppress(Dropped):
+            await self._send(said)
+
+    def delivered(self, message_id: str) -> None:
+        """The reader has seen what became of this message: it is not sent again."""
+        self._unsure.pop(message_id, None)
 
     async def received(self) -> AsyncGenerator[Received, None]:
         """Every event from now on. Raises ``ClientError`` when going on is of no use. Close it to hang up."""
@@ -70,24 +92,32 @@ class Feed:
                         if (received := await self._next(socket)) is not None:
                             yield received
             except Dropped as drop:
+                self._socket = None
                 await self._wait(drop)
 
     async def _begin(self, socket: Socket) -> None:
-        """The first frame says where the session stands; then our message goes out, unless it has arrived."""
-        frame = await socket.receive()
-        if frame.get("type") != "session":
-            raise self._address.not_ours()
+        """The first frame says where the session stands; then go out the messages that may not have arrived."""
+        here = await _greeted(self._address, socket)
         if self.cursor is None:
-            self.cursor = _beginning(frame.get("cursor"))
-        self._opened_before, self._accepted = True, False
+            self.cursor = here
+        self._opened_before, self._socket = True, socket
         self._opened_at, self._lost_at = time.monotonic(), None
-        if not self.delivered:
-            await socket.send(self._message)
+        for said in [*self._unsure.values()]:
+            await self._send(said)
+
+    async def _send(self, said: Said) -> None:
+        async with self._sending:  # in the order in which they were said
+            if self._socket is None or said.on is self._socket:
+                return
+            said.again, said.accepted = said.on is not None, False
+            said.on = self._socket
+            await said.on.send(said.message)
 
     async def _next(self, socket: Socket) -> Received | None:
         frame = await socket.receive()
         if frame.get("type") == "accepted":
-            self._accepted = self._sent_before = True
+            if (said := self._unsure.get(str(frame.get("message_id")))) is not None:
+                said.accepted = True
             return None
         cursor = frame.get("id")
         if cursor is not None and not is_after(cursor, self.cursor):
@@ -100,20 +130,20 @@ class Feed:
         return None if event is None else Received(self._ours(event, cursor), cursor, frame)
 
     def _ours(self, event: SessionEvent, cursor: str | None) -> SessionEvent:
-        """An ``error`` frame that names no message answers the only thing we sent. Raises ``Dropped`` when a message
-        that may have been taken earlier meets a busy gateway: its turn goes on, so we wait and say it again."""
+        """An ``error`` frame that names no message answers the first that has no answer yet. Raises ``Dropped`` when a
+        message that may have been taken earlier meets a busy gateway: its turn goes on, so we wait and say it again."""
         if not isinstance(event, ErrorEvent) or cursor is not None or event.code is ErrorCode.CURSOR_EXPIRED:
             return event
-        if self.delivered or self._accepted:
+        unanswered = (said for name, said in self._unsure.items() if event.message_id in (None, name))
+        said = next((said for said in unanswered if not said.accepted), None)
+        if said is None:
             return event
-        if event.code is ErrorCode.BUSY and self._sent_before:
+        if event.code is ErrorCode.BUSY and said.again:
             raise Dropped("the gateway is busy", event.retry_after)
-        return event if event.message_id else event.model_copy(update={"message_id": self._message["message_id"]})
+        return event.model_copy(update={"message_id": said.message["message_id"]})
 
     async def _wait(self, drop: Dropped) -> None:
         now = time.monotonic()
-        # Whatever was sent on the lost connection may have arrived: from now on "busy" is no refusal.
-        self._sent_before = self._sent_before or self._opened_before
         if self._lost_at is None:
             self._lost_at = now
             self._failures = 0 if now - self._opened_at > STEADY_S else self._failures
@@ -125,6 +155,23 @@ class Feed:
         delay = backoff(self._failures) if drop.delay is None else drop.delay
         self._failures += 1
         await asyncio.sleep(min(delay, self._patience_s))
+
+
+async def position(address: Address, session_id: str) -> str:
+    """The cursor behind a session's newest event. Raises ``ClientError``."""
+    try:
+        async with opened(address, session_id, None) as socket:
+            return await _greeted(address, socket)
+    except Dropped as drop:
+        raise address.unreachable(str(drop)) from None
+
+
+async def _greeted(address: Address, socket: Socket) -> str:
+    """The cursor in a connection's first frame."""
+    frame = await socket.receive()
+    if frame.get("type") != "session":
+        raise address.not_ours()
+    return _beginning(frame.get("cursor"))
 
 
 def backoff(failures: int) -> float:

@@ -21,6 +21,8 @@ SUBPROTOCOL = "pentad.v1"
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes of one frame from the gateway: a snapshot of a long session is large."""
 OPEN_TIMEOUT_S = 10.0
+HINT = "start it with `make run` or give --url"
+"""What to do when nobody answers at an address that the person has chosen."""
 _FINAL_CODES = {1002, 1003, 1007, 1008, 1009, 1010}
 """Closed because of what we sent: the same again ends the same way."""
 
@@ -41,14 +43,20 @@ class Address:
 
     url: str
     api_key: str | None = field(default=None, repr=False)
+    hint: str = HINT
+    """What to do when nobody answers there."""
 
     @classmethod
-    def parse(cls, url: str, api_key: str | None = None) -> Address:
-        """Raises ``ClientError`` when it is not an http(s) address."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ClientError(f"{url!r} is not a gateway's address: write it as http://127.0.0.1:8080")
-        return cls(url.rstrip("/"), api_key)
+    def parse(cls, url: str, api_key: str | None = None, hint: str = HINT, source: str = "") -> Address:
+        """Raises ``ClientError``, which begins with ``source``, when it is not an http(s) address."""
+        try:
+            parts = urlsplit(url)
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:  # half of an IPv6 address
+            valid = False
+        if not valid:
+            raise ClientError(f"{source}{url!r} is not a gateway's address: write it as http://127.0.0.1:8080")
+        return cls(url.rstrip("/"), api_key, hint)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -66,7 +74,7 @@ class Address:
 
     def unreachable(self, why: str = "") -> GatewayUnreachable:
         detail = f" ({why})" if why else ""
-        return GatewayUnreachable(f"no gateway answers at {self.url}{detail}: start it with `make run` or give --url")
+        return GatewayUnreachable(f"no gateway answers at {self.url}{detail}: {self.hint}")
 
     def not_authorized(self) -> NotAuthorized:
         what = "does not know this API key" if self.api_key else "wants an API key"

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from contracts.ids import is_identifier
 from shared.errors import SettingsError
 
+_PREFIX = "PENTAD_"
 _SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -27,13 +28,14 @@ class Settings(BaseModel):
     llm_base_url: str | None = None
     """Turns the offline model off: any OpenAI-compatible endpoint."""
     embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
-    """`simple` hashes, `openai` asks an endpoint; the other two are refused in this version."""
+    """`simple` hashes, `openai` asks any OpenAI-compatible endpoint, `dashscope` Alibaba's; `local` is refused in this
+    version."""
     embed_model_name: str | None = None
-    """The embedding model of the endpoint."""
+    """The embedding model; unset: `text-embedding-3-small` of openai, `text-embedding-v4` of dashscope."""
     embed_api_key: SecretStr | None = None
     """The embedding endpoint's key."""
     embed_base_url: str | None = None
-    """The embedding endpoint; unset: OpenAI's own."""
+    """The embedding endpoint; unset: OpenAI's own, or `https://dashscope.aliyuncs.com/compatible-mode/v1`."""
 
     redis_url: str | None = None
     """Unset: a Redis server is started from its wheel, with its data in the data directory."""
@@ -51,8 +53,9 @@ class Settings(BaseModel):
     """fsspec URL; unset: ``records`` in the data directory."""
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     """Chosen once: data that was made with another number is refused."""
-    pentad_url: str = "http://127.0.0.1:8080"
-    """The gateway that client commands talk to."""
+    pentad_url: str | None = None
+    """The gateway that client commands talk to; unset: the one of ``gateway.url`` in the data directory, which
+    `pentad up` writes, else `http://127.0.0.1:8080`."""
     pentad_api_key: SecretStr | None = None
     """The key that client commands send."""
     no_color: str | None = None
@@ -155,12 +158,28 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
     Raises ``SettingsError`` that names each wrong variable and never shows its value.
     """
     source = os.environ if environment is None else environment
-    wanted = {f: source[f.upper()] for f in Settings.model_fields if source.get(f.upper(), "").strip()}
+    given = {f: source.get(f.upper(), "").strip() for f in Settings.model_fields}  # files of secrets end in a newline
+    wanted = {field: value for field, value in given.items() if value}
     wanted.update({name: value for name, value in overrides.items() if value is not None})
     try:
         return Settings.model_validate(wanted)
     except ValidationError as error:
         raise SettingsError("; ".join(_complaints(error))) from None
+
+
+def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
+    """A line for each variable that begins like one of ours and is none: it changes nothing, which is easily missed."""
+    from difflib import get_close_matches
+
+    # The prefix says nothing of what was meant; PENTAD_REDIS_URL means REDIS_URL.
+    known = {name.upper().removeprefix(_PREFIX): name.upper() for name in Settings.model_fields}
+    lines = []
+    for name in sorted(os.environ if environment is None else environment):
+        if name.startswith(_PREFIX) and name not in known.values():
+            near = get_close_matches(name.removeprefix(_PREFIX), known, 1, cutoff=0.7)
+            advice = f"did you mean {known[near[0]]}?" if near else "docs/operate.md lists them"
+            lines.append(f"{name} is not a setting and is ignored: {advice}")
+    return lines
 
 
 def _complaints(error: ValidationError) -> list[str]:

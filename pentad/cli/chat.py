@@ -2,20 +2,18 @@
 
 import argparse
 import asyncio
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from typing import TextIO
+from contextlib import contextmanager, suppress
 
 from pentad.cli.gateway import agent_for, streams
-from pentad.cli.history import default_path, input_history
+from pentad.cli.gateway import run as run_async
 from pentad.cli.progress import Progress
 from pentad.cli.render import Style, style_for
 from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
-from pentad.errors import ClientError, Conflict, NotAuthorized
+from pentad.errors import ClientError, Conflict
 from shared.settings import Settings
 
 QUIT = frozenset({"/quit", "/exit"})
@@ -27,20 +25,24 @@ class Leave(Exception):  # noqa: N818 - not an error
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Talk until Ctrl-D or ``/quit``. In a pipe: 1 when a turn failed. Raises ``ClientError`` when nobody answers."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from pentad.cli.typed import TypedChat  # a third of a second for what a pipe needs not
+
+        return run_async(TypedChat(args, settings, QUIT).talk())
     with asyncio.Runner() as runner:
-        return Chat(args, settings, runner).talk()
+        return PipedChat(args, settings, runner).talk()
 
 
-class Chat:
-    """The loop of reading a line and showing its turn. The prompt blocks: between turns nothing else runs."""
+class PipedChat:
+    """Each line of a pipe is said when the turn before has ended. Reading blocks: between turns nothing else runs."""
 
     def __init__(self, args: argparse.Namespace, settings: Settings, runner: asyncio.Runner) -> None:
         self._runner = runner
         self._out, self._err = streams()
-        self._typed = sys.stdin.isatty() and self._out.isatty()
         self._style = style_for(self._out, settings)
         self._progress = Progress(self._err, live=self._err.isatty() and self._out.isatty())
         self._agent: Agent = agent_for(args, settings, self._progress.show)
+        self._returned = args.session is not None
         self._agent.session_id = args.session or self._agent.session_id
         self._view = TurnView(self._out, self._style, self._progress, live=self._out.isatty())
 
@@ -48,71 +50,33 @@ class Chat:
         """The whole conversation; the exit code."""
         try:
             self._runner.run(self._agent.inspection.tasks(limit=1))
-            self._say_session()
-            with input_history(default_path()) if self._typed else nullcontext():
-                return self._turns()
+            session = self._agent.session_id
+            self._err.write(f"session {session}: come back with `pentad chat --session {session}`\n")
+            self._err.flush()
+            return self._turns()
         finally:
             self._runner.run(self._agent.__aexit__())
 
     def _turns(self) -> int:
         failed = False
-        for text in self._lines():
-            try:
-                failed = not self._runner.run(self._turn(text)) or failed
-            except Leave:
-                return 0
-            except ClientError as error:
-                if not self._typed or isinstance(error, NotAuthorized):
-                    raise
-                self._view.line(self._style.red(str(error)))
-        return 1 if failed and not self._typed else 0
+        try:
+            if self._returned and (before := self._runner.run(self._agent.running())) is not None:
+                self._view.resume(before.running)
+                failed = not self._runner.run(self._followed(before))
+            for text in filter(None, map(str.strip, sys.stdin)):
+                if text in QUIT:
+                    break
+                self._progress.show("sending")
+                failed = not self._runner.run(self._followed(self._agent.turn(text))) or failed
+        except Leave:
+            return 0
+        return 1 if failed else 0
 
-    def _say_session(self) -> None:
-        session = self._agent.session_id
-        stream: TextIO = self._out if self._typed else self._err
-        ways = "; Ctrl-C stops a task, Ctrl-D leaves" if self._typed else ""
-        text = f"session {session}: come back with `pentad chat --session {session}`{ways}"
-        stream.write((self._style.dim(text) if self._typed else text) + "\n")
-        stream.flush()
-
-    def _lines(self) -> Iterator[str]:
-        """What the person says, until they leave."""
-        for line in self._typed_lines() if self._typed else sys.stdin:
-            text = line.strip()
-            if text in QUIT:
-                return
-            if text:
-                yield text
-
-    def _typed_lines(self) -> Iterator[str]:
-        interrupted = False
-        while True:
-            try:
-                line = input(self._prompt())
-            except EOFError:
-                self._out.write("\n")
-                return
-            except KeyboardInterrupt:
-                self._out.write("\n")
-                if interrupted:
-                    return
-                interrupted = True
-                self._view.line(self._style.dim("Ctrl-C once more, Ctrl-D or /quit leaves"))
-                continue
-            interrupted = False
-            yield line
-
-    def _prompt(self) -> str:
-        # readline counts columns: what takes none stands between \x01 and \x02.
-        return re.sub(r"(\x1b\[\d+m)", "\x01\\1\x02", self._style.bold("you>")) + " "
-
-    async def _turn(self, text: str) -> bool:
+    async def _followed(self, turn: Turn) -> bool:
         """Show one turn; whether it ended well. Raises ``Leave`` at the second Ctrl-C."""
-        turn = self._agent.turn(text)
         shown = asyncio.create_task(self._show(turn))
         stop = Stop(self._agent, turn, shown, self._view, self._style)
         async with self._progress:
-            self._progress.show("sending")
             with on_interrupt(stop.pressed):
                 await asyncio.wait([shown])
             await stop.settled()
@@ -151,18 +115,18 @@ class Stop:
             return
         if self._shown.cancelled() or self._turn.task_id is None:
             self._asked.cancel()
-        with suppress(asyncio.CancelledError, Conflict):
+        with suppress(asyncio.CancelledError):
             await self._asked
 
     async def _cancel(self) -> None:
         while self._turn.task_id is None:
             await asyncio.sleep(0.05)  # not routed yet: its task has no name
-        try:
-            await self._agent.management.cancel_task(self._turn.task_id)
-        except Conflict:
-            return
-        except ClientError as error:
-            self._view.line(self._style.red(str(error)))
+        for task_id in self._turn.running:
+            try:
+                with suppress(Conflict):  # it has ended meanwhile
+                    await self._agent.management.cancel_task(task_id)
+            except ClientError as error:
+                self._view.line(self._style.red(str(error)))
 
 
 @contextmanager

@@ -26,6 +26,12 @@ def healthy(findings: Iterable[Finding]) -> bool:
     return all(finding.level != "fail" for finding in findings)
 
 
+def split(error: Exception) -> tuple[str, str]:
+    """What is wrong, and what to do, of one of our one-line errors."""
+    what, _, do = str(error).rpartition(": ")
+    return (what, do) if what else (do, "")
+
+
 def shown(finding: Finding, style: Style) -> str:
     """A line, and a second one that says what to do."""
     colour = {"ok": style.green, "note": style.dim, "warn": style.yellow, "fail": style.red}[finding.level]

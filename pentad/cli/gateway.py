@@ -5,7 +5,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TextIO, TypeVar
 
-from pentad.client import Agent, connect
+from pentad.cli.address import address_for
+from pentad.client import Agent
 from pentad.feed import Notice
 from shared.settings import Settings
 
@@ -13,9 +14,8 @@ T = TypeVar("T")
 
 
 def agent_for(args: argparse.Namespace, settings: Settings, notice: Notice | None = None) -> Agent:
-    """The gateway that ``--url`` or ``PENTAD_URL`` names, with ``PENTAD_API_KEY``."""
-    key = settings.pentad_api_key
-    return connect(args.url or settings.pentad_url, key.get_secret_value() if key else None, notice=notice)
+    """The gateway that is meant, with ``PENTAD_API_KEY``."""
+    return Agent(address_for(args.url, settings), notice=notice)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

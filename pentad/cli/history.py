@@ -1,9 +1,11 @@
-"""What was typed before, kept for the arrow keys: a private file of bounded size."""
+"""What was typed before, kept for the arrow keys: a private file of bounded size, one entry a line."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+from prompt_toolkit.history import History
 
 ENTRIES = 1000
 
@@ -13,24 +15,30 @@ def default_path() -> Path:
     return Path.home() / ".local" / "state" / "pentad" / "chat_history"
 
 
-@contextmanager
-def input_history(path: Path) -> Iterator[None]:
-    """Arrow keys and line editing while inside; what was typed is kept. Does without where that cannot be."""
-    try:
-        import readline
-    except ImportError:
-        yield
-        return
-    with suppress(OSError):
-        _make_private(path)
-        readline.read_history_file(path)
-    readline.set_history_length(ENTRIES)
-    try:
-        yield
-    finally:
+class Kept(History):
+    """The history of one file. Does without where that cannot be read or written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The newest first; what is beyond the bound is cut off."""
+        lines: list[str] = []
         with suppress(OSError):
-            readline.write_history_file(path)
-            path.chmod(0o600)
+            _make_private(self._path)
+            lines = self._path.read_text(errors="replace").splitlines()
+            if len(lines) > ENTRIES:
+                lines = lines[-ENTRIES:]
+                self._path.write_text("\n".join(lines) + "\n")
+        return reversed(lines)
+
+    def store_string(self, string: str) -> None:
+        """Keep one more."""
+        with suppress(OSError):
+            _make_private(self._path)
+            with self._path.open("a") as file:
+                file.write(" ".join(string.splitlines()) + "\n")
 
 
 def _make_private(path: Path) -> None:

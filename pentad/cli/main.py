@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from contracts.streams import SERVICES
-from shared.service.exits import exit_code_of
+from shared.service.exits import exit_code_of, say_unknown_variables
 from shared.service.options import add_serve_options
 from shared.settings import load_settings
 
@@ -27,11 +27,17 @@ _COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 usage, 130 interrupted."""
     args = build_parser().parse_args(argv)
+    say_unknown_variables("pentad")
     return exit_code_of(lambda: _dispatch(args), prog="pentad", debug=args.debug)
 
 
 def _dispatch(args: argparse.Namespace) -> int:
-    settings = load_settings(pentad_url=getattr(args, "url", None), pentad_data_dir=getattr(args, "data_dir", None))
+    url = getattr(args, "url", None)
+    if url is not None:
+        from pentad.transport import Address
+
+        Address.parse(url, source="--url ")  # the settings would call it PENTAD_URL
+    settings = load_settings(pentad_url=url, pentad_data_dir=getattr(args, "data_dir", None))
     module, function = _COMMANDS[args.command]
     run: Callable[..., int] = getattr(import_module(module), function)
     return run(args, settings)
@@ -82,7 +88,7 @@ def _add_clients(commands: Any) -> None:
 
 
 def _add_send(commands: Any) -> None:
-    send = _client(commands, "send", "Send a message, follow its turn to the end, print the answer.")
+    send = _client(commands, "send", "Send a message, follow its turn to the end, print what the agent says.")
     send.add_argument("text", metavar="TEXT", help="the message")
     send.add_argument("--session", help="the conversation it belongs to")
     send.add_argument("--task", help="the task it goes to")
@@ -104,7 +110,7 @@ def _add_tasks(commands: Any) -> None:
 
 def _client(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     parser = _command(commands, name, text)
-    parser.add_argument("--url", help="the gateway's address, instead of PENTAD_URL")
+    parser.add_argument("--url", help="the gateway's address, instead of PENTAD_URL or that of the running `pentad up`")
     return parser
 
 

@@ -6,9 +6,9 @@ from typing import Self, TextIO
 
 from pentad.cli.render import one_line, width
 
-_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_TICK_S = 0.1
-_CLEAR = "\r\x1b[K"
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+TICK_S = 0.1
+CLEAR = "\r\x1b[K"
 
 
 class Progress:
@@ -34,10 +34,10 @@ class Progress:
             await asyncio.gather(self._ticker, return_exceptions=True)
         self.show("")
 
-    def show(self, label: str) -> None:
-        """Say what is waited for from now on; nothing when empty."""
+    def show(self, label: str, since: float | None = None) -> None:
+        """Say what is waited for, from now on or since a time of the monotonic clock; nothing when empty."""
         if label != self._label:
-            self._label, self._since = label, time.monotonic()
+            self._label, self._since = label, time.monotonic() if since is None else since
         if not label:
             self.clear()
 
@@ -48,7 +48,7 @@ class Progress:
     def clear(self) -> None:
         """Make room for a line of output; the next tick draws again."""
         if self._drawn:
-            self._stream.write(_CLEAR)
+            self._stream.write(CLEAR)
             self._stream.flush()
             self._drawn = False
 
@@ -56,12 +56,17 @@ class Progress:
         turns = 0
         while True:
             if self._label and not self._held:
-                self._draw(_FRAMES[turns % len(_FRAMES)])
+                self._draw(turns)
             turns += 1
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(TICK_S)
 
-    def _draw(self, frame: str) -> None:
-        text = one_line(f"{frame} {self._label} {int(time.monotonic() - self._since)} s", width() - 1)
-        self._stream.write(_CLEAR + text)
+    def _draw(self, turns: int) -> None:
+        text = one_line(waiting_line(turns, self._label, self._since), width() - 1)
+        self._stream.write(CLEAR + text)
         self._stream.flush()
         self._drawn = True
+
+
+def waiting_line(turns: int, label: str, since: float) -> str:
+    """What is waited for since a time of the monotonic clock, with a spinner that has turned so often."""
+    return f"{FRAMES[turns % len(FRAMES)]} {label} {int(time.monotonic() - since)} s"

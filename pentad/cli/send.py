@@ -1,57 +1,100 @@
-"""``pentad send``: one message, its answer."""
+"""``pentad send``: one message, and what the agent says until its turn is over."""
 
 import argparse
+import asyncio
 import json
 from typing import TextIO
 
 from contracts.events import MessageEvent, SessionEvent, Snapshot
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.cli.progress import Progress
+from pentad.cli.progress import CLEAR, Progress
 from pentad.cli.render import harmless, style_for
 from pentad.cli.view import TurnView
-from pentad.client import Turn
 from pentad.feed import Received
 from pentad.turn import TurnEnd, answer_in
 from shared.settings import Settings
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Send, follow the turn to its end, print the answer. 1 when the turn failed."""
+    """Send, follow the turn to its end, print what the agent says. 1 when the turn failed."""
     return run_async(_send(args, settings))
 
 
 async def _send(args: argparse.Namespace, settings: Settings) -> int:
     out, err = streams()
     watched = err.isatty() and not args.json
-    async with Progress(err, watched) as progress, agent_for(args, settings, progress.show) as agent:
+    progress, outage = Progress(err, watched), Outage(err)
+    async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
         turn = agent.turn(args.text, session_id=args.session, task_id=args.task)
+        answers = Answers(out, progress)
         view = TurnView(err, style_for(err, settings), progress, live=False) if watched else None
         if watched:
             progress.show("sending")
-        answer = await _follow(turn, out if args.json else None, view)
+        try:
+            async for received in turn:
+                outage.over()
+                if args.json:
+                    _print_json(received, out)
+                    continue
+                if view is not None and not isinstance(received.event, MessageEvent):
+                    view.take(received.event)
+                answers.take(received.event, turn.task_id)
+        except asyncio.CancelledError:  # Ctrl-C
+            if err.isatty():
+                progress.show("")
+                err.write(CLEAR)  # the terminal's "^C"
+                _tell_left(turn.task_id, err)
+            raise
     end = turn.end or TurnEnd("error", "the turn did not end")
-    if not args.json:
-        _print(answer, end, out, err, told=view is not None)
+    if not args.json and view is None and end.outcome != "completed":
+        _tell(end, err)
     return 0 if end.ok else 1
 
 
-async def _follow(turn: Turn, json_lines: TextIO | None, view: TurnView | None) -> str:
-    """The answer; on the way each event goes to whoever wants it."""
-    answer = ""
-    async for received in turn:
-        answer = _answer_after(received.event, turn.task_id) or answer
-        if json_lines is not None:
-            _print_json(received, json_lines)
-        elif view is not None and not isinstance(received.event, MessageEvent):
-            view.take(received.event)
-    return answer
+class Outage:
+    """Says where nobody watches, once until it is over, that the gateway is not there and is tried again.
+
+    A connection that was lost and is made again at the first attempt is not worth a word.
+    """
+
+    def __init__(self, err: TextIO) -> None:
+        self._err = err
+        self._failures = 1
+
+    def goes_on(self, why: str) -> None:
+        """The connection is lost, or another attempt at it has failed."""
+        self._failures += 1
+        if self._failures == 2:
+            self._err.write(f"no connection to the gateway: {why}\n")
+            self._err.flush()
+
+    def over(self) -> None:
+        """The gateway is there."""
+        self._failures = 0
 
 
-def _answer_after(event: SessionEvent, task_id: str | None) -> str:
-    if isinstance(event, MessageEvent):
-        return event.content
-    return answer_in(event, task_id) if isinstance(event, Snapshot) else ""
+class Answers:
+    """Prints the text of each step that has one, whole and once, in order: a turn may answer several messages."""
+
+    def __init__(self, out: TextIO, progress: Progress) -> None:
+        self._out = out
+        self._progress = progress
+        self._last = ""
+
+    def take(self, event: SessionEvent, task_id: str | None) -> None:
+        """Print what the agent says in this event, if anything."""
+        if isinstance(event, MessageEvent):
+            self._print(event.content)
+        elif isinstance(event, Snapshot) and (told := answer_in(event, task_id)) != self._last:
+            self._print(told)  # what was said while we were away
+
+    def _print(self, text: str) -> None:
+        if text.strip():
+            self._last = text
+            self._progress.clear()
+            self._out.write((harmless(text) if self._out.isatty() else text).rstrip("\n") + "\n")
+            self._out.flush()
 
 
 def _print_json(received: Received, out: TextIO) -> None:
@@ -59,11 +102,15 @@ def _print_json(received: Received, out: TextIO) -> None:
     out.flush()
 
 
-def _print(answer: str, end: TurnEnd, out: TextIO, err: TextIO, *, told: bool) -> None:
-    """The answer to stdout; why there is none, or what is waited for, to stderr, unless the view told it."""
-    if answer:
-        out.write((harmless(answer) if out.isatty() else answer).rstrip("\n") + "\n")
-        out.flush()
-    if not told and end.outcome != "completed":
-        word = "waiting for you" if end.outcome == "waiting" else end.outcome
-        err.write(f"{word}: {end.reason}\n" if end.reason else f"{word}\n")
+def _tell(end: TurnEnd, err: TextIO) -> None:
+    """Why there is no answer, or what is waited for."""
+    word = "waiting for you" if end.outcome == "waiting" else end.outcome
+    err.write(f"{word}: {end.reason}\n" if end.reason else f"{word}\n")
+
+
+def _tell_left(task_id: str | None, err: TextIO) -> None:
+    """What becomes of a turn that is followed no more."""
+    if task_id is None:
+        err.write("nobody follows it now, but the message may be on its way: `pentad tasks` shows what runs\n")
+    else:
+        err.write(f"the task goes on: `pentad cancel {task_id}` stops it\n")

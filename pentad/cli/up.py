@@ -1,10 +1,12 @@
 """``pentad up``: all six services in this process, on one loop, with an embedded Redis unless ``REDIS_URL`` is set."""
 
 import argparse
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from contracts.streams import SERVICES, Service
+from pentad.cli.address import file_of, reachable
 from pentad.cli.serve import composition_root
 from shared.service.options import Options
 from shared.service.port import RunnableService
@@ -12,6 +14,7 @@ from shared.service.run import Build, require_keys, run_services
 from shared.service.signals import Stop, StopAskedError, run_loop
 from shared.settings import Settings
 from shared.state.embedded import DataDirLock, EmbeddedRedis
+from shared.state.redis_folder import write_atomically
 from shared.telemetry import configure_logging
 
 Roots = Callable[[Service], Build]
@@ -60,4 +63,33 @@ def build_all(settings: Settings, options: Options, roots: Roots) -> Sequence[Ru
     """All six, the gateway last: it opens its port when the others consume, and answers for their readiness."""
     others = [roots(name)(settings) for name in SERVICES if name != "gateway"]
     gateway = roots("gateway")(settings, options.host, options.port, others=others)
-    return [*others, gateway]
+    return [*others, Announced(gateway, settings.pentad_data_dir)]
+
+
+class Announced:
+    """A gateway whose address stands in ``gateway.url`` from when it listens until it is asked to stop.
+
+    A killed one leaves the file behind: whoever then finds nobody at that address is told so.
+    """
+
+    address: str
+
+    def __init__(self, gateway: RunnableService, data_dir: Path) -> None:
+        self.name = gateway.name
+        self._gateway = gateway
+        self._file = file_of(data_dir)
+
+    async def start(self) -> None:
+        await self._gateway.start()
+        self.address = getattr(self._gateway, "address", "")
+        write_atomically(self._file, reachable(self.address))
+
+    async def stop(self) -> None:
+        self._file.unlink(missing_ok=True)
+        await self._gateway.stop()
+
+    def checks(self) -> Mapping[str, str | None]:
+        return self._gateway.checks()
+
+    def alive(self) -> bool:
+        return self._gateway.alive()

@@ -1,6 +1,9 @@
 """A turn as a person sees it: text as it comes, and one line for everything else that happens."""
 
-from typing import TextIO
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from contracts.errors import ErrorCode
 from contracts.events import (
@@ -19,12 +22,40 @@ from contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
-from pentad.cli.progress import Progress
 from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.text import Piece, Shown, show
 from pentad.turn import answer_in
 
 _ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
+
+
+class Out(Protocol):
+    """Where text goes."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+class Waiting(Protocol):
+    """What says that something is waited for."""
+
+    def show(self, label: str, since: float | None = None) -> None:
+        """Say what is waited for, from now on or since a time of the monotonic clock; nothing when empty."""
+
+    def hold(self, held: bool) -> None:
+        """While held nothing is drawn: a line of text is only half written."""
+
+    def clear(self) -> None:
+        """Make room for a line of output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A running tool call: how it reads, and since when it runs (monotonic clock)."""
+
+    line: str
+    since: float = field(default_factory=time.monotonic)
 
 
 class TurnView:
@@ -33,14 +64,14 @@ class TurnView:
     ``live``: text appears as it is made, and a void attempt is withdrawn visibly; otherwise whole messages only.
     """
 
-    def __init__(self, out: TextIO, style: Style, progress: Progress, *, live: bool) -> None:
+    def __init__(self, out: Out, style: Style, progress: Waiting, *, live: bool) -> None:
         self._out = out
         self._style = style
         self._progress = progress
         self._live = live
         self._shown = Shown()
         self._mid_line = False
-        self._calls: dict[str, str] = {}
+        self._calls: dict[str, Call] = {}
         self._task_id: str | None = None
 
     def take(self, event: SessionEvent) -> None:
@@ -60,6 +91,13 @@ class TurnView:
                 self._gap(event)
             case ErrorEvent():
                 self._error(event)
+
+    def resume(self, task_ids: Sequence[str]) -> None:
+        """Say what ran before we came; its events follow."""
+        for task_id in task_ids:
+            self.line(self._style.dim(f"→ task {task_id} is still running"))
+            self._task_id = task_id
+        self._progress.show("working")
 
     def line(self, text: str) -> None:
         """A line of its own, whatever stands in the current one."""
@@ -99,18 +137,21 @@ class TurnView:
         name, columns = harmless(event.tool), width()
         match event:
             case ToolCallEvent():
-                self._calls[event.tool_call_id] = call_line(event.tool, event.args, columns)
+                self._calls[event.tool_call_id] = Call(call_line(event.tool, event.args, columns))
                 self._end_line()
                 self._progress.show(f"running {name}")
             case ToolProgress():
+                since = self._calls.setdefault(event.tool_call_id, Call(name)).since
                 share = f" {event.fraction:.0%}" if event.fraction is not None else ""
-                self._progress.show(f"running {name}{share}: {event.content}")
+                told = one_line(event.content, columns // 2)
+                self._progress.show(f"running {name}{share}" + (f": {told}," if told else ""), since)
             case ApprovalRequest():
                 self.line(self._style.yellow(f"? {call_line(event.tool, event.args, columns)} waits for approval"))
             case ToolResultEvent():
-                call = self._calls.pop(event.tool_call_id, name)
-                self.line(self._style.dim("⚙ " + result_line(call, event, columns - 2)))
-                self._progress.show(f"running {len(self._calls)} more" if self._calls else "thinking")
+                call = self._calls.pop(event.tool_call_id, Call(name))
+                self.line(self._style.dim("⚙ " + result_line(call.line, event, columns - 2)))
+                first = min((running.since for running in self._calls.values()), default=None)
+                self._progress.show(f"running {len(self._calls)} more" if self._calls else "thinking", first)
 
     def _status(self, event: TaskStatusEvent | TaskEnd) -> None:
         reason = f": {harmless(event.reason)}" if event.reason else ""

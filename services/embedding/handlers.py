@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from uuid import uuid4
+from secrets import token_hex
 
 from contracts.commands import EmbedCommand, EmbedReply
 from contracts.streams import EMBED_REPLY, split_key
@@ -18,7 +18,6 @@ from shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
 
-_MOST_TEXTS = 64
 _MOST_CHARS = 200_000
 _GATHER_S = 0.003
 """How long the first request of a batch waits for others."""
@@ -57,12 +56,7 @@ class Embedding:
         reply = EmbedReply(
             event_id=f"{command.event_id}.reply",
             at=await self._store.now(),
-            tenant_id=command.tenant_id,
-            session_id=command.session_id,
-            task_id=command.task_id,
-            correlation_id=command.correlation_id,
-            causation_id=command.event_id,
-            traceparent=command.traceparent,
+            **command.led_to(),
             model=self._model.name,
             vectors=list(vectors),
             error=error,
@@ -93,7 +87,7 @@ class Embedding:
             self._wanted[text] = future
             self._waiting.append(text)
             if self._sender is None:
-                self._sender = asyncio.create_task(self._send(), name=f"embed-{uuid4().hex[:8]}")
+                self._sender = asyncio.create_task(self._send(), name=f"embed-{token_hex(4)}")
         return asyncio.shield(future)
 
     async def _send(self) -> None:
@@ -101,7 +95,7 @@ class Embedding:
             while self._waiting:
                 await asyncio.sleep(_GATHER_S)
                 texts, self._waiting = self._waiting, []
-                for batch in batches(texts, _MOST_TEXTS, _MOST_CHARS):
+                for batch in batches(texts, self._model.most_texts, _MOST_CHARS):
                     await self._send_batch(batch)
         finally:
             self._sender = None

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from secrets import token_hex
 from time import monotonic
-from uuid import uuid4
 
 from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
@@ -105,7 +105,7 @@ class LossWatch:
         if await self._inbox.holds(accepted.keys, accepted.entry, accepted.message_id):
             return
         event = ErrorEvent(
-            event_id=uuid4().hex,
+            event_id=token_hex(16),
             at=await self._store.now(),
             tenant_id=accepted.keys.tenant,
             session_id=accepted.keys.session,

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from services.gateway.accepting import Accepting, LossWatch
 from services.gateway.access import Access
@@ -60,7 +60,7 @@ class GatewayService:
             queries=queries,
             inbox=inbox,
             accepting=Accepting(inbox, self._watch),
-            control=Control(Actors(store, f"gateway-{uuid4().hex[:12]}", settings.lease_ms), queries),
+            control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             access=Access(settings.api_keys),
             shards=settings.pentad_shards,
         )

@@ -158,6 +158,7 @@ def _paths() -> dict[str, Json]:
                 _401=_gives("no valid key"),
             )
         },
+        "/": {"get": _open("What this is, and where to go on; a page for browsers", _200=_gives("", _ANY))},
         "/openapi.json": {"get": _open("This document", _200=_gives("", _ANY))},
         "/asyncapi.json": {"get": _open("The streams behind", _200=_gives("", _ANY))},
     }
@@ -175,7 +176,10 @@ def _schemas() -> Json:
 @cache
 def document() -> Json:
     """The OpenAPI 3.1 document."""
-    about = "An agent's sessions, tasks and tools. Events also come over the WebSocket /v1/ws, see /asyncapi.json."
+    about = (
+        "An agent's sessions, tasks and tools. Events also come over the WebSocket /v1/ws: docs/clients.md, and "
+        "/asyncapi.json for their fields."
+    )
     return {
         "openapi": "3.1.0",
         "info": {"title": "Pentad", "version": "0.1.0", "description": about},

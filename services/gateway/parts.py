@@ -4,9 +4,9 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from secrets import token_hex
 from time import time_ns
 from typing import Any
-from uuid import uuid4
 
 from pydantic_core import to_json
 
@@ -64,7 +64,7 @@ class Parts:
 
     async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
         event = Snapshot(
-            event_id=uuid4().hex,
+            event_id=token_hex(16),
             at=await self.store.now(),
             tenant_id=keys.tenant,
             session_id=keys.session,
@@ -79,7 +79,7 @@ class Parts:
         ``more``: ``message_id``, ``retry_after``.
         """
         event = ErrorEvent(
-            event_id=uuid4().hex,
+            event_id=token_hex(16),
             at=rfc3339(time_ns() // 1_000_000),
             tenant_id=keys.tenant,
             session_id=keys.session,

@@ -11,6 +11,7 @@ from services.gateway.openapi import document
 from services.gateway.parts import Parts
 from services.gateway.problems import ProblemError, invalid, missing
 from services.gateway.sse import get_events
+from services.gateway.welcome import as_data, as_page
 from shared.state.pages import Page
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ async def list_tools(parts: Parts, request: "Request") -> "Response":
     return answer({"items": await parts.queries.tools(), "next": None})
 
 
+async def get_welcome(parts: Parts, request: "Request") -> "Response":
+    """What this is: a page for browsers, JSON for everybody else."""
+    from starlette.responses import HTMLResponse
+
+    if "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(as_page(), headers={"content-security-policy": "default-src 'none'"})
+    return answer(as_data())
+
+
 async def get_openapi(parts: Parts, request: "Request") -> "Response":
     """This interface."""
     return answer(document())
@@ -101,6 +111,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/tasks/{task}/transcript", get_transcript),
     ("POST", "/v1/tasks/{task}/cancel", cancel_task),
     ("GET", "/v1/tools", list_tools),
+    ("GET", "/", get_welcome),
     ("GET", "/openapi.json", get_openapi),
     ("GET", "/asyncapi.json", get_asyncapi),
 )

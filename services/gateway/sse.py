@@ -72,7 +72,7 @@ class EventStream:
     async def _blocks(self) -> AsyncIterator[bytes]:
         yield b": hello\n\n"
         if self._subscription.expired:
-            yield await self._gap("the cursor is older than what is kept")
+            yield await self._gap("the cursor is older than what is kept, or of another history")
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):

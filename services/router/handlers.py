@@ -4,17 +4,17 @@ import asyncio
 import logging
 import random
 from dataclasses import replace
-from uuid import uuid4
+from secrets import token_hex
 
 from contracts.commands import InboundMessage, WakeUp
 from contracts.errors import ErrorCode
 from contracts.ids import rfc3339, shard_in, task_id
 from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
 from services.router.domain import Route, View, decide
-from services.router.routing import RouteWriter, due
+from services.router.routing import RouteWriter
 from shared import metrics
-from shared.bus.consumer import MAX_STARTS, Handler
 from shared.bus.entry import Done, Entry, printable, reason_of
+from shared.bus.handler import MAX_STARTS, Handler
 from shared.errors import OutageError
 from shared.instructions import INSTRUCTIONS
 from shared.records import Records
@@ -23,7 +23,7 @@ from shared.state.actors import Actors, LeaseKeeper, Taken
 from shared.state.commit import Commit
 from shared.state.headers import Mail, SessionHeader, session_header
 from shared.state.keys import SessionKeys, TaskKeys, load
-from shared.state.mail import Turn, read_session_mail
+from shared.state.mail import Turn, due, read_session_mail
 from shared.state.sessions import last_turns, load_tasks
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class RouterHandler(Handler):
 
     def _commit(self, keys: SessionKeys) -> Commit:
         s = self._settings
-        return Commit(keys, f"step-{uuid4().hex}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+        return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
     def _consume(self, keys: SessionKeys, taken: Taken, mail: Mail) -> Commit:
         """A commit that takes this one message out of the mailbox; what lies beside it gets a wake-up of its own."""
@@ -153,7 +153,7 @@ class RouterHandler(Handler):
         context: list[Turn] = []
         if route.task is None:
             context = await self._context(keys, message, route)
-            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, uuid4().hex[:20]))
+            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, token_hex(10)))
             writer.new(task, route)
         else:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task)

@@ -3,17 +3,14 @@
 from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent, MessageRouted, TaskStart
-from contracts.ids import milliseconds, rfc3339
+from contracts.ids import rfc3339
 from services.router.domain import Route, goal_of
 from shared import metrics
 from shared.state.actors import Taken
 from shared.state.commit import Commit
 from shared.state.headers import TaskHeader
 from shared.state.keys import SESSION_TTL_S, TURNS_KEPT, SessionKeys, TaskKeys, task_index
-from shared.state.mail import Turn, UserMail
-
-_NEVER_MS = 253_402_300_799_999
-"""The last time that can be written as text; a later deadline is this one."""
+from shared.state.mail import Turn, UserMail, due
 
 
 class RouteWriter:
@@ -120,8 +117,3 @@ class RouteWriter:
         turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
         self._commit.expire(self._keys.turns, SESSION_TTL_S)
-
-
-def due(message: InboundMessage) -> int:
-    """The message's deadline in ms, 0 for none."""
-    return min(max(1, milliseconds(message.deadline)), _NEVER_MS) if message.deadline else 0

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Literal
 
 from pydantic_core import to_json
 
 from shared.state.commit import Commit
-from shared.state.keys import SessionKeys, bell
-from shared.state.store import Store
+from shared.state.ephemeral import EphemeralEvents
+from shared.state.keys import SessionKeys
 
+_KEEP_S = 1.0
+"""How often a stream that is written to is given its time to live, so that it never runs out meanwhile."""
 Kind = Literal["content", "thinking"]
 
 
@@ -18,14 +21,13 @@ class DeltaWriter:
 
     def __init__(
         self,
-        store: Store,
+        events: EphemeralEvents,
         session: SessionKeys,
         head: dict[str, object],
         coalesce_ms: int,
-        maxlen: int,
         on_first: Callable[[], None],
     ) -> None:
-        self._store, self._session, self._maxlen = store, session, maxlen
+        self._events, self._session = events, session
         self._head = head
         """The fields that all of this attempt's deltas share, ``step`` and ``attempt`` among them."""
         self._pause = coalesce_ms / 1000
@@ -33,6 +35,7 @@ class DeltaWriter:
         self._offset: dict[Kind, int] = {"content": 0, "thinking": 0}
         self._timer: asyncio.TimerHandle | None = None
         self._written = False
+        self._kept_at = float("-inf")
         self._on_first = on_first
 
     def add(self, kind: Kind, text: str) -> None:
@@ -48,19 +51,26 @@ class DeltaWriter:
     def _flush(self) -> None:
         self._timer = None
         for data, summary in self._take():
-            self._store.send(
-                *("XADD", self._session.events, "MAXLEN", "~", self._maxlen, "*", "data", data, "d", summary)
-            )
-        self._store.send("XADD", bell(self._session.shard), "MAXLEN", "~", 1000, "*", "s", self._session.actor)
+            self._events.append(data, summary)
+        now = monotonic()
+        if now - self._kept_at > _KEEP_S:
+            self._kept_at = now
+            self._events.keep()
+        self._events.ring()
 
     def finish(self, commit: Commit) -> None:
         """Leave what is not written yet to the commit."""
-        self.stop()
+        self._end_timer()
         for data, summary in self._take():
             commit.delta(self._session, data, summary)
 
     def stop(self) -> None:
-        """Write nothing more: the attempt is void."""
+        """Write nothing more: the attempt is void, and perhaps nothing else will ever be written to this session."""
+        self._end_timer()
+        if self._written:
+            self._events.keep()
+
+    def _end_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

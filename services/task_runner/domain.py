@@ -1,7 +1,7 @@
 """What to do with a task that has mail. Pure: state and mail in, a plan out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic_core import from_json
@@ -10,7 +10,7 @@ from contracts.envelope import Budget
 from contracts.errors import ErrorCode
 from contracts.events import EndStatus
 from shared.state.headers import Mail, OpenCall, TaskHeader
-from shared.state.mail import ResultMail, UserMail
+from shared.state.mail import ResultMail, UserMail, due
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,19 @@ class Pause:
 class Think:
     """Ask the model."""
 
-    restart: bool = False
-    """The task had ended and begins again with the messages that were left."""
-    closed: tuple[Closed, ...] = field(default=())
+    closed: tuple[Closed, ...] = ()
     """Calls that are given up first, and answered so."""
 
 
-Plan = Idle | End | Pause | Think
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """The task had ended and begins again with the messages that its end has left: they are looked at next."""
+
+    deadline: int
+    """Of the new turn, in ms; 0 for none. What the end had removed with the turn before is set again."""
+
+
+Plan = Idle | End | Pause | Think | Reopen
 
 
 def sort_mail(mail: Sequence[Mail]) -> Arrived:
@@ -88,11 +94,9 @@ def sort_mail(mail: Sequence[Mail]) -> Arrived:
 def plan(task: TaskHeader, arrived: Arrived, now: int, step_limit: int, step_timeout_ms: int) -> Plan:
     """Decide what this handling does."""
     if task.ended:
-        return (
-            Think(restart=True)
-            if arrived.users and task.status != "cancelled"
-            else Idle(arrived.control_numbers + arrived.result_numbers)
-        )
+        if arrived.users and task.status != "cancelled":
+            return Reopen(next((at for mail in reversed(arrived.users) if (at := due(mail.message))), 0))
+        return Idle(arrived.control_numbers + arrived.result_numbers)
     missing = tuple(call for call in task.open if call.id not in arrived.results)
     if "cancel" in arrived.controls:
         return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))

@@ -1,68 +1,32 @@
-"""A task's wake-up becomes one step: take, plan, think, commit."""
+"""A task's wake-up becomes one step: take, plan, carry out, commit."""
 
 import asyncio
 import logging
-import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
-from uuid import uuid4
-
-from pydantic_core import to_json
 
 from contracts.commands import WakeUp
 from contracts.errors import ErrorCode
 from contracts.ids import rfc3339
 from contracts.streams import DEAD, TASK_WAKE, DeadLetter
-from services.task_runner.deltas import DeltaWriter
-from services.task_runner.domain import (
-    Arrived,
-    Closed,
-    End,
-    Idle,
-    Pause,
-    Think,
-    after_model_error,
-    plan,
-    sort_mail,
-)
-from services.task_runner.prompt import Known, Toolbox, TranscriptCache
-from services.task_runner.turn import Limits, TurnWriter
+from services.task_runner.domain import Closed, End, Idle, Pause, Reopen, Think, plan, sort_mail
+from services.task_runner.prompt import Known, TranscriptCache
+from services.task_runner.step import Step, Steps, bare
+from services.task_runner.thinking import Thinking
 from shared import metrics
-from shared.bus.consumer import MAX_STARTS, Handler
 from shared.bus.entry import Done, Entry, printable, reason_of
+from shared.bus.handler import MAX_STARTS, Handler
 from shared.errors import OutageError
-from shared.instructions import EXECUTOR, INSTRUCTIONS
-from shared.models.ports import (
-    ChatModel,
-    ChatRequest,
-    ModelAnswer,
-    ModelCutOff,
-    ModelFailed,
-    ModelRefused,
-    ModelUnavailable,
-)
+from shared.models.ports import ChatModel
 from shared.settings import Settings
 from shared.state.actors import Actors, Held, LeaseKeeper, Taken
-from shared.state.commit import Commit
-from shared.state.headers import TaskHeader, task_header
-from shared.state.keys import SessionKeys, TaskKeys
+from shared.state.headers import task_header
+from shared.state.keys import TaskKeys
 from shared.state.store import guarded
 from shared.state.tool_catalog import ToolCatalog
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Everything that one handling works on."""
-
-    keys: TaskKeys
-    taken: Taken
-    task: TaskHeader
-    arrived: Arrived
-    transcript: Known
-    """The committed transcript."""
 
 
 class RunnerHandler(Handler):
@@ -77,15 +41,12 @@ class RunnerHandler(Handler):
         settings: Settings,
         shard: int,
     ) -> None:
-        self._actors, self._keeper, self._model, self._tools = actors, keeper, model, tools
-        self._settings, self._shard = settings, shard
+        self._actors, self._keeper, self._settings, self._shard = actors, keeper, settings, shard
         self._cache = TranscriptCache()
-        self._limits = Limits(
-            grace_ms=round(settings.pentad_grace_s * 1000), step_timeout_ms=round(settings.pentad_step_timeout_s * 1000)
-        )
+        self._steps = Steps(actors, settings)
+        self._thinking = Thinking(self._steps, model, tools, self._cache)
         self._running: set[Held] = set()
         self._stopping = False
-        self._toolbox = Toolbox({})
 
     async def handle(self, entry: Entry) -> Done:
         tenant, _, task = entry.parse(WakeUp).actor.partition("/")
@@ -103,7 +64,7 @@ class RunnerHandler(Handler):
                 raise
             except Exception as error:
                 log.exception("%s cannot be worked with", keys.actor)
-                await self._give_up(_bare(keys, taken), reason_of(error))
+                await self._give_up(bare(keys, taken), reason_of(error))
             finally:
                 self._running.discard(held)
                 metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
@@ -138,7 +99,7 @@ class RunnerHandler(Handler):
         """Errors of our own back off and are counted; then the task ends, visibly."""
         header = task_header(keys.tenant, keys.task, taken.raw)
         if header is None:
-            await self._actors.commit(self._commit(keys), taken)
+            await self._actors.commit(self._steps.empty(keys), taken)
             return
         step = Step(keys, taken, header, sort_mail(taken.mail), Known())
         if taken.lease.starts > MAX_STARTS:
@@ -186,139 +147,24 @@ class RunnerHandler(Handler):
 
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
-        settings = self._settings
-        decided = plan(
-            step.task, step.arrived, step.taken.lease.now, settings.pentad_step_limit, self._limits.step_timeout_ms
-        )
+        limit, timeout_ms = self._settings.pentad_step_limit, self._steps.limits.step_timeout_ms
+        decided = plan(step.task, step.arrived, step.taken.lease.now, limit, timeout_ms)
         if isinstance(decided, Think):
-            return await self._think(step, held, decided)
-        writer = self._writer(step)
+            return await self._thinking.think(step, held, decided.closed)
+        writer = self._steps.writer(step)
         if isinstance(decided, Idle):
             writer.idle(decided.spent)
+        elif isinstance(decided, Reopen):
+            writer.reopen(decided.deadline)
         elif isinstance(decided, Pause):
-            writer.place_mail(decided.closed, await self._kept_aside(step))
+            writer.place_mail(decided.closed, await self._steps.kept_aside(step))
             writer.pause(decided.reason)
         elif isinstance(decided, End):
-            writer.place_mail(decided.closed, await self._kept_aside(step))
+            writer.place_mail(decided.closed, await self._steps.kept_aside(step))
             writer.ended_without_answer()
             writer.end(decided.status, decided.reason)
             writer.commit.mode = "fail" if decided.reason == ErrorCode.STEP_LIMIT else "end"
-        return await self._actors.commit(writer.commit, step.taken) != "again"
-
-    # Thinking
-
-    async def _think(self, step: Step, held: Held, think: Think) -> bool:
-        toolbox = await self._offer()
-        writer = self._writer(step)
-        if think.restart:
-            writer.restart()
-        writer.place_mail(think.closed, await self._kept_aside(step))
-        instruction = INSTRUCTIONS.get(self._instruction(step), EXECUTOR)
-        system = to_json({"role": "system", "content": instruction.system_prompt})
-        number = step.task.step + 1
-        deltas = self._deltas(step, writer, number)
-        request = ChatRequest(
-            messages=[system, *step.transcript.messages, *writer.added],
-            tools=toolbox.json,
-            timeout_s=self._time_left(step),
-        )
-        work = asyncio.ensure_future(self._ask_model(request, deltas))
-        held.watch(work)
-        try:
-            answer = await work
-        except asyncio.CancelledError:
-            deltas.stop()
-            if not held.interrupted:
-                work.cancel()
-                raise
-            return False
-        except ModelRefused as error:
-            deltas.stop()
-            return await self._model_failed(step, think, str(error))
-        except (ModelUnavailable, ModelCutOff) as error:
-            deltas.stop()
-            return await self._model_again(step, think, error)
-        deltas.finish(writer.commit)
-        writer.answered(answer, toolbox, system, number, step.transcript.messages)
-        outcome = await self._actors.commit(writer.commit, step.taken)
-        if outcome in ("ok", "open"):
-            grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
-            self._cache.keep(step.keys.header, grown)
-        return outcome != "again"
-
-    async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer:
-        begun, outcome = perf_counter(), "cancelled"
-        try:
-            answer = await self._model.stream(request, deltas.add)
-            outcome = "ok"
-        except ModelFailed as error:
-            outcome = type(error).__name__
-            raise
-        finally:
-            metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)
-        metrics.model_tokens.labels(self._model.name, "input").inc(answer.usage.input_tokens)
-        metrics.model_tokens.labels(self._model.name, "output").inc(answer.usage.output_tokens)
-        return answer
-
-    def _instruction(self, step: Step) -> str:
-        users = step.arrived.users
-        return users[-1].message.instruction if users else step.task.instruction
-
-    async def _offer(self) -> Toolbox:
-        specs = await self._tools.specs()
-        if specs is not self._toolbox.specs:
-            self._toolbox = Toolbox(specs)
-        return self._toolbox
-
-    def _time_left(self, step: Step) -> float:
-        limit = self._limits.step_timeout_ms
-        if step.task.retry_since:
-            limit -= step.taken.lease.now - step.task.retry_since
-        return max(1.0, limit / 1000)
-
-    def _deltas(self, step: Step, writer: TurnWriter, number: int) -> DeltaWriter:
-        head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
-        head |= {"version": 1, "step": number, "attempt": step.taken.lease.attempt}
-        session = SessionKeys(step.keys.shard, step.keys.tenant, step.task.session)
-        s = self._settings
-        late = (step.taken.lease.now - writer.turn.at) / 1000
-        begun = perf_counter()
-
-        def first() -> None:
-            if number == step.task.step + 1 and not step.task.turn_steps:
-                metrics.first_delta_seconds.labels().observe(max(0.0, late + perf_counter() - begun))
-
-        return DeltaWriter(self._actors.store, session, head, s.pentad_coalesce_ms, s.pentad_events_maxlen, first)
-
-    async def _model_again(self, step: Step, think: Think, error: ModelUnavailable | ModelCutOff) -> bool:
-        cut_off = isinstance(error, ModelCutOff)
-        began = step.taken.lease.now
-        again = after_model_error(
-            replace(step.task, retry_since=step.task.retry_since or began),
-            "cut_off" if cut_off else "unavailable",
-            await guarded("clock", self._actors.store.clock),
-            None if cut_off else getattr(error, "retry_after", None),
-            random.random(),
-            (self._settings.pentad_max_attempts, self._limits.step_timeout_ms),
-        )
-        if again is None:
-            return await self._model_failed(step, think, str(error))
-        log.warning("%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
-        writer = self._writer(step)
-        writer.retry(again, str(error))
-        return await self._actors.commit(writer.commit, step.taken) != "again"
-
-    async def _model_failed(self, step: Step, think: Think, text: str) -> bool:
-        """The model will not answer: the turn ends; what came since starts the next one."""
-        writer = self._writer(step)
-        if think.restart:
-            writer.restart()
-        writer.place_mail(think.closed, await self._kept_aside(step))
-        writer.ended_without_answer()
-        writer.failed(ErrorCode.MODEL_ERROR, text)
-        writer.end("failed", ErrorCode.MODEL_ERROR.value)
-        writer.commit.mode = "fail"
-        return await self._actors.commit(writer.commit, step.taken) != "again"
+        return await self._steps.commit(writer, step) != "again"
 
     async def _give_up(self, step: Step, reason: str) -> None:
         """The task cannot be handled: a dead letter, an ``error``, and its end."""
@@ -332,51 +178,14 @@ class RunnerHandler(Handler):
             fields={f"{m.number} {m.kind}": printable(m.body) for m in step.taken.mail},
             chain=[step.task.correlation, step.task.task],
         )
-        writer = self._writer(step)
+        writer = self._steps.writer(step)
         if step.task.ended:
             writer.restart()
-        writer.place_mail(closed, await self._kept_aside(step))
+        writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.ended_without_answer()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         metrics.dead.labels(TASK_WAKE.name, "step").inc()
         writer.failed(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
         writer.end("failed", ErrorCode.INTERNAL.value)
         writer.commit.mode = "fail"
-        await self._actors.commit(writer.commit, step.taken)
-
-    # Parts
-
-    def _commit(self, keys: TaskKeys) -> Commit:
-        s = self._settings
-        return Commit(keys, f"step-{uuid4().hex}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
-
-    def _writer(self, step: Step) -> TurnWriter:
-        return TurnWriter(
-            self._commit(step.keys),
-            step.keys,
-            step.task,
-            step.taken.lease,
-            step.arrived,
-            self._limits,
-            lambda: uuid4().hex[:20],
-        )
-
-    async def _kept_aside(self, step: Step) -> dict[str, str]:
-        """Large results that their mail only refers to."""
-        refs = [r.ref for r in step.arrived.results.values() if r.ref is not None]
-        if not refs:
-            return {}
-        values = await guarded("results", lambda: self._actors.store.call("HMGET", step.keys.big, *refs))
-        return {ref: (value or b"").decode() for ref, value in zip(refs, values, strict=True)}
-
-
-_PLAIN = ("status", "session", "user", "goal", "open", "step", "log_length", "digest", "tools", "correlation")
-
-
-def _bare(keys: TaskKeys, taken: Taken) -> Step:
-    """A task whose header or mail nobody can work with: what is needed to end it, its mail all spent."""
-    raw = {name: value for name, value in taken.raw.items() if name in _PLAIN}
-    header = task_header(keys.tenant, keys.task, raw)
-    assert header is not None
-    spent = Arrived((), {}, frozenset(), (), (), tuple(m.number for m in taken.mail))
-    return Step(keys, taken, header, spent, Known())
+        await self._steps.commit(writer, step)

@@ -1,98 +1,81 @@
 """The tool-worker's composition root."""
 
 import asyncio
-from collections.abc import Mapping
-from uuid import uuid4
+from collections.abc import Coroutine, Iterable
+from time import monotonic
+from typing import Any
 
 from contracts.streams import TOOL_CALLS
 from contracts.tools import ToolSpec
 from services.tool_worker.builtins.catalogue import BUILTINS
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.handlers import ToolHandler
-from shared.bus.consumer import Consumer
-from shared.bus.housekeeping import Housekeeping
 from shared.errors import OutageError
-from shared.service.background import Background, wait_for_redis
+from shared.service.consuming import ConsumingService
 from shared.settings import Settings
-from shared.state.cluster import agree
-from shared.state.store import Store, guarded
-from shared.state.tool_registry import publish
+from shared.state.store import guarded
+from shared.state.tool_registry import lost, publish
 
 UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""
 _PUBLISH_S = 30.0
+_LOOK_S = 1.0
+"""How long the tools may be missing from a Redis that was emptied: without them the model is offered none."""
 
 
-class ToolWorker:
+class ToolWorker(ConsumingService):
     """Runs tool calls of the queues that its tools name."""
 
     name = "tool-worker"
+    does = "tools"
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._store = Store(settings.redis())
-        self._consumer_name = f"tool-worker-{uuid4().hex[:12]}"
+        super().__init__(settings)
         self._processes = ToolProcesses(
             settings.pentad_plugins, settings.pentad_tool_processes, settings.pentad_tool_threads
         )
         self._handlers: list[ToolHandler] = []
-        self._consumers: list[Consumer] = []
-        self._background = Background()
 
     def _specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in BUILTINS.values()] + list(self._processes.tools.values())
 
-    async def start(self) -> None:
+    async def prepare(self) -> None:
+        """Only the child processes know which queues their tools name."""
         await self._processes.start()
-        await wait_for_redis(self._store, self.name)
-        await agree(self._store, self._settings.pentad_shards)
         for queue in sorted({spec.queue for spec in self._specs()}):
-            for shard in range(self._settings.pentad_shards):
-                self._serve(queue, shard)
-        streams = [(c.stream, c.key) for c in self._consumers]
-        for loop in (*(h.beat() for h in self._handlers), Housekeeping(self._store, streams).run()):
-            self._background.run(loop)
-        for consumer in self._consumers:
-            await consumer.start()
-        await guarded("publish tools", lambda: publish(self._store, self._specs()))
-        self._background.run(self._publish())
+            for shard in self.shards:
+                handler = ToolHandler(self.store, self.settings, self._processes, shard, self.consumer_name)
+                handler.consumer = self.serve(
+                    TOOL_CALLS, shard, handler, self.settings.pentad_tool_concurrency, queue=queue
+                )
+                self._handlers.append(handler)
 
-    def _serve(self, queue: str, shard: int) -> None:
-        handler = ToolHandler(self._store, self._settings, self._processes, shard, self._consumer_name)
-        handler.consumer = Consumer(
-            self._store,
-            TOOL_CALLS,
-            TOOL_CALLS.key(shard, queue=queue),
-            shard,
-            self._consumer_name,
-            handler,
-            self._settings.pentad_tool_concurrency,
-            self._settings.lease_ms,
-        )
-        self._handlers.append(handler)
-        self._consumers.append(handler.consumer)
+    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return [handler.beat() for handler in self._handlers]
+
+    async def start(self) -> None:
+        await super().start()
+        await guarded("publish tools", lambda: publish(self.store, self._specs()))
+        self.background.run(self._publish())
 
     async def _publish(self) -> None:
+        """Keep the tools known: again when they are gone, and now and then for those who ask when we last lived."""
+        said = monotonic()
         while True:
-            await asyncio.sleep(_PUBLISH_S)
+            await asyncio.sleep(_LOOK_S)
             try:
-                await publish(self._store, self._specs())
+                specs = self._specs()
+                if monotonic() - said >= _PUBLISH_S or await lost(self.store, specs):
+                    await publish(self.store, specs)
+                    said = monotonic()
             except OutageError:
                 continue
 
-    async def stop(self) -> None:
-        await asyncio.gather(*(c.stop_reading() for c in self._consumers))
-        await asyncio.gather(*(h.finish(UNSAFE_GRACE_S) for h in self._handlers))
-        await asyncio.gather(*(c.drain() for c in self._consumers))
-        await self._background.stop()
+    async def leave(self) -> None:
+        await asyncio.gather(*(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
+
+    async def close(self) -> None:
         await self._processes.stop(0)
-        await self._store.close()
-
-    def checks(self) -> Mapping[str, str | None]:
-        return {"redis": self._store.trouble, "tools": None if self.alive() else "a loop has ended"}
-
-    def alive(self) -> bool:
-        return self._background.alive() and all(c.alive() for c in self._consumers)
 
 
 def build(settings: Settings) -> ToolWorker:

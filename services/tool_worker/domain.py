@@ -1,8 +1,12 @@
 """What a tool call's outcome is to the model and to clients. Pure."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic_core import from_json
+
+from contracts.ids import DEFAULT_TENANT, is_identifier
 from contracts.tools import Effect
 
 EVENT_LIMIT = 16 * 1024
@@ -47,3 +51,38 @@ def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again"
     if kind != "interrupted":
         return "close"
     return "unknown" if effect is Effect.UNSAFE else "again"
+
+
+@dataclass(frozen=True, slots=True)
+class CallName:
+    """Which call of which task."""
+
+    tenant: str
+    task: str
+    call: str
+
+
+def named_call(data: bytes) -> CallName | None:
+    """The call that an entry asks for, also when nobody can read the rest of it. None when that much cannot be read."""
+    try:
+        body = from_json(data)
+    except ValueError:
+        body = {name: _first(name, data) for name in ("tenant_id", "task_id", "tool_call_id")}
+    if not isinstance(body, dict):
+        return None
+    tenant, task, call = body.get("tenant_id") or DEFAULT_TENANT, body.get("task_id"), body.get("tool_call_id")
+    for name in (tenant, task, call):
+        if not isinstance(name, str) or not is_identifier(name):
+            return None
+    return CallName(str(tenant), str(task), str(call))
+
+
+def _first(name: str, data: bytes) -> str | None:
+    """The first text under this name in what is not JSON as a whole; the envelope comes before the tool's arguments."""
+    found = re.search(rb'"%s"\s*:\s*"([^"\\]*)"' % name.encode(), data)
+    return found[1].decode(errors="replace") if found else None
+
+
+def when_set_aside(reason: str, started: bool) -> str:
+    """What the model is told of a call whose entry was set aside."""
+    return f"outcome unknown: the call had started and was set aside: {reason}" if started else f"set aside: {reason}"

@@ -4,30 +4,31 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from contracts.commands import ToolCallCommand
-from contracts.events import ToolResultEvent
 from contracts.ids import milliseconds
-from contracts.streams import TOOL_CALLS
+from contracts.streams import TOOL_CALLS, DeadLetter
 from contracts.tools import Effect
 from services.tool_worker.builtins.catalogue import BUILTINS
 from services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
 from services.tool_worker.children.pool import ToolProcesses
-from services.tool_worker.domain import EVENT_LIMIT, UNKNOWN, Answer, after_outcome, bounded, clip
+from services.tool_worker.closing import Closing
+from services.tool_worker.domain import UNKNOWN, Answer, after_outcome
 from services.tool_worker.inline import run_builtin
 from services.tool_worker.progress import Progress
-from shared import metrics
-from shared.bus.consumer import MAX_STARTS, Consumer, Handler
+from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry
+from shared.bus.handler import MAX_STARTS, Handler
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.plugins.context import ToolContext
 from shared.settings import Settings
-from shared.state.keys import SessionKeys, TaskKeys, bell
-from shared.state.mail import ResultMail
-from shared.state.store import Argument, Store, guarded
+from shared.state.ephemeral import EphemeralEvents
+from shared.state.keys import SessionKeys, TaskKeys
+from shared.state.leaving import leave
+from shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
 
@@ -55,15 +56,18 @@ class ToolHandler(Handler):
         self, store: Store, settings: Settings, processes: ToolProcesses, shard: int, consumer_name: str
     ) -> None:
         self._store, self._settings, self._processes, self._shard = store, settings, processes, shard
-        self._owner = uuid4().hex
+        self._owner = token_hex(16)
         self._consumer_name = consumer_name
         self._running: dict[str, Running] = {}
         self._begun: set[str] = set()
         """Calls whose tool was called here and whose result is not written yet."""
+        self._telling: set[asyncio.Task[object]] = set()
+        """Unsafe calls that have ended and whose result is being written: nobody else knows it."""
         self._claims = 0
         """Calls that are being claimed: they run in a moment."""
         self._stopping = False
         self.consumer: Consumer
+        self._closing = Closing(store, settings, shard)
         assert TOOL_CALLS.group is not None
         self._group = TOOL_CALLS.group
 
@@ -79,16 +83,22 @@ class ToolHandler(Handler):
             await self._release(entry, command)
             return Done.COMMITTED
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
+        if not entry.redelivered and command.tool in BUILTINS and command.effect is Effect.PURE:
+            # Over before a claim would be written; may run twice; of a closed call its result is dropped.
+            answer = await self._execute(command, 1)
+            self._begun.discard(command.tool_call_id)
+            await self._closing.close(entry, command, keys, answer)
+            return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
         left = verdict == b"mine" and command.tool_call_id not in self._running
         spent = command.effect is Effect.UNSAFE and command.tool_call_id in self._begun
         if verdict == b"run" or (left and not spent):  # the reply of an earlier start was lost
             await self._run(entry, command, keys, int(more[0]))
         elif verdict == b"unknown" or left:
-            await self._close(entry, command, keys, Answer(False, UNKNOWN))
+            await self._closing.close(entry, command, keys, Answer(False, UNKNOWN))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
-            await self._close(entry, command, keys, Answer(False, reason))
+            await self._closing.close(entry, command, keys, Answer(False, reason))
         return Done.COMMITTED
 
     async def _claim(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys) -> list[Any]:
@@ -114,7 +124,10 @@ class ToolHandler(Handler):
             raise
         finally:
             del self._running[command.tool_call_id]
-        await self._close(entry, command, keys, answer)
+        if command.effect is Effect.UNSAFE:
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+        await self._closing.close(entry, command, keys, answer)
         self._begun.discard(command.tool_call_id)
 
     async def _execute(self, command: ToolCallCommand, attempt: int) -> Answer:
@@ -158,48 +171,13 @@ class ToolHandler(Handler):
         invocation = ToolInvocation(command.tool, command.args, timeout, context)
         return await self._processes.run(invocation, self._progress(command), alone=attempt > 1)
 
-    def _progress(self, command: ToolCallCommand) -> "Progress":
-        session = SessionKeys(self._shard, command.tenant_id, command.session_id)
-        return Progress(self._store, session, command, self._settings)
+    def _progress(self, command: ToolCallCommand) -> Progress:
+        session, s = SessionKeys(self._shard, command.tenant_id, command.session_id), self._settings
+        events = EphemeralEvents(self._store, session, s.pentad_events_maxlen, s.pentad_events_ttl_s)
+        return Progress(events, command, s.pentad_coalesce_ms)
 
-    async def _close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, answer: Answer) -> None:
-        """Write the result, unless the call was closed meanwhile. Safe to repeat: the open call is the guard."""
-        answer = bounded(answer)
-        session = SessionKeys(self._shard, command.tenant_id, command.session_id)
-        shown = clip(answer.text, EVENT_LIMIT)
-        large = shown is not answer.text
-        call = command.tool_call_id
-        event = ToolResultEvent(
-            event_id=f"{call}.result",
-            at=await guarded("clock", self._store.now),
-            tenant_id=command.tenant_id,
-            session_id=command.session_id,
-            task_id=command.task_id,
-            correlation_id=command.correlation_id,
-            causation_id=command.event_id,
-            traceparent=command.traceparent,
-            tool_call_id=call,
-            tool=command.tool,
-            result=shown if answer.ok else None,
-            error=None if answer.ok else shown,
-            duration_ms=answer.duration_ms,
-            ref=call if large else None,
-        )
-        mail = ResultMail(
-            tool_call_id=call, content="" if large else answer.for_model, ok=answer.ok, ref=call if large else None
-        )
-        names = [keys.calls, entry.stream, keys.header, keys.mail, keys.wake, session.events, bell(self._shard)]
-        s = self._settings
-        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), event.to_json()]
-        args += [s.pentad_events_maxlen, s.pentad_events_ttl_s, session.actor]
-        if large:
-            names.append(keys.big)
-            args += [call, answer.for_model]
-        closed = await guarded("tool result", lambda: self._store.run("call_close", names, args))
-        if closed == b"ok":
-            outcome = "unknown" if answer.text == UNKNOWN else ("ok" if answer.ok else "error")
-            metrics.tool_calls.labels(command.tool, outcome).inc()
-            metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
+    async def set_aside(self, entry: Entry, letter: DeadLetter) -> bool:
+        return await self._closing.set_aside(entry, letter)
 
     # Keeping and handing back
 
@@ -225,22 +203,28 @@ class ToolHandler(Handler):
     async def finish(self, unsafe_grace_s: float) -> None:
         """Hand back what may run twice; give what may not its time, then report it as unknown."""
         self._stopping = True
-        while self._claims:
+        while self._claims and not self._store.away:
             await asyncio.sleep(_SOON_S)
-        unsafe = []
-        for r in list(self._running.values()):
-            if r.command.effect is Effect.UNSAFE:
-                unsafe.append(r)
-                continue
-            await cancel_all([r.task])
-            await self._release(r.entry, r.command)
-        if not unsafe:
+        running = list(self._running.values())
+        unsafe = [r for r in running if r.command.effect is Effect.UNSAFE]
+        rest = [r for r in running if r.command.effect is not Effect.UNSAFE]
+        await cancel_all([r.task for r in rest])
+        await leave(self._store, "a tool call", self._release_all(rest))
+        if not unsafe and not self._telling:
             return
-        _, late = await asyncio.wait([r.task for r in unsafe], timeout=unsafe_grace_s)
-        for r in unsafe:
-            if r.task in late:
-                await cancel_all([r.task])
-                await self._close(r.entry, r.command, r.keys, Answer(False, UNKNOWN))
+        _, pending = await asyncio.wait([*self._telling, *(r.task for r in unsafe)], timeout=unsafe_grace_s)
+        late = [r for r in unsafe if r.task in pending]
+        await cancel_all([r.task for r in late])
+        if late:
+            await leave(self._store, "an unsafe call", self._report_unknown(late))
+
+    async def _report_unknown(self, calls: list[Running]) -> None:
+        unknown = Answer(False, UNKNOWN)
+        await asyncio.gather(*(self._closing.close(r.entry, r.command, r.keys, unknown) for r in calls))
+
+    async def _release_all(self, calls: list[Running]) -> None:
+        for r in calls:
+            await self._release(r.entry, r.command)
 
     async def hand_back(self, entries: list[Entry]) -> None:
         for entry in entries:

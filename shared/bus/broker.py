@@ -1,24 +1,30 @@
 """FastStream, wrapped once: the settings under which it keeps our promises (docs/decisions/0004).
 
 By itself it creates groups at ``$``, decodes with a copy per message and waits five seconds after an error. Here groups
-exist before it reads, batches arrive undecoded, and the connection retries for ever, so that an outage of Redis is a
-pause of the read and nothing else.
+exist before it reads, batches arrive undecoded, and its client is our own wire, which asks again for ever, so that an
+outage of Redis is a pause of the read and nothing else.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
 
 from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
+from faststream.redis.configs import RedisConnectionState
 from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import ResponseError
 
-from shared.bus.entry import Entry
+from shared.bus.entry import Entry, data_of
+from shared.state.store import guarded
+from shared.state.wire import Wire, Word
+
+log = logging.getLogger(__name__)
 
 BLOCK_MS = 1000
+_REFUSED_S = 0.2
 Batch = list[Entry]
 
 
@@ -29,19 +35,79 @@ class _Stream(StreamSub):
         return super().add_prefix(prefix) if prefix else self
 
 
+class _Reader:
+    """What FastStream's stream subscriber asks of a client, over our own wire; an outage is waited out in place."""
+
+    def __init__(self, url: str) -> None:
+        self._wire = Wire(url)
+
+    async def ping(self) -> bool:
+        """FastStream gives a start three seconds; the first read waits for Redis as long as it takes."""
+        return True
+
+    async def xgroup_create(self, name: str, groupname: str, id: str, mkstream: bool) -> None:  # noqa: A002
+        """Create a group; that it exists is an error with FastStream's words."""
+        await self._ask("XGROUP", "CREATE", name, groupname, id, *(("MKSTREAM",) if mkstream else ()))
+
+    async def xreadgroup(
+        self, groupname: str, consumername: str, streams: Mapping[str, str], count: int, block: int, noack: bool
+    ) -> Sequence[Any]:
+        """Fresh entries, their fields a flat list. Those of a lost reply are reclaimed like those of a lost worker."""
+        assert not noack
+        ((stream, after),) = streams.items()
+        where = ("STREAMS", stream, after)
+        found = await self._read("XREADGROUP", "GROUP", groupname, consumername, "COUNT", count, "BLOCK", block, *where)
+        return found or ()
+
+    async def _read(self, *command: Word) -> Any:
+        """FastStream ends when a group is gone, as it should; any other refusal it would meet again and again."""
+        while True:
+            try:
+                return await self._ask(*command)
+            except ResponseError as error:
+                if "NOGROUP" in str(error):
+                    raise
+                log.warning("Redis refuses a read, which is tried again: %s", error)
+            await asyncio.sleep(_REFUSED_S)
+
+    async def _ask(self, *command: Word) -> Any:
+        return await guarded("reading", lambda: self._wire.ask(*command))
+
+    async def aclose(self) -> None:
+        """Close the connection, and with it a read that waits."""
+        await self._wire.close()
+
+
+class _Connection(RedisConnectionState):
+    """A connection whose client is our `_Reader`."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+
+    async def connect(self) -> Any:
+        self._client = cast(Any, _Reader(self._url))
+        self._connected = True
+        return self._client
+
+
+class _Broker(RedisBroker):
+    def __init__(self, url: str) -> None:
+        self._wire_url = url
+        super().__init__(
+            url,
+            apply_types=False,
+            logger=None,  # type: ignore[arg-type]
+            graceful_timeout=0.1,
+        )
+
+    def _make_connection_state(self, connection_options: dict[str, Any], kwargs: dict[str, Any]) -> _Connection:
+        return _Connection(self._wire_url)
+
+
 def make_broker(url: str) -> RedisBroker:
     """A broker that only reads; everything is written by scripts."""
-    return RedisBroker(  # FastStream's annotations are narrower than what it takes and passes on
-        url,
-        protocol=2,  # type: ignore[arg-type]
-        apply_types=False,
-        logger=None,  # type: ignore[arg-type]
-        graceful_timeout=0.1,
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), -1),
-        retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
-        socket_connect_timeout=2.0,
-        socket_timeout=BLOCK_MS / 1000 + 5,
-    )
+    return _Broker(url)
 
 
 async def _unparsed(message: Any) -> RedisBatchStreamMessage:
@@ -54,10 +120,8 @@ async def _undecoded(message: RedisBatchStreamMessage) -> Batch:
     raw = message.raw_message
     stream = raw["channel"]
     ids: list[bytes] = raw["message_ids"]
-    return [
-        Entry(stream, entry_id.decode(), fields.get(b"data", b""))
-        for entry_id, fields in zip(ids, raw["data"], strict=True)
-    ]
+    found: Any = raw["data"]
+    return [Entry(stream, entry_id.decode(), data_of(fields)) for entry_id, fields in zip(ids, found, strict=True)]
 
 
 def subscribe(

@@ -7,43 +7,28 @@ the lease. Both wait for a free slot, so what is prefetched is never more than o
 import asyncio
 import logging
 import random
-from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
-from contracts.streams import DEAD, DeadLetter, Stream
+from contracts.streams import Stream
 from shared import metrics
 from shared.bus.broker import Batch, ensure_group, make_broker, subscribe
-from shared.bus.entry import Done, Entry, printable, reason_of
+from shared.bus.entry import Done, Entry, data_of, reason_of
+from shared.bus.failures import Failures
+from shared.bus.handler import MAX_FAILURES, Handler
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
-from shared.state.keys import DAY_S, attempts
-from shared.state.store import Argument, Store, guarded, is_outage
+from shared.state.leaving import leave
+from shared.state.store import Store, guarded, is_outage
 
 log = logging.getLogger(__name__)
 
-MAX_STARTS = 20
-"""Starts without an outcome before an entry is set aside (law 8)."""
-MAX_FAILURES = 5
-"""Errors that a handler let through before the entry is set aside (law 8)."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 _PREFETCH = 32
-
-
-class Handler(ABC):
-    """What is done with the entries of a stream."""
-
-    @abstractmethod
-    async def handle(self, entry: Entry) -> Done:
-        """Handle one entry. ``PoisonError`` sets it aside; ``OutageError`` leaves it pending and counts nothing."""
-
-    @abstractmethod
-    async def hand_back(self, entries: list[Entry]) -> None:
-        """Give back entries that were read but not begun, so that another worker can take them at once."""
 
 
 class Consumer:
@@ -63,7 +48,7 @@ class Consumer:
         assert stream.group is not None
         self.store, self.stream, self.key, self.shard = store, stream, key, shard
         self.group, self.consumer, self.handler = stream.group, consumer, handler
-        self._slots = asyncio.Semaphore(slots)
+        self._slots, self._places = asyncio.Semaphore(slots), slots
         self._lease_ms = lease_ms
         self._running: dict[str, asyncio.Task[None]] = {}
         self._acks: list[str] = []
@@ -71,9 +56,10 @@ class Consumer:
         self._broker = make_broker(store.url)
         self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, min(_PREFETCH, slots), self._fresh)
         self._tasks: list[asyncio.Task[None]] = []
-        self._kind = stream.carries[0].__name__
-        self._consumed = metrics.consumed.labels(stream.name, self._kind)
-        self._seconds = metrics.handler_seconds.labels(self.group, self._kind)
+        self.kind = stream.carries[0].__name__
+        self._consumed = metrics.consumed.labels(stream.name, self.kind)
+        self._seconds = metrics.handler_seconds.labels(self.group, self.kind)
+        self.failures = Failures(store, stream, key, shard, handler)
         self._stopping = False
         self._died: str | None = None
 
@@ -97,26 +83,24 @@ class Consumer:
         await self._broker.stop()
 
     async def drain(self) -> None:
-        """Wait for what is being handled, then hand back what was read and not begun."""
+        """Wait for what is being handled, then hand back what was read and not begun; in an outage, give both up."""
+        if not self._tasks:  # never started: its group may not be there
+            return
+        if not await leave(self.store, self.key, self._leave()):
+            await cancel_all([*self._running.values(), *([self._acker] if self._acker else [])])
+
+    async def _leave(self) -> None:
         await asyncio.gather(*self._running.values(), return_exceptions=True)
         if self._acker is not None:
             await self._acker
-        try:
-            await self._hand_back_rest()
-        except (OutageError, RedisError, OSError) as error:
-            log.warning("could not hand back entries of %s: %s", self.key, error)
-
-    async def _hand_back_rest(self) -> None:
-        pending = await self.store.redis.xpending_range(
-            self.key, self.group, min="-", max="+", count=1000, consumername=self.consumer
-        )
-        for found in pending:
-            for entry_id, fields in await self.store.redis.xrange(self.key, found["message_id"], found["message_id"]):
-                entry = Entry(self.key, entry_id.decode(), fields.get(b"data", b""))
+        pending = await self.store.call("XPENDING", self.key, self.group, "-", "+", 1000, self.consumer)
+        for entry_id, *_ in pending:
+            for _, fields in await self.store.call("XRANGE", self.key, entry_id, entry_id):
+                entry = Entry(self.key, entry_id.decode(), data_of(fields))
                 try:
                     await self.handler.hand_back([entry])
                 except PoisonError as error:
-                    await self.set_aside(entry, str(error), 1)
+                    await self.failures.set_aside(entry, str(error), 1)
 
     # Reading
 
@@ -128,7 +112,8 @@ class Consumer:
         if entry.id in self._running:
             return
         await self._slots.acquire()
-        if self._stopping:  # handed back by `drain`
+        # What waited here longer than the lease was reclaimed, by us too; at a stop `drain` hands it back.
+        if self._stopping or entry.id in self._running:
             self._slots.release()
             return
         task = asyncio.create_task(self._run(entry))
@@ -140,19 +125,22 @@ class Consumer:
         self._slots.release()
 
     async def _reclaim(self) -> None:
-        """Take over what silent workers left, every quarter of the lease."""
+        """Take over what silent workers left, every quarter of the lease; no more than can be begun at once."""
         pause = min(0.5, self._lease_ms / 4000)
         cursor: Any = "0-0"
         while True:
+            room = min(_PREFETCH, self._places - len(self._running))
+            if room <= 0 or self._slots.locked():
+                await asyncio.sleep(pause)
+                continue
             try:
                 reply = await self.store.call(
-                    "XAUTOCLAIM", self.key, self.group, self.consumer, self._lease_ms, cursor, "COUNT", _PREFETCH
+                    "XAUTOCLAIM", self.key, self.group, self.consumer, self._lease_ms, cursor, "COUNT", room
                 )
                 cursor = reply[0]
                 for entry_id, fields in reply[1]:
-                    data = dict(zip(fields[::2], fields[1::2], strict=True)).get(b"data", b"")
                     metrics.redelivered.labels(self.stream.name).inc()
-                    await self._begin(Entry(self.key, entry_id.decode(), data, redelivered=True))
+                    await self._begin(Entry(self.key, entry_id.decode(), data_of(fields), redelivered=True))
                 if cursor != b"0-0":
                     continue
             except OutageError:
@@ -203,7 +191,7 @@ class Consumer:
             self._consumed.inc()
             self._seconds.observe(perf_counter() - begun)
         except PoisonError as error:
-            await self.set_aside(entry, str(error), 1)
+            await self.failures.set_aside(entry, str(error), 1)
         except Exception as error:
             if isinstance(error, OutageError) or is_outage(error):
                 log.warning("%s %s waits: %s", self.key, entry.id, error)
@@ -214,10 +202,10 @@ class Consumer:
     async def _failed(self, entry: Entry, error: Exception) -> None:
         """The handler knew no way out: the entry is tried again after the lease, and set aside when that goes on."""
         log.exception("%s %s failed", self.key, entry.id, exc_info=error)
-        metrics.failed.labels(self.stream.name, self._kind).inc()
-        failed = await guarded("failures", partial(self.count, entry, "fail"))
+        metrics.failed.labels(self.stream.name, self.kind).inc()
+        failed = await guarded("failures", partial(self.failures.count, entry, "fail"))
         if failed >= MAX_FAILURES:
-            await self.set_aside(entry, reason_of(error), failed)
+            await self.failures.set_aside(entry, reason_of(error), failed)
 
     def _ack(self, entry_id: str) -> None:
         self._acks.append(entry_id)
@@ -231,38 +219,3 @@ class Consumer:
                 await guarded("acknowledge", partial(self.store.call, "XACK", self.key, self.group, *ids))
         finally:
             self._acker = None
-
-    async def set_aside(self, entry: Entry, reason: str, attempts_made: int, chain: list[str] | None = None) -> None:
-        """Dead-letter an entry and acknowledge it, at once."""
-        letter = await self._letter(entry, reason, attempts_made, chain or [])
-        args: list[Argument] = [self.group, entry.id, letter.to_json()]
-        keys = [self.key, DEAD.key(self.shard)]
-        await guarded("dead letter", lambda: self.store.run("set_aside", keys, args))
-        self.forget(entry)
-        metrics.dead.labels(self.stream.name, self._kind).inc()
-        log.error("%s %s was set aside: %s", self.key, entry.id, reason)
-
-    async def _letter(self, entry: Entry, reason: str, attempts_made: int, chain: list[str]) -> DeadLetter:
-        found = await self.store.redis.xrange(self.key, entry.id, entry.id)
-        fields = {printable(k): printable(v) for k, v in found[0][1].items()} if found else {}
-        now = await self.store.now()
-        return DeadLetter(
-            stream=self.key,
-            entry_id=entry.id,
-            reason=reason,
-            attempts=attempts_made,
-            at=now,
-            fields=fields,
-            chain=chain,
-        )
-
-    async def count(self, entry: Entry, kind: str) -> int:
-        """Count a failed attempt (``fail``) or a start without outcome (``start``) of an entry."""
-        field = f"{self.key} {entry.id} {kind}"
-        counted: int = await self.store.run("entry_count", [attempts(self.shard)], [field, DAY_S])
-        return counted
-
-    def forget(self, entry: Entry) -> None:
-        """Remove an ended entry's counts: their hash lives as long as anything fails. What this misses goes with it."""
-        fields = [f"{self.key} {entry.id} {kind}" for kind in ("fail", "start")]
-        self.store.send("HDEL", attempts(self.shard), *fields)

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shared import metrics
-from shared.bus.consumer import MAX_STARTS, Consumer, Handler
+from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry, reason_of
+from shared.bus.handler import MAX_STARTS, Handler
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.state.store import Argument, Store
@@ -29,14 +30,14 @@ class EntryHandler(Handler):
         self._held: dict[str, asyncio.Task[Any] | None] = {}
 
     async def handle(self, entry: Entry) -> Done:
-        if entry.redelivered and await self.consumer.count(entry, "start") > MAX_STARTS:
-            await self.consumer.set_aside(entry, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
+        if entry.redelivered and await self.consumer.failures.count(entry, "start") > MAX_STARTS:
+            await self.consumer.failures.set_aside(entry, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
             return Done.COMMITTED
         self._held[entry.id] = asyncio.current_task()
         try:
             return await self._attempts(entry)
         finally:
-            del self._held[entry.id]
+            self._held.pop(entry.id, None)
 
     async def _attempts(self, entry: Entry) -> Done:
         counted = entry.redelivered
@@ -50,15 +51,15 @@ class EntryHandler(Handler):
                 await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
             except Exception as error:
                 counted = True
-                failed = await self.consumer.count(entry, "fail")
-                metrics.failed.labels(self.consumer.stream.name, type(error).__name__).inc()
+                failed = await self.consumer.failures.count(entry, "fail")
+                metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
                 if failed >= self._max_attempts:
-                    await self.consumer.set_aside(entry, reason_of(error), failed)
+                    await self.consumer.failures.set_aside(entry, reason_of(error), failed)
                     return Done.COMMITTED
                 await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
             else:
                 if counted:
-                    self.consumer.forget(entry)
+                    self.consumer.failures.forget(entry)
                 return Done.ACK
 
     async def beat(self) -> None:

@@ -1,5 +1,6 @@
 """One entry of a work stream, on its way to a handler."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -38,6 +39,13 @@ class Done(Enum):
     """The consumer may acknowledge, together with others."""
     COMMITTED = "committed"
     """The handler's own transaction has acknowledged, or the entry is meant to stay pending."""
+
+
+def data_of(fields: Sequence[bytes]) -> bytes:
+    """The ``data`` field among an entry's names and values; empty when there is none."""
+    if len(fields) == 2 and fields[0] == b"data":
+        return fields[1]
+    return dict(zip(fields[::2], fields[1::2], strict=True)).get(b"data", b"")
 
 
 def complaint(error: ValidationError) -> str:

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from shared.bus.deltas import StreamEvent
 from shared.state.keys import SessionKeys
-from shared.state.wire import bulk
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class Feed:
     def __init__(self, keys: SessionKeys) -> None:
         self.keys = keys
         self.name = keys.actor.encode()
-        self.packed_key = bulk(keys.events.encode())
+        self.key = keys.events.encode()
         self.position: bytes | None = None
         """The last entry handed to the listeners; None while nobody listens yet."""
         self.rung = False

@@ -7,21 +7,17 @@ shard by entry id, so moving is at least once and the result is once.
 
 import asyncio
 import logging
-from dataclasses import dataclass
-from uuid import uuid4
+from secrets import token_hex
 
-from pydantic import ValidationError
-from pydantic_core import from_json
 from redis.exceptions import RedisError, ResponseError
 
-from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent
-from contracts.ids import DEFAULT_TENANT, is_identifier, rfc3339, shard_of
 from contracts.streams import INBOUND, INBOUND_DEAD, DeadLetter
 from shared import metrics
+from shared.bus.arrival import Arrival, read_entry
 from shared.bus.broker import ensure_group
-from shared.bus.entry import complaint, printable
+from shared.bus.entry import printable
 from shared.errors import OutageError
 from shared.settings import Settings
 from shared.state.keys import (
@@ -34,6 +30,7 @@ from shared.state.keys import (
     load,
     session_index,
 )
+from shared.state.leaving import leave
 from shared.state.store import Argument, Store, is_outage
 
 log = logging.getLogger(__name__)
@@ -45,51 +42,6 @@ _MOST_LEFT = WAITING_LIMIT
 _GROUP = INBOUND.group or ""
 _BATCH = 128
 _BLOCK_MS = 500
-_LAST_MS = 253_402_300_799_999
-"""The last time that can be written as text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """One inbound entry: readable with a message, or not with the reason."""
-
-    entry_id: str
-    session: SessionKeys | None
-    message: InboundMessage | None
-    problem: str
-    fields: dict[bytes, bytes]
-
-
-def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
-    """Read an inbound entry as any producer may have written it."""
-    data = fields.get(b"data")
-    if data is None:
-        return Arrival(entry_id, None, None, "the entry has no field `data`", fields)
-    try:
-        message = InboundMessage.model_validate_json(data)
-    except ValidationError as error:
-        return Arrival(entry_id, _guess_session(data, shards), None, complaint(error), fields)
-    session_id = message.session_id or f"s-{entry_id}"
-    message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or entry_id})
-    return Arrival(entry_id, _keys(message.tenant_id, session_id, shards), message, "", fields)
-
-
-def _keys(tenant: str, session: str, shards: int) -> SessionKeys:
-    return SessionKeys(shard_of(tenant, session, shards), tenant, session)
-
-
-def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
-    """Whose message it would have been, if that much can be read."""
-    try:
-        body = from_json(data)
-    except ValueError:
-        return None
-    if not isinstance(body, dict):
-        return None
-    tenant, session = body.get("tenant_id", DEFAULT_TENANT), body.get("session_id")
-    if isinstance(tenant, str) and isinstance(session, str) and is_identifier(tenant) and is_identifier(session):
-        return _keys(tenant, session, shards)
-    return None
 
 
 class Ingress:
@@ -97,7 +49,7 @@ class Ingress:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self._owner = uuid4().hex
+        self._owner = token_hex(16)
         self._token = 0
         self._acks: list[str] = []
         self._last = "0-0"
@@ -119,12 +71,12 @@ class Ingress:
 
     async def release(self) -> None:
         """Let another router go on at once, behind what has been moved. In an outage the lease ends by itself."""
-        try:
-            if self._acks:
-                await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks)
-            await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
-        except OutageError as error:
-            log.warning("the ingress was not handed over: %s", error)
+        await leave(self._store, "the ingress", self._release())
+
+    async def _release(self) -> None:
+        if self._acks:
+            await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks)
+        await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
 
     async def _lease(self) -> bool:
         args: list[Argument] = [self._owner, self._settings.lease_ms]
@@ -226,7 +178,7 @@ class Ingress:
             entry_id=arrival.entry_id,
             reason=arrival.problem,
             attempts=1,
-            at=_time(arrival.entry_id),
+            at=arrival.at,
             fields={printable(k): printable(v) for k, v in arrival.fields.items()},
             chain=[],
         )
@@ -242,13 +194,13 @@ class Ingress:
     async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
         event = ErrorEvent(
             event_id=f"e-{arrival.entry_id}",
-            at=_time(arrival.entry_id),
+            at=arrival.at,
             tenant_id=session.tenant,
             session_id=session.session,
             causation_id=arrival.entry_id,
             code=ErrorCode.BAD_MESSAGE,
             message=arrival.problem,
-            message_id=_message_id(arrival),
+            message_id=arrival.message_id,
         )
         guard = dedup(session.shard, session.tenant, session.session, f"refused:{arrival.entry_id}")
         args: list[Argument] = [
@@ -259,14 +211,3 @@ class Ingress:
             session.actor,
         ]
         await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
-
-
-def _time(entry_id: str) -> str:
-    """When it was appended; producers may give ids that are no times at all."""
-    return rfc3339(min(int(entry_id.split("-")[0]), _LAST_MS))
-
-
-def _message_id(arrival: Arrival) -> str:
-    body = from_json(arrival.fields.get(b"data", b"{}"))
-    given = body.get("message_id")
-    return given if isinstance(given, str) and is_identifier(given) else arrival.entry_id

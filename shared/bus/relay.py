@@ -16,7 +16,7 @@ from shared.bus.feed import START, Feed
 from shared.cancelling import cancel_all
 from shared.state.keys import SessionKeys, bell
 from shared.state.store import is_outage
-from shared.state.wire import Wire, bulk, packed
+from shared.state.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class ShardRelay:
         """Why events do not flow; None when they do."""
         self.began = asyncio.Event()
         self._wire = Wire(url)
+        self._opened = 0
         self._bell = bell(shard).encode()
         self._heard = b"$"
         self._dirty: dict[bytes, Feed] = {}
@@ -95,11 +96,12 @@ class ShardRelay:
 
     async def _begin(self) -> None:
         """A new connection: hear the bell from now, and check that what was read is still there."""
-        await self._wire.ask(packed(b"PING"))
+        await self._wire.ask(b"PING")
+        self._opened = self._wire.opened
         if self.began.is_set():
             metrics.reconnects.labels("redis").inc()
         self._on_reconnect()
-        last = await self._wire.ask(packed(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", b"1"))
+        last = await self._wire.ask(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", 1)
         self._heard = last[0][0] if last else START
         await self._verify([f for f in self.feeds.values() if f.position not in (None, START)])
         self._suspect_all()
@@ -112,9 +114,9 @@ class ShardRelay:
         if monotonic() >= self._sweep_at:
             await self._sweep_some()
         wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
-        reply = await self._wire.ask(
-            packed(b"XREAD", b"COUNT", b"%d" % _BELLS, b"BLOCK", b"%d" % wait_ms, b"STREAMS", self._bell, self._heard)
-        )
+        reply = await self._wire.ask(b"XREAD", b"COUNT", _BELLS, b"BLOCK", wait_ms, b"STREAMS", self._bell, self._heard)
+        if self._wire.opened != self._opened:
+            raise ConnectionError("the connection was replaced: what came meanwhile may be missing")
         self._answered()
         if reply:
             self._rung(reply[0][1])
@@ -167,10 +169,10 @@ class ShardRelay:
         asked = [(feed, feed.position) for feed in feeds if feed.position is not None]
         if not asked:
             return
-        head = b"*%d\r\n" % (4 + 2 * len(asked)) + bulk(b"XREAD") + bulk(b"COUNT") + bulk(b"%d" % _PER_STREAM)
-        keys = b"".join(feed.packed_key for feed, _ in asked)
-        reply = await self._wire.ask(head + bulk(b"STREAMS") + keys + b"".join(bulk(position) for _, position in asked))
-        by_key = {feed.keys.events.encode(): (feed, position) for feed, position in asked} if reply else {}
+        keys = [feed.key for feed, _ in asked]
+        positions = [position for _, position in asked]
+        reply = await self._wire.ask(b"XREAD", b"COUNT", _PER_STREAM, b"STREAMS", *keys, *positions)
+        by_key = {feed.key: (feed, position) for feed, position in asked} if reply else {}
         for key, entries in reply or ():
             await self._hand_on(*by_key[key], entries)
 
@@ -191,13 +193,13 @@ class ShardRelay:
             chunk = feeds[first : first + _SWEEP_CHUNK]
             found = await self._wire.ask_all([_look_up(feed) for feed in chunk])
             for feed in (feed for feed, entry in zip(chunk, found, strict=True) if not entry):
-                last = await self._wire.ask(packed(b"XREVRANGE", feed.keys.events.encode(), b"+", b"-", b"COUNT", b"1"))
+                last = await self._wire.ask(b"XREVRANGE", feed.key, b"+", b"-", b"COUNT", 1)
                 feed.restart(last[0][0] if last else START)
 
 
-def _look_up(feed: Feed) -> bytes:
+def _look_up(feed: Feed) -> tuple[bytes, ...]:
     position = feed.position or START
-    return packed(b"XRANGE", feed.keys.events.encode(), position, position)
+    return b"XRANGE", feed.key, position, position
 
 
 class Relay:

@@ -24,8 +24,18 @@ class EmbeddingModel(Protocol):
         ...
 
     @property
+    def place(self) -> str | None:
+        """The address it is asked at, without anything secret; None for what embeds in this process."""
+        ...
+
+    @property
     def dimensions(self) -> int | None:
         """Length of the vectors; None until the first answer of a model that was not told."""
+        ...
+
+    @property
+    def most_texts(self) -> int:
+        """How many texts one request may hold."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -35,6 +45,10 @@ class EmbeddingModel(Protocol):
     async def aclose(self) -> None:
         """Close the connections. Safe to call twice."""
         ...
+
+
+MOST_TEXTS = 64
+"""Of one request, where the model sets no lower bound."""
 
 
 class HashingEmbedding:
@@ -54,9 +68,19 @@ class HashingEmbedding:
         return f"simple-{self._dimensions}"
 
     @property
+    def place(self) -> None:
+        """Here."""
+        return None
+
+    @property
     def dimensions(self) -> int:
         """Length of the vectors."""
         return self._dimensions
+
+    @property
+    def most_texts(self) -> int:
+        """As everywhere."""
+        return MOST_TEXTS
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text."""

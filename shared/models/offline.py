@@ -15,6 +15,7 @@ from shared.models.assembly import as_dict, as_text
 from shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
 from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
+OFFLINE = "offline"
 _HONEST = (
     "I am Pentad's offline model, a small rule-based stand-in: I can do sums, tell the time and echo text with the "
     "tools I am offered, but I cannot hold a real conversation. Set LLM_BASE_URL and LLM_API_KEY (and LLM_MODEL_ID) "
@@ -34,7 +35,12 @@ class OfflineModel:
     @property
     def name(self) -> str:
         """`offline`."""
-        return "offline"
+        return OFFLINE
+
+    @property
+    def place(self) -> None:
+        """Here."""
+        return None
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         """See `ChatModel.stream`. Never fails."""

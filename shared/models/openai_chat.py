@@ -21,6 +21,7 @@ from shared.models.sse import SseDecoder
 if TYPE_CHECKING:
     import httpx2
 
+UNNAMED = "default"
 _TAIL_S = 5.0  # how long to wait for the token count once the answer itself is complete
 _DRAIN_S = 0.05  # how long for the end of the body after [DONE]: a body read to its end keeps its connection
 _MAX_ANSWER = 64 * 1024 * 1024
@@ -49,8 +50,13 @@ class OpenAIChat:
 
     @property
     def name(self) -> str:
-        """The model's id; `default` until the server was asked for it."""
-        return self._model or "default"
+        """The model's id; `default` until the server was asked for its first."""
+        return self._model or UNNAMED
+
+    @property
+    def place(self) -> str:
+        """The endpoint."""
+        return self._endpoint.place
 
     def warm(self) -> None:
         """Import and make the client now (0.6 s of CPU, blocks): call it in a thread before work comes."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from shared.models.embeddings import MOST_TEXTS
 from shared.models.endpoint import Endpoint
 from shared.models.ports import ModelRefused, ModelUnavailable
 
@@ -22,12 +23,14 @@ class OpenAIEmbedding:
         model: str,
         *,
         dimensions: int | None = None,
+        most_texts: int = MOST_TEXTS,
         timeout_s: float = 60.0,
     ) -> None:
         self._endpoint = Endpoint(base_url, api_key)
         self._model = model
         self._asked = dimensions
         self._dimensions = dimensions
+        self._most_texts = most_texts
         self._timeout_s = timeout_s
 
     @property
@@ -36,9 +39,19 @@ class OpenAIEmbedding:
         return self._model
 
     @property
+    def place(self) -> str:
+        """The endpoint."""
+        return self._endpoint.place
+
+    @property
     def dimensions(self) -> int | None:
         """Length of the vectors, None until it is known."""
         return self._dimensions
+
+    @property
+    def most_texts(self) -> int:
+        """What the endpoint takes in one request."""
+        return self._most_texts
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order, in one request. Raises `ModelRefused` or `ModelUnavailable`."""

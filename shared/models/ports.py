@@ -89,6 +89,11 @@ class ChatModel(Protocol):
         """The model's id, for logs, metrics and manifests."""
         ...
 
+    @property
+    def place(self) -> str | None:
+        """The address it is asked at, without anything secret; None for what answers in this process."""
+        ...
+
     def warm(self) -> None:
         """Import and make what the first call needs. Blocks: call it in a thread before work comes."""
         ...

@@ -5,9 +5,13 @@ from __future__ import annotations
 from shared.errors import SettingsError
 from shared.models.embeddings import EmbeddingModel, HashingEmbedding
 from shared.models.offline import OfflineModel
-from shared.models.openai_chat import OpenAIChat
+from shared.models.openai_chat import UNNAMED, OpenAIChat
 from shared.models.openai_embedding import OpenAIEmbedding
 from shared.models.ports import ChatModel
+
+_DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
+_DASHSCOPE_MOST = 10
+"""Texts that one request of DashScope may hold."""
 
 
 def make_chat_model(
@@ -24,16 +28,34 @@ def make_chat_model(
     return OpenAIChat(url, _sendable(key, "LLM_API_KEY"), _clean(model_id), stall_s=stall_s)
 
 
+def described(name: str, place: str | None) -> str:
+    """Which model that is, in words for a person, from its `name` and `place`."""
+    if place is None:
+        return "the offline model, a rule-based stand-in"
+    return f"the first model of {place}" if name == UNNAMED else f"{name} at {place}"
+
+
 def make_embedding_model(
     kind: str, name: str | None = None, api_key: str | None = None, base_url: str | None = None
 ) -> EmbeddingModel:
-    """`simple` hashes; `openai` asks an endpoint for model `name`. Raises `SettingsError` for any other kind."""
+    """`simple` hashes; `openai` and `dashscope` ask an endpoint for model `name`.
+
+    Raises `SettingsError` for any other kind, for `dashscope` without a key, and for a key that cannot be sent.
+    """
     if kind == "simple":
         return HashingEmbedding()
+    key, url = _sendable(_clean(api_key), "EMBED_API_KEY"), _clean(base_url)
     if kind == "openai":
-        key = _sendable(_clean(api_key), "EMBED_API_KEY")
-        return OpenAIEmbedding(_clean(base_url), key, _clean(name) or "text-embedding-3-small")
-    raise SettingsError(f"EMBED_MODEL_TYPE={kind} is not supported here: use simple or openai")
+        return OpenAIEmbedding(url, key, _clean(name) or "text-embedding-3-small")
+    if kind == "dashscope":
+        if key is None and url is None:
+            raise SettingsError("EMBED_MODEL_TYPE=dashscope needs a key: set EMBED_API_KEY")
+        model = _clean(name) or "text-embedding-v4"
+        return OpenAIEmbedding(url or _DASHSCOPE_URL, key, model, most_texts=_DASHSCOPE_MOST)
+    raise SettingsError(
+        f"EMBED_MODEL_TYPE={kind} is not supported in this version: use simple, dashscope, or openai, which takes any "
+        "server with an OpenAI-compatible /embeddings in EMBED_BASE_URL, also one on this machine"
+    )
 
 
 def _clean(value: str | None) -> str | None:

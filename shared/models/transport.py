@@ -11,13 +11,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
+from typing import Any
 
 import httpx2
+from openai import DefaultAsyncHttpxClient
 
 from shared.models.line import Line, Origin
 
 _IDLE_S = 30.0
 _IDLE_LINES = 200
+
+
+class PlainClient(DefaultAsyncHttpxClient):
+    """What carries the official client's requests: no authentication in rounds, no cookies, no hooks."""
+
+    def __init__(self, max_connections: int, trust_env: bool) -> None:
+        self._carrier = PlainTransport(max_connections)
+        super().__init__(transport=self._carrier, trust_env=trust_env)
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
+        """As the client's own, which is asked where there is more to an answer than to read it."""
+        response = await self._carrier.handle_async_request(request)
+        if response.has_redirect_location or not stream:
+            await response.aclose()
+            return await super().send(request, stream=stream, **given)
+        return response
 
 
 class PlainTransport(httpx2.AsyncBaseTransport):

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 
 from shared.errors import PentadError
+from shared.settings import unknown_variables
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -24,6 +25,12 @@ def exit_code_of(work: Callable[[], int], *, prog: str, debug: bool = False) -> 
             traceback.print_exc()
         print(f"{prog}: {_line(error)}", file=sys.stderr)
         return FAILED
+
+
+def say_unknown_variables(prog: str) -> None:
+    """Warn on stderr of variables that look like settings and are none. Called once, before the work begins."""
+    for line in unknown_variables():
+        print(f"{prog}: {line}", file=sys.stderr)
 
 
 def _line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """What a service is to whatever runs it: `python -m services.X`, `pentad serve` or `pentad up`."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class RunnableService(Protocol):
@@ -20,3 +20,11 @@ class RunnableService(Protocol):
 
     def alive(self) -> bool:
         """False once a part that should run for ever has died: the process is to be restarted."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A service that has something to say to whoever starts it."""
+
+    about: str
+    """One line, printed before it is said to be ready."""

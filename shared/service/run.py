@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from contracts.streams import Service
 from shared.errors import PentadError, SettingsError
-from shared.service.exits import DONE, FAILED, exit_code_of
+from shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
 from shared.service.http import HttpServer, health_app, unmet
 from shared.service.listening import DEFAULT_PORTS, Listening
 from shared.service.options import Options, add_serve_options
-from shared.service.port import RunnableService
+from shared.service.port import RunnableService, Telling
 from shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
 from shared.settings import Settings, is_loopback, load_settings
 from shared.telemetry import configure_logging
@@ -42,6 +42,7 @@ def main_of(name: Service, argv: Sequence[str], build: Build) -> int:
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     add_serve_options(parser)
     args = parser.parse_args(argv)
+    say_unknown_variables(parser.prog)
     return exit_code_of(lambda: _main(name, build, args), prog=parser.prog, debug=args.debug)
 
 
@@ -87,6 +88,7 @@ class Watched:
 
     def __init__(self, service: RunnableService) -> None:
         self.name = service.name
+        self.about = service.about if isinstance(service, Telling) else ""
         self._service = service
         self._started = False
 
@@ -105,17 +107,18 @@ class Watched:
 
 
 async def run_services(services: Sequence[RunnableService], stop: Stop, health: HttpServer | None = None) -> int:
-    """Start the services in order, print that they are ready, run until asked to stop, stop them in reverse order.
+    """Start the services in order, say that they are ready, run until asked to stop, stop them in reverse order.
 
-    The address printed is that of the service that listens, else of ``health``, which is served once the services
-    consume (or after a second of waiting). Returns the exit code: 1 when something did not stop in time. Raises what
-    a start raises, and ``DiedError`` when a part dies; everything has been stopped then.
+    What a service tells about itself is printed first. The address printed is that of the service that listens, else of
+    ``health``, which is served once the services consume (or after a second of waiting). Returns the exit code: 1 when
+    something did not stop in time. Raises what a start raises, and ``DiedError`` when a part dies; everything has been
+    stopped then.
     """
     begun: list[RunnableService] = []
     try:
         await stop.unless_asked(_start(services, begun, health))
         await stop.unless_asked(_until_ready(services))
-        print(_ready_line(services, health), flush=True)
+        print("\n".join([*_about(services), _ready_line(services, health)]), flush=True)
         await stop.unless_asked(_until_dead(services, health))
     except StopAskedError:
         log.info("stopping")
@@ -154,6 +157,10 @@ async def _until_ready(services: Sequence[RunnableService]) -> None:
             said = time.monotonic()
             log.warning("not ready yet: %s", "; ".join(f"{name}: {text}" for name, text in wrong.items()))
         await asyncio.sleep(0.02)
+
+
+def _about(services: Sequence[RunnableService]) -> list[str]:
+    return [service.about for service in services if isinstance(service, Telling) and service.about]
 
 
 def _ready_line(services: Sequence[RunnableService], health: HttpServer | None) -> str:

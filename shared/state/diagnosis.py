@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,8 @@ from contracts.streams import (
     split_key,
 )
 from shared.errors import OutageError
+from shared.state.in_use import ModelInUse
+from shared.state.keys import IN_USE
 from shared.state.wire import connect
 
 ACTIVE_MS = 10_000
@@ -113,6 +115,8 @@ class Diagnosis:
     event_streams: int
     """Sessions whose events are kept."""
     reply_streams: int
+    in_use: tuple[ModelInUse, ...]
+    """What the running task-runners and embedding services use, each once."""
 
 
 @dataclass(slots=True)
@@ -144,7 +148,8 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         numbers = sorted(found.shards | set(range(shards)))
         work = [await _work(redis, stream, key, active_ms) for stream, key in _work_streams(numbers, found)]
         dead = [await _dead(redis, key) for key in (INBOUND_DEAD.key(), *(DEAD.key(number) for number in numbers))]
-    return Diagnosis(server, tuple(numbers), tuple(work), tuple(dead), found.events, found.replies)
+        in_use = await _in_use(redis)
+    return Diagnosis(server, tuple(numbers), tuple(work), tuple(dead), found.events, found.replies, in_use)
 
 
 @asynccontextmanager
@@ -193,6 +198,14 @@ async def _walk(redis: Any) -> _Found:
         if (parts := split_key(key)) is not None:
             _note(found, *parts, key)
     return found
+
+
+async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:
+    told = set()
+    async for key in redis.scan_iter(match=f"{IN_USE}*", count=1000):
+        with suppress(ValueError):  # of a newer version, or gone since
+            told.add(ModelInUse.model_validate_json(await redis.get(key) or ""))
+    return tuple(sorted(told, key=str))
 
 
 def _note(found: _Found, shard: int, rest: str, key: str) -> None:

@@ -14,6 +14,8 @@ DEDUP_TTL_S = DAY_S
 
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
+IN_USE = "pentad:in-use:"
+"""Begins the key under which a process says which model it uses; ends seconds after the process does."""
 INBOUND_LEASE = "{pentad:inbound}:lease"
 """Who moves inbound entries into mailboxes; lies in the slot of ``pentad:inbound``."""
 CLUSTER = "pentad:cluster"

@@ -6,12 +6,18 @@ from pydantic import Field
 
 from contracts.commands import InboundMessage
 from contracts.envelope import Contract
+from contracts.ids import milliseconds
 
 
 def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:
     """A session's mail: the inbound entry's id and the message."""
     entry_id, message = body.split(b" ", 1)
     return entry_id.decode(), InboundMessage.model_validate_json(message)
+
+
+def due(message: InboundMessage) -> int:
+    """The message's deadline in ms, 0 for none."""
+    return max(1, milliseconds(message.deadline)) if message.deadline else 0
 
 
 class Turn(Contract):

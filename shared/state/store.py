@@ -1,7 +1,7 @@
 """The way to Redis: one client, scripts by their digest, and concurrent commands sent together.
 
-Commands that are issued while others are under way leave in one pipeline: under load a command costs a fraction of a
-round trip, and alone it waits for nothing. Nothing here is retried by itself: a lost reply is not a lost command
+Commands that are issued in one turn of the loop leave in one write: under load a command costs a fraction of a round
+trip, and alone it waits for nothing. Nothing here is retried by itself: a lost reply is not a lost command
 (hazard 13), so only the caller knows whether sending again is safe. `guarded` is for those who know.
 """
 
@@ -27,13 +27,12 @@ from redis.exceptions import (
 )
 
 from contracts.ids import rfc3339
-from shared.cancelling import cancel_all
 from shared.errors import OutageError
-from shared.state.wire import Wire, connect, packed
+from shared.state.wire import Wire, Word, connect
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Argument = str | bytes | int | float
+Argument = Word
 
 _OUTAGES = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, ClusterError, OSError)
 _OUTAGE_WORDS = (
@@ -47,8 +46,10 @@ _OUTAGE_WORDS = (
     "NOREPLICAS",
     "BUSY ",
 )
-_BATCH = 256
 _CLOCK_S = 5.0
+_SILENT_S = 1.0
+_LATELY_S = 1.5
+"""Longer than any pause of `guarded`: as long as somebody is refused, the last refusal is not older."""
 
 
 def is_outage(error: BaseException) -> bool:
@@ -77,37 +78,43 @@ def _read_scripts() -> dict[str, Script]:
 class Store:
     """Redis as the rest of Pentad sees it."""
 
+    _refused_at = float("-inf")
+    """Loop time at which Redis last did not serve."""
+
     def __init__(self, url: str) -> None:
         self.url = url
         self.redis: Any = connect(url)
         """For commands that are not worth batching. Its errors are redis-py's; its types are unions of everything."""
         self._wire = Wire(url)
         self.scripts = _read_scripts()
-        self._queue: list[tuple[asyncio.Future[Any], tuple[Argument, ...]]] = []
-        self._sender: asyncio.Task[None] | None = None
         self._clock = (0, float("-inf"))
         self.trouble: str | None = None
         """Why Redis did not serve when it was last asked; None when it did."""
+
+    @property
+    def away(self) -> bool:
+        """Whether Redis refuses something just now, or leaves something unanswered."""
+        return self._wire.silence > _SILENT_S or asyncio.get_running_loop().time() - self._refused_at < _LATELY_S
 
     async def call(self, *command: Argument) -> Any:
         """Send one command, together with whatever else is ready to leave.
 
         Raises ``OutageError`` when Redis does not serve; then the command may or may not have been executed.
         """
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._enqueue(future, command)
-        return await future
+        try:
+            reply = await self._wire.ask(*command)
+        except Exception as error:
+            self.trouble = f"Redis does not serve now: {error or type(error).__name__}" if is_outage(error) else None
+            if self.trouble is None:
+                raise
+            self._refused_at = asyncio.get_running_loop().time()
+            raise OutageError(self.trouble) from None
+        self.trouble = None
+        return reply
 
     def send(self, *command: Argument) -> None:
         """Send a command and wait for nothing: for what may be lost. It keeps its place before later commands."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_ignore)
-        self._enqueue(future, command)
-
-    def _enqueue(self, future: asyncio.Future[Any], command: tuple[Argument, ...]) -> None:
-        self._queue.append((future, command))
-        if self._sender is None:
-            self._sender = asyncio.create_task(self._send())
+        self._wire.tell(*command)
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run a script. Raises ``OutageError`` as `call` does."""
@@ -130,56 +137,10 @@ class Store:
         passed = monotonic() - at
         return rfc3339(read + round(passed * 1000) if passed < _CLOCK_S else await self.clock())
 
-    async def _send(self) -> None:
-        try:
-            while self._queue:
-                batch, self._queue = self._queue[:_BATCH], self._queue[_BATCH:]
-                await self._send_batch(batch)
-        finally:
-            self._sender = None
-
-    async def _send_batch(self, batch: list[tuple[asyncio.Future[Any], tuple[Argument, ...]]]) -> None:
-        try:
-            replies = await self._wire.replies([packed(*map(_word, command)) for _, command in batch])
-        except asyncio.CancelledError:
-            for future, _ in batch:
-                future.cancel()
-            raise
-        except Exception as error:
-            replies = [error] * len(batch)
-        for (future, _), reply in zip(batch, replies, strict=True):
-            self._settle(future, reply)
-
-    def _settle(self, future: asyncio.Future[Any], reply: Any) -> None:
-        error: Exception | None = None
-        if isinstance(reply, Exception):
-            outage = is_outage(reply)
-            error = OutageError(f"Redis does not serve now: {reply or type(reply).__name__}") if outage else reply
-        self.trouble = str(error) if isinstance(error, OutageError) else None
-        if future.done():
-            return
-        if error is None:
-            future.set_result(reply)
-        else:
-            future.set_exception(error)
-
     async def close(self) -> None:
         """Close the connections; commands under way are cancelled."""
-        if self._sender is not None:
-            await cancel_all([self._sender])
         await self._wire.close()
         await self.redis.aclose()
-
-
-def _word(argument: Argument) -> bytes:
-    if isinstance(argument, bytes):
-        return argument
-    return argument.encode() if isinstance(argument, str) else repr(argument).encode()
-
-
-def _ignore(future: asyncio.Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()
 
 
 async def guarded(what: str, attempt: Callable[[], Awaitable[T]]) -> T:

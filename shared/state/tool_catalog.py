@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from time import monotonic
 
 from contracts.tools import ToolSpec
+from shared.state.keys import DAY_S
 from shared.state.store import Store, guarded
 from shared.state.tool_registry import published
 
 _FRESH_S = 1.0
+_KEPT_S = DAY_S
+"""Tools stay for a day after their worker's last beat, so an empty registry is one that Redis lost: they come back."""
 
 
 class ToolCatalog:
@@ -16,13 +19,17 @@ class ToolCatalog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._specs: Mapping[str, ToolSpec] = {}
-        self._read_at = float("-inf")
+        self._read_at = self._seen_at = float("-inf")
 
     async def specs(self) -> Mapping[str, ToolSpec]:
-        """The tools by name."""
+        """The tools by name. While none is published, those that were seen last: calls wait for a worker anyway."""
         if monotonic() - self._read_at > _FRESH_S:
             specs = await guarded("tools", lambda: published(self._store))
             self._read_at = monotonic()
+            if specs:
+                self._seen_at = self._read_at
+            elif self._read_at - self._seen_at < _KEPT_S:
+                return self._specs
             if specs != self._specs:
                 self._specs = specs
         return self._specs

@@ -24,6 +24,11 @@ async def publish(store: Store, specs: Sequence[ToolSpec]) -> None:
     await store.call("EXPIRE", TOOLS_REGISTRY, DAY_S)
 
 
+async def lost(store: Store, specs: Sequence[ToolSpec]) -> bool:
+    """Whether some of these, published before, are not there any more: Redis was emptied, or has lost its tail."""
+    return bool(specs) and None in await store.call("HMGET", TOOLS_REGISTRY, *(spec.name for spec in specs))
+
+
 async def published(store: Store) -> dict[str, ToolSpec]:
     """Every tool that a worker has published within the last day, by name."""
     raw = await store.call("HGETALL", TOOLS_REGISTRY)

@@ -1,18 +1,26 @@
-"""One Redis connection, used by one loop: raw replies, no pool, no callbacks, commands packed by hand.
+"""One Redis connection, used by one loop: commands leave together, replies come back in order, no task, no pool.
 
-redis-py makes the connection (address, TLS, authentication) and reads the replies; what its clients add for a command
-costs more than the command (docs/decisions/0005).
+redis-py makes the connection (address, TLS, authentication); then its transport is given a protocol of ours, because
+what redis-py and asyncio's streams add for a command costs more than the command (docs/decisions/0005).
 """
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
+import hiredis
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, InvalidResponse, NoScriptError, RedisError, ResponseError, TimeoutError
 
 TIMEOUT_S = 10.0
+Word = str | bytes | int | float
+"""A word of a command."""
+Heard = asyncio.Future[Any]
+"""Where a reply goes."""
+_pack: Any = hiredis.pack_command  # whose stub knows of one word only
 
 
 def connect(url: str, **options: Any) -> Redis:
@@ -21,72 +29,181 @@ def connect(url: str, **options: Any) -> Redis:
     return Redis.from_url(url, protocol=2, retry=Retry(NoBackoff(), 0), **options)
 
 
-def packed(*words: bytes) -> bytes:
-    """A command in Redis's protocol."""
-    return b"*%d\r\n" % len(words) + b"".join(map(bulk, words))
-
-
-def bulk(word: bytes) -> bytes:
-    """One word of a command in Redis's protocol."""
-    return b"$%d\r\n%b\r\n" % (len(word), word)
-
-
 class Wire:
-    """Connects on first use and again after an error; the caller repeats what is safe to repeat."""
+    """Connects on first use and again after an error; the caller repeats what is safe to repeat.
+
+    Whatever is asked in one turn of the loop leaves in one write; nothing waits for the replies before it.
+    """
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._pool: Any = connect(url, socket_timeout=timeout_s).connection_pool
-        self._connection: Any = None
+        self._timeout_s = timeout_s
+        self._line: _Line | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._leaving: list[bytes] = []
+        self._waiting: deque[Heard | None] = deque()
+        self._asked_at = 0.0
+        """Loop time at which the first was asked of those that wait."""
+        self._watchdog: asyncio.TimerHandle | None = None
+        self.opened = 0
+        """How many connections there have been."""
 
     @property
     def connected(self) -> bool:
-        """Whether the last question was answered over a connection that is still open."""
-        return self._connection is not None
+        """Whether the connection is open, as far as we have heard."""
+        return self._line is not None
 
-    async def ask(self, command: bytes) -> Any:
-        """Send one packed command and read its reply. A blocking one must block for less than the time-out."""
-        return (await self.ask_all([command]))[0]
+    @property
+    def silence(self) -> float:
+        """Seconds for which Redis has left everything unanswered; 0 while nothing is asked."""
+        if not self._waiting:
+            return 0.0
+        heard = self._line.heard_at if self._line is not None else 0.0
+        return asyncio.get_running_loop().time() - max(self._asked_at, heard)
 
-    async def ask_all(self, commands: Sequence[bytes]) -> list[Any]:
-        """Send several at once and read their replies. Raises the first that is an error."""
-        replies = await self.replies(commands)
-        for reply in replies:
-            if isinstance(reply, ResponseError):
-                raise reply
-        return replies
+    def ask(self, *command: Word) -> Heard:
+        """Send a command; its reply is awaited. A blocking one must block for less than the time-out.
 
-    async def replies(self, commands: Sequence[bytes]) -> list[Any]:
-        """Send several at once and read their replies, the server's refusals among them.
-
-        Raises redis-py's errors of the connection, which is closed then: no late reply is taken for another's.
+        The future raises the server's refusal, or redis-py's error of the connection: then the command may have been
+        executed all the same.
         """
-        connection = await self._open()
-        try:
-            await connection.send_packed_command(b"".join(commands), check_health=False)
-            return [await _reply(connection) for _ in commands]
-        except BaseException:
-            await self.close()
-            raise
+        heard: Heard = asyncio.get_running_loop().create_future()
+        self._post(command, heard)
+        return heard
 
-    async def _open(self) -> Any:
-        """The connection. One that the server has closed meanwhile is replaced: nothing was sent over it yet."""
-        if self._connection is not None and self._connection._reader.at_eof():
-            await self.close()
-        if self._connection is None:
+    def tell(self, *command: Word) -> None:
+        """Send a command whose reply nobody wants. It keeps its place among the others."""
+        self._post(command, None)
+
+    async def ask_all(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
+        """Send several at once. Raises the first reply that is an error."""
+        return await asyncio.gather(*(self.ask(*command) for command in commands))
+
+    def _post(self, command: Sequence[Word], heard: Heard | None) -> None:
+        if not command:
+            raise ValueError("a command has at least one word")
+        if not self._leaving:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._leave)
+            if not self._waiting:
+                self._asked_at = loop.time()
+        self._leaving.append(_pack(tuple(command)))
+        self._waiting.append(heard)
+
+    def _leave(self) -> None:
+        if self._line is not None:
+            self._line.send(self._leaving)
+            self._leaving = []
+            if self._watchdog is None:
+                self._watchdog = asyncio.get_running_loop().call_later(self._timeout_s, self._watch)
+        elif self._leaving and self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+
+    async def _open(self) -> None:
+        try:
             connection = self._pool.make_connection()
             await connection.connect()
-            self._connection = connection
-        return self._connection
+            self._line = _Line(connection, self._waiting, self._lost)
+        except (RedisError, OSError) as error:
+            self._lost(error)
+        except Exception as error:  # redis-py lets through what a connection that breaks while it is made does to it
+            self._lost(ConnectionError(f"the connection could not be made: {error!r}"))
+        else:
+            self.opened += 1
+            self._asked_at = asyncio.get_running_loop().time()
+            self._opening = None
+            self._leave()
+        finally:
+            self._opening = None
+
+    def _watch(self) -> None:
+        """Every command is answered within the time-out, or the connection is given up."""
+        self._watchdog = None
+        left = self._timeout_s - self.silence
+        if self._line is not None and left <= 0:
+            self._line.end(TimeoutError(f"no answer within {self._timeout_s:g} s"))
+        elif self._waiting:
+            self._watchdog = asyncio.get_running_loop().call_later(max(left, 0.01), self._watch)
+
+    def _lost(self, error: Exception) -> None:
+        """No late reply is taken for another's: whoever waits is told, and the next command opens a connection."""
+        self._line = None
+        self._leaving = []
+        waiting, self._waiting = self._waiting, deque()
+        for heard in waiting:
+            if heard is not None and not heard.done():
+                heard.set_exception(error)
 
     async def close(self) -> None:
-        """Close the connection; the next question opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.disconnect(nowait=True)
+        """Close the connection; commands under way are cancelled, and the next one opens another."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+            self._opening = None  # a task that was cancelled before it began has not done so
+        for heard in self._waiting:
+            if heard is not None:
+                heard.cancel()
+        if self._line is not None:
+            self._line.hang_up()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
+        self._lost(ConnectionError("the connection was closed"))
 
 
-async def _reply(connection: Any) -> Any:
-    try:
-        return await connection.read_response()
-    except ResponseError as refusal:
-        return refusal
+class _Line(asyncio.Protocol):
+    """Reads the replies of one connection and hands them to those who wait, in order."""
+
+    def __init__(self, connection: Any, waiting: deque[Heard | None], lost: Callable[[Exception], None]) -> None:
+        self._connection, self._waiting, self._lost = connection, waiting, lost
+        # Not public in redis-py: the transport under the connection that it has made.
+        self._transport = cast(asyncio.Transport, connection._writer.transport)
+        self._transport.set_protocol(self)
+        self._replies = hiredis.Reader(protocolError=InvalidResponse, replyError=_refusal)
+        self._loop = asyncio.get_running_loop()
+        self.heard_at = 0.0
+        """Loop time of the last reply."""
+
+    def send(self, commands: list[bytes]) -> None:
+        self._transport.write(b"".join(commands))
+
+    def data_received(self, data: bytes) -> None:
+        replies, waiting = self._replies, self._waiting
+        self.heard_at = self._loop.time()
+        replies.feed(data)
+        try:
+            while waiting and (reply := replies.gets()) is not False:
+                heard = waiting.popleft()
+                if heard is None or heard.done():
+                    continue
+                if isinstance(reply, Exception):
+                    heard.set_exception(reply)
+                else:
+                    heard.set_result(reply)
+            if not waiting and replies.has_data():
+                raise InvalidResponse("a reply that nobody asked for")
+        except InvalidResponse as error:
+            self.end(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.end(ConnectionError(str(exc or "the server closed the connection")))
+
+    def hang_up(self) -> None:
+        """Close at once; nobody is told."""
+        self._lost = _nobody
+        self._transport.abort()
+        self._connection._close()  # or redis-py complains that it is still open
+
+    def end(self, error: Exception) -> None:
+        """Close at once, and tell whoever waits."""
+        lost = self._lost
+        self.hang_up()
+        lost(error)
+
+
+def _nobody(_: Exception) -> None:
+    pass
+
+
+def _refusal(text: str) -> ResponseError:
+    return NoScriptError(text) if text.startswith("NOSCRIPT") else ResponseError(text)

@@ -85,8 +85,8 @@ def script(request: dict[str, Any]) -> Reply:
 class Chaos:
     """One run."""
 
-    def __init__(self, directory: Path, seed: int, tasks: int, minutes: float) -> None:
-        self._directory, self._rng = directory, random.Random(seed)
+    def __init__(self, directory: Path, seed: int, tasks: int, minutes: float, shards: int = 1) -> None:
+        self._directory, self._rng, self._shards = directory, random.Random(seed), shards
         self._tasks, self._limit_s = tasks, minutes * 60
         self._ledger = directory / "ledger"
         self._plans = [make_plan(self._rng, n) for n in range(tasks)]
@@ -100,10 +100,14 @@ class Chaos:
         victims: Sequence[str] = (),
         launcher: Sequence[str] = (),
         lease_s: float = 2.0,
+        aimed: bool = False,
+        most_kills: int = sys.maxsize,
     ) -> Report:
         """Run all tasks, at most ``at_once`` at a time, under fire.
 
         ``victims`` are the services to kill (all when empty); ``launcher`` starts them in another way than usual.
+        ``aimed``: kill only while an unsafe call runs, however slowly the machine gets there. ``most_kills``: then the
+        system is left alone, and what is not done in the end never will be.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._ledger.touch()
@@ -116,13 +120,14 @@ class Chaos:
                 "PENTAD_PLUGINS": "tests.support.chaos_tools",
                 "CHAOS_LEDGER": str(self._ledger),
                 "PENTAD_GRACE_S": "600",
+                "PENTAD_SHARDS": str(self._shards),
                 "PENTAD_LEASE_S": str(lease_s),
             }
             self._system = await stack.enter_async_context(
                 System(redis.url, self._directory, COUNTS, environment, launcher)
             )
             targets = [p for p in self._system.processes if not victims or p.name in victims]
-            killer = asyncio.create_task(self._kill(targets, kill_every_s))
+            killer = asyncio.create_task(self._kill(targets, kill_every_s, aimed, most_kills))
             try:
                 await self._work(at_once)
             finally:
@@ -132,9 +137,13 @@ class Chaos:
             await self._check()
         return self.report
 
-    async def _kill(self, targets: Sequence[Process], every_s: float) -> None:
-        while True:
+    async def _kill(self, targets: Sequence[Process], every_s: float, aimed: bool, most: int) -> None:
+        seen = 0
+        while self.report.kills.total() < most:
             await asyncio.sleep(every_s)
+            while aimed and not self._unsafe & self._running(seen):
+                await asyncio.sleep(0.01)
+            seen = len(self._ledger.read_text().splitlines())
             victim = self._rng.choice(targets)
             await asyncio.to_thread(self._system.restart, victim)
             self.report.kills[victim.name] += 1
@@ -206,15 +215,25 @@ class Chaos:
                 faults.append(f"{who}: {result['tool']} failed: {result['error']}")
         return faults
 
+    @property
+    def _unsafe(self) -> set[str]:
+        """The unsafe calls that have been asked for."""
+        return {e["tool_call_id"] for f in self._followers for e in f.seen("tool_call") if e["tool"] == "slow_unsafe"}
+
+    def _written(self, wanted: str, after: int = 0) -> Counter[str]:
+        """How often each call has started or ended, by the tools' own ledger behind so many lines."""
+        lines = (line.split() for line in self._ledger.read_text().splitlines()[after:])
+        return Counter(call_id for word, call_id, _ in lines if word == wanted)
+
+    def _running(self, after: int) -> set[str]:
+        """The calls that have started behind so many lines of the ledger, and not ended."""
+        return set(self._written("start", after) - self._written("end", after))
+
     def _ledger_faults(self) -> list[str]:
         """No unsafe call starts twice."""
-        starts: Counter[str] = Counter()
-        for line in self._ledger.read_text().splitlines():
-            word, call_id, _ = line.split()
-            starts[call_id] += word == "start"
+        starts = self._written("start")
         self.report.reruns = sum(n - 1 for n in starts.values() if n > 1)
-        unsafe = {e["tool_call_id"] for f in self._followers for e in f.seen("tool_call") if e["tool"] == "slow_unsafe"}
-        return [f"unsafe call {c} started {starts[c]} times" for c in sorted(unsafe) if starts[c] > 1]
+        return [f"unsafe call {c} started {starts[c]} times" for c in sorted(self._unsafe) if starts[c] > 1]
 
     def logs(self) -> str:
         """What the processes wrote, for a failing run."""
@@ -227,9 +246,10 @@ def main() -> int:
     cli.add_argument("--minutes", type=float, default=5)
     cli.add_argument("--tasks", type=int, default=100)
     cli.add_argument("--at-once", type=int, default=12)
+    cli.add_argument("--shards", type=int, default=1)
     args = cli.parse_args()
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
-        chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes)
+        chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, args.shards)
         report = asyncio.run(chaos.run(args.at_once))
         print("\n".join(report.lines()))
         if report.faults or report.ended < report.tasks:

@@ -58,6 +58,28 @@ async def test_requests_of_many_callers_are_batched_and_no_text_is_embedded_twic
     assert all(0 < ttl <= 7 * 86_400 for ttl in ttls)
 
 
+async def test_dashscope_is_asked_for_ten_texts_at_a_time(tmp_path: Path) -> None:
+    async with (
+        RedisServer() as server,
+        ScriptedModel(lambda _: say("")) as model,
+        crew(
+            server.url,
+            tmp_path / "run",
+            {"embedding": 1},
+            EMBED_MODEL_TYPE="dashscope",
+            EMBED_API_KEY="sk-x",
+            EMBED_BASE_URL=model.base_url,
+        ),
+        Bus(server.url) as bus,
+    ):
+        texts = [f"text {number}" for number in range(35)]
+        answer = await bus.answer(await bus.ask_to_embed(texts, "r"))
+    assert (answer["model"], answer["error"]) == ("text-embedding-v4", None)
+    assert [len(batch) for batch in embedded(model)] == [10, 10, 10, 5]
+    for text, vector in zip(texts, answer["vectors"], strict=True):
+        assert vector == pytest.approx(model.embedding.vector(text), abs=1e-6)
+
+
 async def test_without_an_endpoint_texts_are_hashed(tmp_path: Path) -> None:
     async with (
         RedisServer() as server,

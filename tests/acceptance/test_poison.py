@@ -35,7 +35,7 @@ FORGED_CALL = {
     "step": 1,
     "tool": "echo",
     "args": {"text": "a"},
-    "effect": "pure",
+    "effect": "idempotent",
     "timeout": 5,
 }
 DOWN_S = 60.0 if LONG else 0.0

@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from contracts.commands import WakeUp
 from contracts.streams import EMBED, TASK_WAKE
-from shared.bus.consumer import Consumer, Handler
+from shared.bus.consumer import Consumer
 from shared.bus.entries import EntryHandler
 from shared.bus.entry import Done, Entry
+from shared.bus.handler import Handler
 from shared.cancelling import cancel_all
 from shared.state.actors import Actors
 from shared.state.commit import Commit

@@ -12,6 +12,7 @@ import time
 from contracts.ids import rfc3339
 from services.task_runner.deltas import DeltaWriter
 from shared.settings import load_settings
+from shared.state.ephemeral import EphemeralEvents
 from shared.state.keys import SessionKeys
 from shared.state.store import Store
 from tests.bench.stamping_model import stamp
@@ -32,7 +33,8 @@ def _writer(store: Store, number: int, attempt: int) -> DeltaWriter:
     head |= {"tenant_id": "default", "session_id": session, "task_id": task, "correlation_id": "m-1"}
     head |= {"causation_id": "step-0123456789abcdef0123456789abcdef", "version": 1, "step": 1, "attempt": attempt}
     keys = SessionKeys(0, "default", session)
-    return DeltaWriter(store, keys, head, settings.pentad_coalesce_ms, settings.pentad_events_maxlen, lambda: None)
+    events = EphemeralEvents(store, keys, settings.pentad_events_maxlen, settings.pentad_events_ttl_s)
+    return DeltaWriter(events, keys, head, settings.pentad_coalesce_ms, lambda: None)
 
 
 async def _talk(writers: list[DeltaWriter], rate: int, seconds: float) -> int:

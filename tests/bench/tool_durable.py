@@ -12,8 +12,9 @@ from contracts.events import ToolCallEvent
 from contracts.ids import task_id, tool_call_id
 from contracts.streams import TASK_WAKE, TOOL_CALLS
 from services.task_runner.handlers import RunnerHandler
-from shared.bus.consumer import Consumer, Handler
+from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry
+from shared.bus.handler import Handler
 from shared.cancelling import cancel_all
 from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from shared.settings import load_settings
@@ -144,6 +145,10 @@ class Instant:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._begun: dict[bytes, float] = {}
+
+    @property
+    def place(self) -> None:
+        return None
 
     def warm(self) -> None:
         """Nothing to prepare."""

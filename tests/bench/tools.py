@@ -118,7 +118,7 @@ async def run(effort: Effort) -> list[Row]:
         _rate("tool hop, bare over our bus, 64 in flight", bare_, floor, 5_000),
         _alone("tool hop, bare over our bus, alone, p50", bare_, raw_, floor_p50, 3.0),
         _rate("tool hop, every durable commit, 64 in flight", lean, floor, 2_000),
-        _alone("tool hop, every durable commit, alone, p50", lean, raw_, floor_p50, None),
+        _alone("tool hop, every durable commit, alone, p50", lean, raw_, floor_p50, 3.0),
         _rate("tool hop, the runner's whole step, 64 in flight", step, floor, None),
         _alone("tool hop, the runner's whole step, alone, p50", step, raw_, floor_p50, None),
         costs.row("tool hop, bare over our bus, CPU a call", "bare"),

@@ -52,6 +52,10 @@ def test_a_service_runs_with_the_least_rights_and_time_to_hand_back(name: str) -
     assert service["stop_grace_period"] == "30s"
 
 
+def test_what_killed_tools_leave_behind_is_reaped() -> None:
+    assert OURS["tool-worker"]["init"] is True
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_listens_and_is_asked_for_its_health_on_its_own_port(name: str) -> None:
     port = str(PORTS[name])
@@ -111,6 +115,11 @@ def test_redis_keeps_everything_and_evicts_nothing() -> None:
     assert options["--appendonly"] == "yes"
     assert options["--maxmemory-policy"] == "noeviction"
     assert "PENTAD_REDIS_FSYNC" in options["--appendfsync"]
+
+
+def test_redis_lets_the_other_containers_in_whichever_image_it_comes_from() -> None:
+    command = ALL["redis"]["command"]
+    assert command[command.index("--protected-mode") + 1] == "no"
 
 
 def test_prometheus_finds_every_process_of_every_service() -> None:

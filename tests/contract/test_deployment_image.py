@@ -61,6 +61,11 @@ def test_the_image_runs_without_rights_and_without_a_shell() -> None:
     assert all(line.startswith("RUN [") for line in FINAL.splitlines() if line.startswith("RUN"))
 
 
+def test_nothing_is_compiled_at_every_start() -> None:
+    assert re.search(r"compileall .*unchecked-hash /opt/pentad/lib$", DOCKERFILE, flags=re.MULTILINE), "what we ship"
+    assert re.search(r"'compileall'.*'unchecked-hash'.*'stdlib'", FINAL, flags=re.DOTALL), "what the base ships"
+
+
 def test_only_what_is_named_goes_to_the_build() -> None:
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert rules[0] == "*"

@@ -66,6 +66,10 @@ def test_no_secret_is_in_the_repository() -> None:
     assert not of_kind(DOCUMENTS, "Secret")
 
 
+def test_what_killed_tools_leave_behind_is_reaped() -> None:
+    assert pod_spec(_find(DOCUMENTS, "Deployment", "tool-worker"))["shareProcessNamespace"] is True
+
+
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_base_holds(name: str) -> None:
     assert CHECKS[name](DOCUMENTS) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import SettingsError
-from shared.settings import Settings, load_settings
+from shared.settings import Settings, load_settings, unknown_variables
 
 PROMISED: dict[str, str | None] = {
     "LLM_MODEL_ID": None,
@@ -32,7 +32,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_TOOL_CONCURRENCY": "256",
     "PENTAD_TOOL_PROCESSES": "2",
     "PENTAD_TOOL_THREADS": "32",
-    "PENTAD_URL": "http://127.0.0.1:8080",
+    "PENTAD_URL": None,
     "PENTAD_API_KEY": None,
 }
 """Variable to default; the last two are the client commands'."""
@@ -92,3 +92,28 @@ def test_every_wrong_value_is_named_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings(WRONG)
     assert [name for name in WRONG if f"{name} is wrong" not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("PENTAD_SHARD", "did you mean PENTAD_SHARDS?"),
+        ("PENTAD_PLUGIN", "did you mean PENTAD_PLUGINS?"),
+        ("PENTAD_REDIS_URL", "did you mean REDIS_URL?"),
+        ("PENTAD_XYZZY", "docs/operate.md lists them"),
+    ],
+)
+def test_a_misspelt_variable_is_told_with_the_nearest_name(name: str, advice: str) -> None:
+    assert unknown_variables({name: "hunter2"}) == [f"{name} is not a setting and is ignored: {advice}"]
+
+
+def test_what_is_known_or_not_ours_is_not_told() -> None:
+    assert unknown_variables(dict.fromkeys([*PROMISED, "PATH", "LLM_TEMPERATURE", "pentad_shard"], "1")) == []
+
+
+def test_a_value_that_ends_in_a_newline_is_taken_without_it() -> None:
+    """As files of secrets do. A key with a newline cannot be sent, and would be shown in the error that says so."""
+    settings = load_settings({"LLM_API_KEY": "sk-secret\n", "REDIS_URL": " redis://127.0.0.1:6379 "})
+    assert settings.llm_api_key is not None
+    assert settings.llm_api_key.get_secret_value() == "sk-secret"
+    assert settings.redis_url == "redis://127.0.0.1:6379"

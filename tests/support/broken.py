@@ -43,10 +43,13 @@ def _patch_script(name: str, old: str, new: str) -> None:
     Store.__init__ = init  # type: ignore[method-assign]
 
 
-RULES = {"acknowledge-first": acknowledge_first, "run-unsafe-again": run_unsafe_again}
+RULES = {"acknowledge-first": ("task-runner", acknowledge_first), "run-unsafe-again": ("tool-worker", run_unsafe_again)}
+"""Which service breaks which law; the others keep it."""
 
 if __name__ == "__main__":
     _, rule, name, *arguments = sys.argv
-    RULES[rule]()
+    breaker, break_it = RULES[rule]
+    if name == breaker:
+        break_it()
     module = importlib.import_module(f"{MODULES[name]}.app")
     raise SystemExit(main_of(name, arguments, module.build))  # type: ignore[arg-type]

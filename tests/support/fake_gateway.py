@@ -37,6 +37,16 @@ def turn_events(task_id: str = "task-0-a", answer: str = "42", decision: str = "
     return events
 
 
+def endless(message: Json) -> list[Json]:
+    """A turn that stops only when it is cancelled."""
+    return list(turn_events()(message))[:3]
+
+
+def cancelled(about: Json) -> list[Json]:
+    """What a cancel brings."""
+    return [{"type": "task_end", "task_id": about["task_id"], "status": "cancelled"}]
+
+
 def task(task_id: str, status: str = "completed", session_id: str = "s1", goal: str = "6 * 7?") -> Json:
     """A task as inspection shows it."""
     about = {"task_id": task_id, "session_id": session_id, "status": status, "goal": goal, "instruction": "executor"}
@@ -122,7 +132,11 @@ class FakeGateway(Plan):
         return 404, {"title": "not found", "detail": f"there is no {request.path}"}
 
     def _page(self, query: dict[str, str]) -> Json:
-        wanted = [t for t in self.tasks.values() if query.get("status") in (None, t["status"])]
+        wanted = [
+            task
+            for task in self.tasks.values()
+            if all(query.get(name) in (None, task[name]) for name in ("status", "session_id"))
+        ]
         begin, size = int(query.get("cursor", 0)), int(query.get("limit", 100))
         end = begin + size
         return {"items": wanted[begin:end], "next": str(end) if end < len(wanted) else None}

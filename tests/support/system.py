@@ -55,9 +55,13 @@ class System:
         for name, count in self.counts.items():
             for _ in range(count):
                 self.processes.append(self._describe(name))
-        for process in self.processes:
-            self.start(process)
-        await asyncio.gather(*(self.ready(p) for p in self.processes))
+        try:
+            for process in self.processes:
+                self.start(process)
+            await asyncio.gather(*(self.ready(p) for p in self.processes))
+        except BaseException:  # or what has started would be nobody's
+            await asyncio.to_thread(self.stop)
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,14 +1,19 @@
 """A real pseudo-terminal around a command of the client, and a pipe around the same."""
 
 import asyncio
+import codecs
 import os
 import pty
 import sys
+import termios
 from pathlib import Path
 from typing import Self
 
+import pyte
+
 from tests.support.waiting import wait_until
 
+COLUMNS, ROWS = 100, 30
 _PROGRAM = """
 import argparse, sys
 from pentad.cli import {module}
@@ -19,6 +24,8 @@ try:
     sys.exit({module}.run(argparse.Namespace(json=False, **names), load_settings()))
 except PentadError as error:
     sys.exit(str(error))
+except KeyboardInterrupt:
+    sys.exit(130)
 """
 
 
@@ -38,9 +45,19 @@ class Terminal:
         self._command = _command(module, options)
         self._environment = _environment(url, home)
         self.screen = ""
+        """What came since the last ``sees``, control sequences and all."""
+        self._display = pyte.Screen(COLUMNS, ROWS)
+        self._drawn = pyte.Stream(self._display)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    @property
+    def rows(self) -> list[str]:
+        """What a person sees now: the rows of the terminal, without the empty ones."""
+        return [row.rstrip() for row in self._display.display if row.strip()]
 
     async def __aenter__(self) -> Self:
         self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (ROWS, COLUMNS))
         os.set_blocking(self._master, False)
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -72,6 +89,13 @@ class Terminal:
         before, _, self.screen = self.screen.partition(text)
         return before + text
 
+    async def shows(self, *rows: str) -> None:
+        """Wait until the last rows that a person sees begin with these."""
+        try:
+            await wait_until("the rows", lambda: _begin_with(self.rows[-len(rows) :], rows), 10)
+        except AssertionError:
+            raise AssertionError(f"the screen does not come to end with {rows}:\n" + "\n".join(self.rows)) from None
+
     async def code(self) -> int:
         """Wait for the end."""
         async with asyncio.timeout(10):
@@ -83,7 +107,13 @@ class Terminal:
         except OSError:  # the other side is closed
             asyncio.get_running_loop().remove_reader(self._master)
             return
-        self.screen += data.decode("utf-8", "replace")
+        text = self._decoder.decode(data)
+        self.screen += text
+        self._drawn.feed(text)
+
+
+def _begin_with(shown: list[str], wanted: tuple[str, ...]) -> bool:
+    return len(shown) == len(wanted) and all(map(str.startswith, shown, wanted))
 
 
 def _take_terminal() -> None:

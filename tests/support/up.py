@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PENTAD = Path(sys.executable).with_name("pentad")
 """The command, of the same virtual environment."""
 _OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
-_MARK = "PENTAD_TEST_MARK"
+_MARK = "TEST_MARK"
 
 
 class Up:

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from inspect import isawaitable
-from typing import Any
+from typing import Any, cast
 
 from services.tool_worker.children.execution import Answer, context_from, failure, success
 from services.tool_worker.children.outbox import Outbox
@@ -42,11 +42,14 @@ class Serving(asyncio.Protocol):
         """Answers frames until the end. Tasks that still run are for the caller to cancel."""
         self._loop = asyncio.get_running_loop()
         self._over = self._loop.create_future()
-        transport, _ = await self._loop.create_unix_connection(lambda: self, sock=connection)
-        self._outbox = Outbox(self._loop, transport)
+        await self._loop.create_unix_connection(lambda: self, sock=connection)
         await self._over
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._outbox.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Here and not after the connecting: what the worker has sent meanwhile is read first.
+        self._outbox = Outbox(self._loop, cast(asyncio.Transport, transport))
 
     def data_received(self, data: bytes) -> None:
         for frame in self._unpacker.feed(data):

@@ -30,3 +30,10 @@ end
 local function status_of(header)
   return call('HGET', header, 'status') or 'none'
 end
+
+-- One event for a session's clients, and the doorbell.
+local function tell(events, event, maxlen, ttl, bell, name)
+  call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  call('EXPIRE', events, ttl)
+  call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
+end

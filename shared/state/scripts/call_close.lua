@@ -6,9 +6,7 @@ if call('HDEL', KEYS[1], ARGV[1]) == 0 then
   return 'closed'
 end
 if #KEYS == 8 then call('HSET', KEYS[8], ARGV[10], ARGV[11]) end
-call('XADD', KEYS[6], 'MAXLEN', '~', ARGV[7], '*', 'data', ARGV[6])
-call('EXPIRE', KEYS[6], ARGV[8])
-call('XADD', KEYS[7], 'MAXLEN', '~', '1000', '*', 's', ARGV[9])
+tell(KEYS[6], ARGV[6], ARGV[7], ARGV[8], KEYS[7], ARGV[9])
 post(KEYS[3], KEYS[4], KEYS[5], ARGV[4], 'result', ARGV[5])
 call('XACK', KEYS[2], ARGV[3], ARGV[2])
 return 'ok'

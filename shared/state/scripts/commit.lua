@@ -5,7 +5,9 @@
 --   mode: 'go'        no end
 --         'complete'  an end, unless a user's message has come since: then the step commits without its end
 --         'end'       an end that takes all messages with it: refused as 'again' when one has come since
---         'fail'      an end whatever has come; what has come starts the next turn
+--         'fail'      an end; messages that have come start the next turn. Refused as 'again' when a cancel has come since:
+--                     it meant them too
+--   An end takes all control mail with it: what was asked of the task as it was must not meet the next turn.
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'again' unless the actor has this status (checked before anything is written)
 --   quiet                    refuse as 'again' when a tool's result has come that the step has not seen
@@ -53,6 +55,7 @@ end
 
 local outcome = 'ok'
 if mode == 'end' and newer('user') then return 'again' end
+if mode == 'fail' and newer('cancel') then return 'again' end
 if mode == 'complete' and newer('user') then outcome = 'open' end
 
 local rewake = false
@@ -90,6 +93,14 @@ while i <= #ARGV do
   elseif op == 'finish' then if outcome == 'open' then break end
   else return redis.error_reply('unknown operation ' .. tostring(op)) end
   i = i + (width[op] or 1)
+end
+
+if mode ~= 'go' and outcome == 'ok' then
+  for _, m in ipairs(call('ZRANGE', mail, 0, -1)) do
+    local kind = string.match(m, '^%d+ (%l+) ')
+    if kind ~= 'user' and kind ~= 'result' then call('ZREM', mail, m) end
+  end
+  call('HDEL', header, 'control')
 end
 
 call('HINCRBY', header, 'v', 1)

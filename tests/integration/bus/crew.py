@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from contracts.streams import ARCHIVE
-from shared.bus.consumer import Consumer, Handler
+from shared.bus.consumer import Consumer
 from shared.bus.entries import EntryHandler
 from shared.bus.entry import Done, Entry
+from shared.bus.handler import Handler
 from shared.errors import PoisonError
 from shared.state.store import Store
 

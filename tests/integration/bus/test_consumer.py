@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections import Counter
 
+import pytest
+
 from contracts.streams import DEAD, DeadLetter
 from shared.bus.broker import ensure_group
 from shared.bus.entry import Entry
@@ -40,6 +42,32 @@ async def test_what_a_silent_worker_left_comes_to_the_same_handler_marked(store:
         await wait_until("the entry", lambda: seen)
         assert seen == [Entry(KEY, entry, b"left", redelivered=True)]
         await wait_until("the acknowledgement", lambda: settled(store))
+
+
+async def test_what_another_holds_is_taken_over_only_once_it_has_been_idle_for_the_lease(store: Store) -> None:
+    await ensure_group(store.redis, KEY, GROUP)
+    alive, *silent = await add(store, "alive", "silent", "silent too")
+    await store.call("XREADGROUP", "GROUP", GROUP, "other", "STREAMS", KEY, ">")
+    seen: list[bytes] = []
+
+    async def work(entry: Entry) -> None:
+        seen.append(entry.data)
+
+    async def idle(entry: str, ms: int) -> None:
+        await store.call("XCLAIM", KEY, GROUP, "other", 0, entry, "IDLE", ms, "JUSTID")
+
+    await idle(silent[0], 3_600_000)
+    async with consuming(store, "one", work, lease_ms=600_000):
+        await wait_until("what was silent", lambda: seen)
+        await idle(silent[1], 3_600_000)  # the one that lives comes before it: it has been looked at, and left
+        await wait_until("what fell silent later", lambda: len(seen) > 1)
+        assert seen == [b"silent", b"silent too"]
+        assert [entry.decode() for entry, *_ in await _pending_of(store, "other")] == [alive]
+
+
+async def _pending_of(store: Store, consumer: str) -> list[list[bytes]]:
+    held: list[list[bytes]] = await store.call("XPENDING", KEY, GROUP, "-", "+", 10, consumer)
+    return held
 
 
 async def test_a_busy_consumer_holds_no_more_than_its_slots_and_one_small_batch(store: Store) -> None:
@@ -87,6 +115,28 @@ async def test_poison_is_set_aside_with_its_reason_and_its_entry(store: Store) -
         assert (letter.stream, letter.entry_id, letter.reason) == (KEY, entry, "not for us")
         assert letter.fields == {"data": "\x00 odd"}
         assert await settled(store)
+
+
+@pytest.mark.parametrize(
+    ("data", "chain"),
+    [
+        (b'{"event_id":"e","correlation_id":"m","causation_id":"step-1"}', ["m", "step-1", "e"]),
+        (b'{"event_id":7,"causation_id":""}', []),
+        (b"[1]", []),
+        (b"\xff", []),
+    ],
+)
+async def test_a_dead_letter_says_what_led_to_it_as_far_as_it_can_be_read(
+    store: Store, data: bytes, chain: list[str]
+) -> None:
+    async def refuse(_: Entry) -> None:
+        raise PoisonError("not for us")
+
+    async with consuming(store, "a", refuse):
+        await store.call("XADD", KEY, "*", "data", data)
+        await wait_until("the dead letter", lambda: store.call("XLEN", DEAD.key(0)))
+    ((_, fields),) = await store.call("XRANGE", DEAD.key(0), "-", "+")
+    assert DeadLetter.model_validate_json(fields[1]).chain == chain
 
 
 async def test_an_outage_is_waited_for_and_the_entry_is_handled_again(store: Store) -> None:
@@ -181,3 +231,23 @@ async def test_an_unreadable_entry_does_not_keep_the_rest_from_being_handed_back
 
 async def _held(store: Store, count: int) -> bool:
     return await pending(store, "one") == count
+
+
+async def test_a_read_that_redis_refuses_is_tried_again_by_the_same_reader(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FastStream would start anew at once, for ever, with a task more each time."""
+    seen: list[bytes] = []
+
+    async def work(entry: Entry) -> None:
+        seen.append(entry.data)
+
+    async with consuming(store, "one", work) as consumer:
+        try:
+            await store.call("ACL", "SETUSER", "default", "-xreadgroup")
+            await wait_until("a refusal", lambda: "Redis refuses a read" in caplog.text)
+        finally:
+            await store.call("ACL", "SETUSER", "default", "+xreadgroup")
+        await add(store, "after")
+        await wait_until("the entry", lambda: seen)
+        assert len(consumer._subscriber.tasks) == 1

@@ -3,10 +3,13 @@
 import asyncio
 from collections import Counter
 
-from contracts.streams import DEAD, DeadLetter
+from contracts.streams import ARCHIVE, DEAD, DeadLetter
 from shared.bus.broker import ensure_group
-from shared.bus.consumer import MAX_STARTS
+from shared.bus.consumer import Consumer
+from shared.bus.entries import EntryHandler
 from shared.bus.entry import Entry
+from shared.bus.handler import MAX_STARTS
+from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.state.keys import attempts
 from shared.state.store import Store
@@ -97,3 +100,42 @@ async def test_starts_that_end_without_an_outcome_are_counted_apart(store: Store
     (letter,) = await letters(store)
     assert "without an outcome" in letter.reason
     assert await settled(store)
+
+
+async def test_an_entry_that_waits_for_a_slot_longer_than_the_lease_runs_once(store: Store) -> None:
+    """Nobody beats for what waits, so its own consumer reclaims it; it must not begin it a second time."""
+    seen: Counter[bytes] = Counter()
+
+    async def work(entry: Entry) -> None:
+        seen[entry.data] += 1
+        await asyncio.sleep(0.8)  # longer than the lease
+
+    handler = EntryHandler(store, work, 3)
+    handler.consumer = Consumer(store, ARCHIVE, KEY, 0, "one", handler, 1, 600)
+    beat = asyncio.create_task(handler.beat())
+    await handler.consumer.start()
+    await add(store, "a", "b", "c")
+    await wait_until("all three", lambda: settled(store) if len(seen) == 3 else False, 15)
+    await handler.consumer.stop_reading()
+    await handler.consumer.drain()
+    await cancel_all([beat])
+    assert seen == {b"a": 1, b"b": 1, b"c": 1}
+    assert await letters(store) == []
+
+
+async def test_work_that_another_has_taken_over_is_stopped(store: Store) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def slow(entry: Entry) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with working(store, "one", slow, lease_ms=60_000):
+        (entry,) = await add(store, "x")
+        await begun.wait()
+        await store.call("XCLAIM", KEY, GROUP, "another", 0, entry)
+        await wait_until("the work to be stopped", stopped.is_set, 10)
+        assert await pending(store, "another") == 1, "a beat must not claim it back"

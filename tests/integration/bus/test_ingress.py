@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -14,9 +14,9 @@ from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
 from shared.bus import inbound
 from shared.bus.inbound import Ingress
 from shared.settings import Settings
-from shared.state.keys import INBOUND_LEASE, SessionKeys, load
+from shared.state.keys import INBOUND_LEASE, SessionKeys, dedup, load
 from shared.state.mail import read_session_mail
-from shared.state.store import Store
+from shared.state.store import Argument, Store
 from tests.support.waiting import wait_until
 
 SETTINGS = Settings(pentad_lease_s=0.5)
@@ -189,3 +189,49 @@ async def test_an_ingress_goes_on_when_its_group_vanishes(store: Store, start: S
     await store.call("FLUSHALL")
     await send(store, *messages(1, first=1))
     await wait_until("the second", lambda: _count(store, "s0", 1))
+
+
+async def test_nothing_is_acknowledged_before_it_is_moved(
+    store: Store, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = start()
+    await send(store, *messages(1))
+    await wait_until("the first", lambda: drained(store))
+    run, moving = one.store.run, asyncio.Event()
+
+    async def slow(name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+        if name == "ingest":
+            moving.set()
+            await asyncio.Event().wait()
+        return await run(name, keys, args)
+
+    monkeypatch.setattr(one.store, "run", slow)
+    sent = await send(store, *messages(3, first=1), "no json")
+    await moving.wait()
+    await asyncio.wait_for(one.kill(), 5)  # in the middle of the move
+    held = [entry.decode() for entry, *_ in await store.call("XPENDING", KEY, "router", "-", "+", 10)]
+    assert held
+    assert set(held) <= set(sent)
+    assert await contents(store, "s0") == ["0"]
+    start()
+    await wait_until("the rest", lambda: drained(store))
+    assert await contents(store, "s0") == ["0", "1", "2", "3"]
+
+
+async def test_a_holder_that_leaves_has_acknowledged_what_it_moved(
+    store: Store, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = start()
+    monkeypatch.setattr(one.ingress, "_wait", asyncio.Event().wait)  # its next read would acknowledge
+    await send(store, *messages(3))
+    await wait_until("the messages", lambda: _count(store, "s0", 3))
+    await wait_until("the end of the move", lambda: len(one.ingress._acks) == 3)
+    await one.ingress.release()
+    assert await store.call("XPENDING", KEY, "router", "-", "+", 10) == []
+
+
+async def test_a_message_id_is_remembered_for_a_day(store: Store, start: Start) -> None:
+    start()
+    await send(store, {"content": "a", "session_id": "s1", "message_id": "m1"})
+    await wait_until("the message", lambda: drained(store))
+    assert 86_000 < await store.call("TTL", dedup(0, "default", "s1", "m1")) <= 86_400

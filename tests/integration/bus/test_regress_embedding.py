@@ -12,7 +12,9 @@ class Picky:
     """The port `EmbeddingModel`, refusing whole requests for one text in them."""
 
     name = "picky"
+    place = None
     dimensions = 1
+    most_texts = 64
 
     def __init__(self) -> None:
         self.asked: list[int] = []

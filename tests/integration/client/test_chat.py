@@ -4,9 +4,10 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from tests.support.fake_gateway import fake_gateway, turn_events
+from tests.support.fake_gateway import cancelled, endless, fake_gateway, turn_events
 from tests.support.fake_wire import Json
 from tests.support.terminal import Terminal, piped
+from tests.support.waiting import wait_until
 
 CALL = {"task_id": "task-0-a", "tool_call_id": "call-0-1", "tool": "calculator"}
 
@@ -25,16 +26,6 @@ def with_tool(message: Json) -> list[Json]:
         {"type": "message", "task_id": "task-0-a", "step": 2, "attempt": 2, "content": "It is 42."},
         end,
     ]
-
-
-def endless(message: Json) -> list[Json]:
-    """A turn that stops only when it is cancelled."""
-    return list(turn_events()(message))[:3]
-
-
-def cancelled(about: Json) -> list[Json]:
-    """What a cancel brings."""
-    return [{"type": "task_end", "task_id": about["task_id"], "status": "cancelled"}]
 
 
 async def test_a_conversation_shows_tools_switches_and_withdrawn_text(tmp_path: Path) -> None:
@@ -68,9 +59,14 @@ async def test_the_spinner_counts_seconds_while_nothing_comes(tmp_path: Path) ->
         await terminal.sees("you>")
         terminal.type("think\r")
         await terminal.sees("thinking 0 s")
-        await terminal.sees("thinking 1 s")
+        await wait_until("another second", lambda: any("thinking 1 s" in row for row in terminal.rows))
         gateway.say("s1", {"type": "tool_call", "args": {}, **CALL})
-        await terminal.sees("running calculator 0 s")
+        await wait_until("the tool", lambda: any("running calculator 0 s" in row for row in terminal.rows))
+        await wait_until("a second of it", lambda: any("running calculator 1 s" in row for row in terminal.rows))
+        gateway.say("s1", {"type": "tool_progress", "content": "1 of 3", "fraction": 0.33, **CALL})
+        await wait_until("its report", lambda: any("running calculator 33%: 1 of 3, " in row for row in terminal.rows))
+        assert not any("1 of 3, 0 s" in row for row in terminal.rows), "counted from the report, not from the call"
+        assert terminal.rows[-1].startswith("you>")
 
 
 async def test_ctrl_c_cancels_the_task_and_ctrl_d_leaves(tmp_path: Path) -> None:
@@ -169,3 +165,26 @@ async def test_send_in_a_terminal_shows_its_progress_beside_the_answer(tmp_path:
         await terminal.sees('⚙ calculator(expression="6*7") → 42 (3 ms)')
         await terminal.sees("It is 42.")
         assert await terminal.code() == 0
+
+
+async def test_ctrl_c_on_send_says_what_becomes_of_the_task(tmp_path: Path) -> None:
+    async with (
+        fake_gateway(script=endless) as gateway,
+        Terminal("send", gateway.url, tmp_path, text="count to a million") as terminal,
+    ):
+        await terminal.sees("→ new task task-0-a")
+        terminal.type("\x03")
+        assert await terminal.code() == 130
+        assert terminal.rows[-1] == "the task goes on: `pentad cancel task-0-a` stops it"
+    assert gateway.cancelled == []
+
+
+async def test_ctrl_c_on_send_before_the_task_has_a_name(tmp_path: Path) -> None:
+    async with (
+        fake_gateway(script=lambda _: []) as gateway,
+        Terminal("send", gateway.url, tmp_path, text="count to a million") as terminal,
+    ):
+        await wait_until("the message", lambda: bool(gateway.messages))
+        terminal.type("\x03")
+        assert await terminal.code() == 130
+        assert "`pentad tasks` shows what runs" in terminal.rows[-1]

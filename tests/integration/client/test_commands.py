@@ -44,20 +44,31 @@ async def test_send_prints_the_answer_alone_when_nobody_watches(capsys: pytest.C
     )
 
 
-async def test_send_prints_the_answer_of_the_last_step(capsys: pytest.CaptureFixture[str]) -> None:
-    def two_steps(message: dict[str, Any]) -> list[dict[str, Any]]:
+async def test_send_prints_the_text_of_each_step_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def three_steps(message: dict[str, Any]) -> list[dict[str, Any]]:
         about = {"type": "message", "task_id": "task-0-a", "attempt": 1}
         first = list(turn_events()(message))
         return [
             *first[:2],
             about | {"step": 1, "content": "Let me see."},
-            about | {"step": 2, "content": "42."},
+            about | {"step": 2, "content": ""},
+            *({**delta, "step": 3} for delta in first[2:4]),
+            about | {"step": 3, "content": "42"},
             first[-1],
         ]
 
-    async with fake_gateway(script=two_steps) as gateway:
+    async with fake_gateway(script=three_steps, cut_after=deque([5])) as gateway:
         assert await command(send.run, gateway, text="6 * 7?") == 0
-    assert capsys.readouterr().out == "42.\n"
+    assert tuple(capsys.readouterr()) == ("Let me see.\n42\n", "")
+
+
+async def test_send_prints_what_was_said_while_it_was_away(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"role": "assistant", "task_id": "task-0-a", "content": "42"}
+    async with fake_gateway(
+        cut_after=deque([2]), snapshot={"tasks": [task("task-0-a")], "messages": [said]}
+    ) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?") == 0
+    assert tuple(capsys.readouterr()) == ("42\n", "")
 
 
 async def test_send_json_prints_every_event_with_its_cursor_across_a_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,3 +171,12 @@ async def test_cancel_asks_the_task_to_stop(capsys: pytest.CaptureFixture[str]) 
         assert await command(tasks.run_cancel, gateway, id="task-0-r") == 0
     assert gateway.cancelled == ["task-0-r"]
     assert capsys.readouterr().out == "task-0-r is being cancelled\n"
+
+
+async def test_send_says_once_per_outage_that_it_tries_again(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway(cut_after=deque([2, 0, 0, 1, 0])) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?") == 0
+    assert len(gateway.connections) == 6
+    out, err = capsys.readouterr()
+    assert out == "42\n"
+    assert err == "no connection to the gateway: the connection closed (1006): trying again\n" * 2

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from pentad.cli.doctor import embedding_finding, model_finding
+from pentad.cli.findings import Finding
+from pentad.cli.models import embedding_finding, model_findings
 from shared.settings import Settings
+from shared.state.in_use import ModelInUse
 
 
 @asynccontextmanager
@@ -30,6 +32,17 @@ async def listing(status: str, body: Any) -> AsyncIterator[str]:
 
 
 TWO = {"data": [{"id": "small"}, {"id": "large"}]}
+OFFLINE = ModelInUse(service="task-runner", model="offline", place=None)
+
+
+async def one(in_use: list[ModelInUse] | None, **settings: Any) -> Finding:
+    """The doctor's one finding about the model."""
+    (found,) = [finding async for finding in model_findings(in_use, Settings.model_validate(settings))]
+    return found
+
+
+def runner(model: str, place: str) -> list[ModelInUse]:
+    return [ModelInUse(service="task-runner", model=model, place=place)]
 
 
 @pytest.mark.parametrize(
@@ -43,20 +56,50 @@ TWO = {"data": [{"id": "small"}, {"id": "large"}]}
         ("401 Unauthorized", {"error": {"message": "bad key"}}, "large", "fail", "bad key"),
     ],
 )
-async def test_the_endpoint_says_which_model_answers(
+async def test_the_endpoint_of_the_running_system_is_asked(
     status: str, body: Any, wanted: str | None, level: str, words: str
 ) -> None:
     async with listing(status, body) as url:
-        found = await model_finding(Settings.model_validate({"llm_base_url": url, "llm_model_id": wanted}))
-    assert found.level == level
-    assert words in found.detail
+        told = await one(runner(wanted or "default", url), llm_base_url=url)
+        guessed = await one(None, llm_base_url=url, llm_model_id=wanted)
+    assert told.level == guessed.level == level
+    assert words in told.detail
+    assert (
+        guessed.detail == f"not known from here which the running system uses; by this shell's settings: {told.detail}"
+    )
 
 
-async def test_without_an_endpoint_the_offline_model_is_named_as_what_it_is() -> None:
-    found = await model_finding(Settings())
-    assert (found.level, "offline model" in found.detail, "LLM_BASE_URL" in found.do) == ("note", True, True)
+async def test_the_key_of_this_shell_goes_to_no_other_endpoint() -> None:
+    async with listing("401 Unauthorized", {"error": {"message": "bad key"}}) as url:
+        found = await one(runner("large", url), llm_api_key="sk-of-this-shell")
+    assert found == Finding(
+        "model", "ok", f"large at {url}, which answers; whether it takes the system's key is not known"
+    )
 
 
-@pytest.mark.parametrize(("kind", "level"), [("simple", "ok"), ("openai", "ok")])
-def test_what_embeds_is_named(kind: str, level: str) -> None:
-    assert embedding_finding(Settings.model_validate({"embed_model_type": kind})).level == level
+async def test_a_model_server_that_is_away_is_a_failure_whatever_this_shell_is_set_to() -> None:
+    async with listing("200 OK", TWO) as url:
+        pass
+    found = await one(runner("large", url))
+    assert (found.level, url in found.detail, "start the model server" in found.do) == ("fail", True, True)
+
+
+async def test_the_offline_model_is_named_as_what_it_is() -> None:
+    found = await one([OFFLINE])
+    assert (found.level, "offline model" in found.detail, "LLM_API_KEY" in found.do) == ("note", True, True)
+    found = await one([OFFLINE], llm_base_url="http://127.0.0.1:9/v1")
+    assert found.do == "the LLM_* variables of this shell are not the running system's: start it again with them"
+
+
+async def test_without_a_task_runner_the_model_is_not_known() -> None:
+    found = await one([], llm_base_url="http://127.0.0.1:9/v1")
+    assert (found.level, found.detail.startswith("not known: no task-runner runs")) == ("note", True)
+
+
+@pytest.mark.parametrize("kind", ["simple", "openai"])
+def test_what_embeds_is_named(kind: str) -> None:
+    guessed = embedding_finding(None, Settings.model_validate({"embed_model_type": kind}))
+    assert (guessed.level, "by this shell's settings" in guessed.detail) == ("ok", True)
+    assert embedding_finding([], Settings()).level == "note"
+    told = embedding_finding([ModelInUse(service="embedding", model="m", place="http://h/v1")], Settings())
+    assert told == Finding("embedding", "ok", "external: m at http://h/v1")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.state.store import Store
-from tests.integration.containers.conftest import ContainerRedis
+from tests.support.container_redis import ContainerRedis
 
 pytestmark = pytest.mark.containers
 

@@ -1,5 +1,6 @@
 """A gateway on a real port over a real Redis."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,6 +17,9 @@ from tests.integration.gateway.speaker import Speaker
 from tests.support.redis_server import redis_server, redis_url
 
 __all__ = ["redis_server", "redis_url"]
+
+PATIENCE_S = 30.0
+"""How long a frame or an event is waited for: one that never comes fails its test instead of holding up all."""
 
 
 @asynccontextmanager
@@ -38,7 +42,8 @@ class Client:
 
     async def receive(self) -> dict[str, Any]:
         """The next frame."""
-        frame: dict[str, Any] = json.loads(await self.connection.recv())
+        async with asyncio.timeout(PATIENCE_S):
+            frame: dict[str, Any] = json.loads(await self.connection.recv())
         return frame
 
     async def until(self, enough: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:

@@ -138,3 +138,15 @@ async def test_a_long_step_is_read_back_to_its_beginning(gateway: GatewayService
     await speaker.delta(" zombie", 3, attempt=1)
     async with opened(gateway.address, f"session_id=s1&after={entries[139]}") as client:
         assert [(await client.receive())["offset"] for _ in range(10)] == list(range(140, 150))
+
+
+async def test_reading_back_ends_at_the_newest_attempt_and_not_at_what_a_zombie_wrote_since(
+    gateway: GatewayService, speaker: Speaker
+) -> None:
+    await speaker.delta("new", 0, attempt=2)
+    zombies = [await speaker.delta("x", offset, attempt=1) for offset in range(1, 150)]
+    async with opened(gateway.address, f"session_id=s1&after={zombies[-1]}") as client:
+        await speaker.delta("x", 150, attempt=1)
+        await speaker.delta("er", 3, attempt=2)
+        told = await client.receive()
+    assert (told["attempt"], told["offset"]) == (2, 3)

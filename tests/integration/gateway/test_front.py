@@ -1,16 +1,20 @@
 """Who may come in, and how every refusal looks."""
 
+import asyncio
+
 import httpx2
 import pytest
+from pydantic_core import from_json
 
 from services.gateway.app import GatewayService
 from services.gateway.openapi import document
 from services.gateway.rest import ROUTES
 from shared.state.store import Store
-from tests.integration.gateway.conftest import running
+from tests.integration.gateway.conftest import PATIENCE_S, opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 
 PROBLEM = "application/problem+json"
+BOLT = {"Authorization": "Bearer kb"}
 
 
 @pytest.mark.parametrize(
@@ -66,11 +70,32 @@ async def test_a_tenant_sees_only_its_own(redis_url: str, store: Store) -> None:
                 response = await http.get(path, headers=headers)
                 assert response.status_code == status
                 assert status == 200 or response.headers["content-type"] == PROBLEM
-        theirs = {"Authorization": "Bearer kb"}
-        assert (await http.post(f"/v1/tasks/{TASK}/cancel", headers=theirs)).status_code == 404
-        assert (await http.get("/v1/tasks", headers=theirs)).json()["items"] == []
-        assert (await http.get("/v1/sessions", headers=theirs)).json()["items"] == []
+        assert (await http.post(f"/v1/tasks/{TASK}/cancel", headers=BOLT)).status_code == 404
+        assert (await http.get("/v1/tasks", headers=BOLT)).json()["items"] == []
+        assert (await http.get("/v1/sessions", headers=BOLT)).json()["items"] == []
         assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_a_session_of_the_same_name_tells_another_tenant_its_own_events_alone(
+    redis_url: str, store: Store
+) -> None:
+    acme, bolt = Speaker(store, tenant="acme"), Speaker(store, tenant="bolt")
+    await acme.say("task_start", goal="secret")
+    await bolt.say("task_start", goal="old")
+    async with (
+        running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20) as http,
+        opened(service.address, "session_id=s1&after=0", additional_headers=BOLT) as client,
+        http.stream("GET", "/v1/sessions/s1/events", headers=BOLT) as stream,
+    ):
+        told = (from_json(line[6:])["goal"] async for line in stream.aiter_lines() if line.startswith("data: "))
+        async with asyncio.timeout(PATIENCE_S):
+            seen = [((await client.receive())["goal"], await anext(told))]
+            await acme.say("task_start", goal="secret")
+            await bolt.say("task_start", goal="new")
+            seen.append(((await client.receive())["goal"], await anext(told)))
+            await told.aclose()
+    assert seen == [("old", "old"), ("new", "new")]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +122,23 @@ async def test_health_metrics_and_documents(http: httpx2.AsyncClient) -> None:
     assert (await http.get("/readyz")).status_code == 200
     assert "pentad_websocket_connections" in (await http.get("/metrics")).text
     assert (await http.get("/openapi.json")).json()["openapi"].startswith("3.1")
+
+
+@pytest.mark.parametrize("keys", ["", "sesame:acme"])
+async def test_the_root_says_what_this_is_without_a_key(redis_url: str, keys: str) -> None:
+    async with (
+        running(redis_url, pentad_api_keys=keys or None) as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False) as http,
+    ):
+        data = (await http.get("/")).json()
+        page = await http.get("/", headers={"Accept": "text/html,*/*"})
+        assert (await http.get(data["openapi"])).json()["openapi"].startswith("3.1")
+        assert (await http.get(data["asyncapi"])).status_code == 200
+        foreign = await http.get("/", headers={"Host": "evil.example"})
+    assert page.headers["content-type"].startswith("text/html")
+    assert all(place in page.text for place in ("/openapi.json", "/asyncapi.json", "docs/"))
+    assert "sesame" not in page.text + str(data)
+    assert foreign.status_code == (200 if keys else 403), "an open gateway answers to names of this machine only"
 
 
 def test_the_openapi_document_and_the_routes_say_the_same() -> None:

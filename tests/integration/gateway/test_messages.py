@@ -8,9 +8,11 @@ import httpx2
 import pytest
 
 from contracts.streams import INBOUND
+from shared import metrics
 from shared.state.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
+from tests.support.counting import Counts
 from tests.support.waiting import wait_until
 
 PROBLEM = "application/problem+json"
@@ -76,6 +78,20 @@ async def test_too_much_waiting_work_is_429(http: httpx2.AsyncClient, store: Sto
         return again.status_code == 202
 
     await wait_until("room", accepted)
+
+
+async def test_what_is_accepted_is_counted_and_what_is_refused_is_not(http: httpx2.AsyncClient, store: Store) -> None:
+    counts = Counts()
+    await store.call("HSET", "pentad:{0}:load", "mail", 10_000)
+    assert (await http.post("/v1/messages", json={"content": "hi"})).status_code == 429
+    assert counts.of(metrics.published, stream=INBOUND.name) == 0
+    await store.call("HSET", "pentad:{0}:load", "mail", 0)
+
+    async def accepted() -> bool:
+        return (await http.post("/v1/messages", json={"content": "hi"})).status_code == 202
+
+    await wait_until("room", accepted)
+    assert counts.of(metrics.published, stream=INBOUND.name) == await store.call("XLEN", INBOUND.key()) == 1
 
 
 async def test_unread_inbound_entries_are_waiting_work(http: httpx2.AsyncClient, store: Store) -> None:

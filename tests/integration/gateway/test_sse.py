@@ -1,10 +1,12 @@
 """What the stream of server-sent events promises."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx2
 
+from tests.integration.gateway.conftest import PATIENCE_S
 from tests.integration.gateway.speaker import Speaker
 
 PROBLEM = "application/problem+json"
@@ -35,6 +37,11 @@ async def test_server_sent_events_say_when_the_cursor_expired(http: httpx2.Async
 
 
 async def _next_event(lines: Any) -> tuple[str, str]:
+    async with asyncio.timeout(PATIENCE_S):
+        return await _next(lines)
+
+
+async def _next(lines: Any) -> tuple[str, str]:
     cursor = ""
     async for line in lines:
         if line.startswith("id: "):

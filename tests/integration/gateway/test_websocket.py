@@ -92,6 +92,7 @@ async def test_messages_are_accepted_and_appended(gateway: GatewayService, store
         '{"a":' * 5000,
         b"\xff\xfe",
         '{"type":"message","content":"' + "x" * 65_537 + '"}',
+        "x" * (1 << 20),
     ],
 )
 async def test_a_frame_that_cannot_be_read_is_answered_and_the_connection_stays(
@@ -103,6 +104,20 @@ async def test_a_frame_that_cannot_be_read_is_answered_and_the_connection_stays(
         assert (answer["type"], answer["code"]) == ("error", "bad_message")
         await client.send(type="ping")
         assert await client.receive() == {"type": "pong"}
+
+
+async def test_under_back_pressure_a_message_is_answered_by_busy_and_when_to_come_back(
+    gateway: GatewayService, store: Store
+) -> None:
+    await store.call("HSET", "pentad:{0}:load", "mail", 10_000)
+    async with opened(gateway.address) as client:
+        await client.send(type="message", content="hello", message_id="m1")
+        answer = await client.receive()
+        assert (answer["type"], answer["code"], answer["message_id"]) == ("error", "busy", "m1")
+        assert answer["retry_after"] > 0
+        await client.send(type="ping")
+        assert await client.receive() == {"type": "pong"}
+    assert await store.call("XLEN", INBOUND.key()) == 0
 
 
 async def test_what_comes_later_says_so(gateway: GatewayService) -> None:

@@ -45,20 +45,31 @@ def plain(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "plain")
 
 
+@pytest.fixture(params=["first", "later"])
+def nth(request: pytest.FixtureRequest) -> str:
+    """Which request it is: the first, which the official client builds, or one that repeats it."""
+    which: str = request.param
+    return which
+
+
 @pytest.fixture
-async def start(plain: bool) -> AsyncIterator[Start]:
+async def start(plain: bool, nth: str) -> AsyncIterator[Start]:
     """`await start(script_or_replies, **client options)`; several replies are given one after the other."""
     async with AsyncExitStack() as stack:
 
         async def make(
             *script: Reply | Script, key: str | None = "sk-secret-key", model: str | None = "m", **more: Any
         ) -> Bench:
-            server = await stack.enter_async_context(
-                ScriptedModel(_in_turn(script), models=more.pop("models", ("first",)))
-            )
+            server = ScriptedModel(lambda _: say("ok"), models=more.pop("models", ("first",)))
+            await stack.enter_async_context(server)
             client = OpenAIChat(server.base_url, key, model, plain=plain, **more)
             stack.push_async_callback(client.aclose)
-            return Bench(server, client)
+            bench = Bench(server, client)
+            if nth == "later":
+                await client.stream(ChatRequest((USER,), None, 10.0, model="m"), lambda *_: None)
+                server.seen.requests.clear()
+            server.script = _in_turn(script)
+            return bench
 
         yield make
 

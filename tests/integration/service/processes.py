@@ -12,7 +12,7 @@ from types import TracebackType
 
 from tests.support.waiting import wait_until
 
-_MARK = "PENTAD_TEST_MARK"
+_MARK = "TEST_MARK"
 
 
 class Started:

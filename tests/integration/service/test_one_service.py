@@ -158,3 +158,12 @@ async def test_debug_shows_where(tmp_path: Path) -> None:
     with Started(tmp_path, _SYSTEM, "router", "--debug") as service:
         assert await service.exit_code() == 1
     assert "Traceback" in service.err
+
+
+async def test_a_misspelt_variable_is_told_once_and_refuses_nothing(tmp_path: Path, redis: RedisServer) -> None:
+    with serve(tmp_path, redis, "router", PENTAD_SHARD="2") as service:
+        await service.ready()
+        service.signal(SIGTERM)
+        assert await service.exit_code() == 0
+    told = "python -m services.router: PENTAD_SHARD is not a setting and is ignored: did you mean PENTAD_SHARDS?"
+    assert service.err.splitlines() == [told]

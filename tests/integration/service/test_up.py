@@ -55,6 +55,21 @@ async def test_ctrl_c_stops_all_in_reverse_order_and_leaves_no_process(tmp_path:
     assert system.err == ""
 
 
+async def test_its_address_stands_in_the_data_directory_while_it_runs(tmp_path: Path) -> None:
+    written = tmp_path / "data" / "gateway.url"
+    with up(tmp_path) as system:
+        assert await system.ready() == written.read_text()
+        system.signal(SIGTERM)
+        assert await system.exit_code() == 0
+    assert not written.exists()
+    with up(tmp_path) as system:
+        address = await system.ready()
+        system.signal(SIGKILL)
+        await system.exit_code()
+        await system.gone()
+    assert written.read_text() == address, "a killed one cannot clean up: its clients are told that it is gone"
+
+
 async def test_sigterm_and_a_second_start_keep_the_data(tmp_path: Path) -> None:
     for count in ("1", "2"):
         with up(tmp_path) as system:

@@ -14,8 +14,8 @@ from services.tool_worker.builtins.catalogue import BUILTINS
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.handlers import ToolHandler
 from shared.bus.broker import ensure_group
-from shared.bus.consumer import Handler
 from shared.bus.entry import Entry
+from shared.bus.handler import Handler
 from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from shared.records import Records
 from shared.settings import Settings
@@ -41,12 +41,22 @@ class ScriptedPort:
     def __init__(self, script: Script, pause_s: float = 0.0) -> None:
         self.script, self.pause_s = script, pause_s
         self.asked = 0
+        self._sink: DeltaSink
+
+    def say(self, text: str) -> None:
+        """Let the model that is being asked say something more."""
+        self._sink("content", text)
+
+    @property
+    def place(self) -> None:
+        return None
 
     def warm(self) -> None:
         """Nothing to prepare."""
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         self.asked += 1
+        self._sink = on_delta
         if self.pause_s:
             on_delta("content", "so far")
             await asyncio.sleep(self.pause_s)
@@ -107,7 +117,7 @@ class Flow:
     async def once(self) -> int:
         """Serve what waits now, one stream after the other; returns how much it was."""
         served = 0
-        for stream, key, handler in self._served:
+        for stream, key, handler in tuple(self._served):
             reply = await self.store.call("XREADGROUP", "GROUP", stream.group or "", "flow", "STREAMS", key, ">")
             for entry_id, fields in reply[0][1] if reply else ():
                 await handler.handle(Entry(key, entry_id.decode(), fields[1]))

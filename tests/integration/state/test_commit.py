@@ -80,7 +80,9 @@ async def test_a_task_does_not_complete_while_a_newer_message_waits(
     assert await moves.one.commit(step, taken) == outcome
     assert (await moves.header())["status"] == ("active" if outcome == "open" else "completed")
     assert await moves.store.call("LLEN", TASK.log) == 1
-    assert len(await moves.read()) == 1, "what is newer has a wake-up in any case"
+    left = [] if kind == "cancel" else [kind]
+    assert await moves.kinds() == left, "what was asked of the task as it was ends with it"
+    assert len(await moves.read()) == len(left), "what is left has a wake-up in any case"
 
 
 async def test_an_end_that_takes_all_messages_is_refused_when_one_has_come(moves: Moves, taken: Taken) -> None:
@@ -99,6 +101,18 @@ async def test_a_failure_ends_whatever_has_come_and_what_has_come_wakes_again(mo
     step.mode = "fail"
     assert await moves.one.commit(step, taken) == "ok"
     assert len(await moves.read()) == 1
+
+
+async def test_a_failure_is_refused_when_a_cancel_has_come(moves: Moves, taken: Taken) -> None:
+    await moves.mail("user")
+    await moves.one.post(TASK, "cancel", b"{}", ("active",), "cancel")
+    step = commit()
+    step.mode = "fail"
+    assert await moves.one.commit(step, taken) == "again"
+    again = await moves.one.look(TASK, taken)
+    assert again is not None
+    assert await moves.one.commit(step, again) == "ok"
+    assert await moves.kinds() == ["user", "user"]
 
 
 async def test_giving_calls_up_is_refused_when_a_result_has_come(moves: Moves, taken: Taken) -> None:

@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
+from contracts.commands import ToolCallCommand
 from contracts.ids import rfc3339
+from contracts.streams import TOOL_CALLS
+from contracts.tools import Effect
 from services.task_runner.prompt import chain
+from services.tool_worker.builtins.catalogue import BUILTINS
 from shared.bus.entry import Entry
 from shared.bus.timers import TimerLoop
 from shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
 from shared.state.keys import load, timers
 from shared.state.store import Store
 from shared.state.transcript import message_of
+from tests.integration.state import flow as flow_module
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.waiting import wait_until
 
@@ -140,8 +145,8 @@ async def test_what_reaches_clients_of_a_new_turn_is_a_newer_attempt(store: Stor
     assert len(deltas) == 2
 
 
-async def test_a_message_that_waits_for_the_model_keeps_its_task_from_the_archive(store: Store, tmp_path: Path) -> None:
-    """The task failed, a message was left for a new turn, and the model cannot be had."""
+async def test_a_message_that_was_left_keeps_its_task_from_the_archive(store: Store, tmp_path: Path) -> None:
+    """The task failed, its grace time is over, and a message lies there for a new turn that no runner has begun."""
     fails: list[Exception] = [ModelRefused("no"), ModelUnavailable("busy", 30)]
 
     def script(_: ChatRequest) -> Any:
@@ -151,14 +156,14 @@ async def test_a_message_that_waits_for_the_model_keeps_its_task_from_the_archiv
     await flow.say("first")
     await flow.once()
     task = await flow.task()
-    await flow.actors.post(task, "user", _user_mail(1), ("failed",))
-    await flow.drive()
-    assert await flow.status() == "failed"
     await TimerLoop(store, [0]).fire(0)
+    await flow.actors.post(task, "user", _user_mail(1), ("failed",))
     ((entry, fields),) = await store.call("XRANGE", "pentad:{0}:archive", "-", "+")
     await flow.archiving.handle(Entry("pentad:{0}:archive", entry.decode(), fields[1]))
-    assert await store.call("ZCARD", task.mail) == 1
-    assert await flow.status() == "failed"
+    assert (await store.call("ZCARD", task.mail), await flow.status()) == (1, "failed")
+    await flow.drive()
+    assert (await store.call("ZCARD", task.mail), await flow.status()) == (1, "active"), "it waits for the model"
+    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"retry"]
 
 
 @pytest.mark.parametrize("steps", [1000])
@@ -206,3 +211,17 @@ async def test_a_failed_task_that_is_opened_while_it_begins_again_starts_once(st
     kinds = [e["type"] for e in await events(store) if e["type"] in ("task_start", "task_end")]
     assert kinds == ["task_start", "task_end"] * (len(kinds) // 2)
     assert [m["content"] for m in await log_of(flow) if m["role"] == "user"] == ["first", "more 1", "third"]
+
+
+async def test_a_call_is_queued_with_its_tools_time_limit_and_effect(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = BUILTINS["echo"].spec.model_copy(update={"timeout": 7, "effect": Effect.UNSAFE})
+    monkeypatch.setitem(flow_module._SPECS, "echo", given)
+    flow = await Flow(store, tmp_path, tools_then_answer).prepare()
+    flow._served.pop()  # no worker takes them
+    await flow.say("go")
+    await flow.drive()
+    entries = await store.call("XRANGE", TOOL_CALLS.key(0, queue=given.queue), "-", "+")
+    asked = [ToolCallCommand.model_validate_json(fields[1]) for _, fields in entries]
+    assert [(c.tool, c.timeout, c.effect) for c in asked] == [("echo", 7, Effect.UNSAFE)] * 2

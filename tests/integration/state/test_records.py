@@ -1,11 +1,21 @@
 """A record that is written again replaces the one before, unless its writer was overtaken."""
 
+import asyncio
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from contracts.events import TaskUsage
 from contracts.records import Task, TaskRecord
+from shared import records as records_module
+from shared.errors import OutageError, SettingsError
 from shared.records import Records
+from tests.support.system import ROOT
+from tests.support.waiting import wait_until
 
 
 def record(*texts: str) -> TaskRecord:
@@ -23,3 +33,76 @@ async def test_a_slow_writer_does_not_undo_what_a_later_one_wrote(tmp_path: Path
     await records.write(record("a", "c"))
     assert await records.read("default", "t") == record("a", "c")
     assert await records.read("default", "other") is None
+
+
+async def test_a_writer_that_was_overtaken_between_its_look_and_its_write_undoes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, written = threading.Event(), threading.Event()
+    look = records_module._has_longer
+
+    def slow_look(fs: Any, path: str, mine: TaskRecord) -> bool:
+        longer = look(fs, path, mine)
+        if len(mine.messages) == 1:
+            looked.set()
+            written.wait(0.5)  # the other writer is through by then, or is told to try again
+        return longer
+
+    async def taken() -> bool:
+        try:
+            await Records(str(tmp_path)).write(record("a", "b"))
+        except OutageError:  # another writes this record: the archiver tries again
+            return False
+        return True
+
+    async def write_longer() -> None:
+        await asyncio.to_thread(looked.wait, 5)
+        await wait_until("the longer record to be taken", taken)
+        written.set()
+
+    monkeypatch.setattr(records_module, "_has_longer", slow_look)
+    await asyncio.gather(Records(str(tmp_path)).write(record("a")), write_longer())
+    assert await Records(str(tmp_path)).read("default", "t") == record("a", "b")
+
+
+DIES = """
+import asyncio, os, sys
+from shared.errors import OutageError, SettingsError
+from shared.records import Records
+from tests.support.system import ROOT
+from tests.support.waiting import wait_until
+from tests.integration.state.test_records import record
+os.rename = os.replace = lambda *_: os._exit(9)
+asyncio.run(Records(sys.argv[1]).write(record("a")))
+"""
+
+
+async def test_a_writer_that_dies_before_its_record_is_in_place_leaves_nothing_once_it_is_written_again(
+    tmp_path: Path,
+) -> None:
+    died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", DIES, str(tmp_path)], cwd=ROOT)
+    assert (died.returncode, await Records(str(tmp_path)).read("default", "t")) == (9, None)
+    await Records(str(tmp_path)).write(record("a"))
+    assert [f.name for f in (tmp_path / "default").iterdir()] == ["t.json"]
+    assert await Records(str(tmp_path)).read("default", "t") == record("a")
+
+
+async def test_half_a_record_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "default").mkdir()
+    (tmp_path / "default" / "t.json").write_bytes(record("a", "b").to_json()[:40])
+    await Records(str(tmp_path)).write(record("a"))
+    assert await Records(str(tmp_path)).read("default", "t") == record("a")
+
+
+async def test_a_store_of_objects_keeps_the_same_rules() -> None:
+    records = Records("memory://test-records")
+    for texts in (("a", "b"), ("a",), ("a", "b")):
+        await records.write(record(*texts))
+    assert await records.read("default", "t") == record("a", "b")
+
+
+@pytest.mark.parametrize("url", ["zz://x", "s3://bucket/records"])
+def test_a_kind_of_store_that_is_not_here_stops_the_start(url: str) -> None:
+    """Whatever fsspec does not know, or has no package for."""
+    with pytest.raises(SettingsError, match="PENTAD_RECORDS_URL names a store"):
+        Records(url)

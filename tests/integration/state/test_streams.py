@@ -118,7 +118,11 @@ async def archive(moves: Moves, version: str) -> str:
 
 async def test_a_finished_task_leaves_with_all_its_keys(moves: Moves) -> None:
     await moves.store.call("HSET", TASK.header, "status", "completed", "v", 3, "wake", "")
-    await moves.store.call("RPUSH", TASK.log, "x")
+    for key in (TASK.log, TASK.steps):
+        await moves.store.call("RPUSH", key, "x")
+    for key in (TASK.calls, TASK.big):
+        await moves.store.call("HSET", key, "a", "x")
+    assert await moves.store.call("EXISTS", *TASK.all()) == len(TASK.all()) - 1, "all but its mail"
     await moves.store.call("HSET", SESSION.header, "done", TASK.task, "done_at", 5, "last_in", "1-1")
     assert [await archive(moves, "3") for _ in range(2)] == ["ok", "gone"]
     assert await moves.store.call("EXISTS", *TASK.all()) == 0

@@ -164,3 +164,14 @@ async def test_a_take_reads_at_most_64_of_a_sessions_messages_and_the_rest_comes
     rest = await moves.one.take(SESSION, again)
     assert rest is not None
     assert len(rest.mail) == 6
+
+
+async def test_a_beat_that_comes_after_the_commit_leases_nothing(moves: Moves) -> None:
+    await moves.mail()
+    (wake,) = await moves.read("one")
+    taken = await moves.take(moves.one, wake)
+    assert await moves.one.commit(commit(), taken) == "ok"
+    await moves.mail()
+    (again,) = await moves.read("two")
+    assert await moves.one.beat(TASK, taken.lease) is None
+    assert await moves.offer(again) == "ok"

@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from contracts.commands import ToolCallCommand
+from contracts.ids import rfc3339
 from contracts.streams import TOOL_CALLS
 from contracts.tools import Effect, ToolSpec
 from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
@@ -26,17 +27,20 @@ class Tools:
     def __init__(self, effect: Effect) -> None:
         self.tools = {"odd": ToolSpec(name="odd", effect=effect)}
         self.runs = 0
+        self.limits: list[float] = []
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         self.runs += 1
+        self.limits.append(invocation.timeout_s)
         return ToolOutcome("\ud800" if self.runs == 1 else "fine", None, "ok", 1)
 
 
-async def call(moves: Moves, effect: Effect) -> tuple[ToolHandler, Tools, Entry]:
+async def call(moves: Moves, effect: Effect, **more: Any) -> tuple[ToolHandler, Tools, Entry]:
     tools = Tools(effect)
     handler = ToolHandler(moves.store, Settings(), cast(ToolProcesses, tools), 0, "one")
     await ensure_group(moves.store.redis, QUEUE, "tool-worker")
-    given: dict[str, Any] = {"event_id": "e", "at": "now", "tenant_id": "default", "session_id": "s1", "timeout": 5}
+    given: dict[str, Any] = {"event_id": "e", "at": "now", "tenant_id": "default", "session_id": "s1"}
+    given |= {"timeout": 5} | more
     command = ToolCallCommand(**given, task_id=TASK.task, tool_call_id="c1", step=1, tool="odd", args={}, effect=effect)
     await moves.store.call("HSET", TASK.calls, "c1", "open 0")
     entry_id = await moves.store.call("XADD", QUEUE, "*", "data", command.to_json())
@@ -66,3 +70,42 @@ async def test_a_start_whose_reply_was_lost_is_run_by_the_worker_that_made_it(mo
     await moves.store.call("HSET", TASK.calls, "c1", state)
     await handler.handle(entry)
     assert (tools.runs, await moves.kinds()) == (2, ["result"])
+
+
+async def test_a_call_runs_under_the_time_limit_of_its_tool(moves: Moves) -> None:
+    handler, tools, entry = await call(moves, Effect.UNSAFE, timeout=3)
+    await handler._execute(entry.parse(ToolCallCommand), 1)
+    assert tools.limits == [3]
+
+
+async def test_a_call_runs_no_longer_than_until_its_deadline(moves: Moves) -> None:
+    deadline = rfc3339(await moves.store.clock() + 60_000)
+    handler, tools, entry = await call(moves, Effect.UNSAFE, timeout=3600, deadline=deadline)
+    await handler._execute(entry.parse(ToolCallCommand), 1)
+    assert 0 < tools.limits[0] <= 60
+
+
+async def test_a_call_whose_deadline_has_passed_does_not_run(moves: Moves) -> None:
+    deadline = rfc3339(await moves.store.clock() - 1)
+    handler, tools, entry = await call(moves, Effect.UNSAFE, deadline=deadline)
+    await handler.handle(entry)
+    (mail,) = await moves.store.call("ZRANGE", TASK.mail, 0, -1)
+    told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
+    assert (tools.runs, told.content) == (0, "error: the deadline has passed")
+
+
+async def test_a_call_that_comes_while_the_worker_stops_is_handed_back(moves: Moves) -> None:
+    handler, tools, entry = await call(moves, Effect.UNSAFE)
+    await handler.finish(0)
+    await handler.handle(entry)
+    assert (tools.runs, await moves.store.call("HGET", TASK.calls, "c1")) == (0, b"open 0")
+    assert await moves.pending(QUEUE, "tool-worker") == {}
+    assert await moves.unread(QUEUE, "tool-worker") == 1
+
+
+async def test_a_worker_remembers_nothing_of_a_call_that_is_closed(moves: Moves) -> None:
+    handler, _, entry = await call(moves, Effect.PURE)
+    command = entry.parse(ToolCallCommand).model_copy(update={"tool": "echo", "args": {"text": "x"}})
+    await handler.handle(Entry(QUEUE, entry.id, command.to_json()))
+    assert await moves.store.call("ZCARD", TASK.mail) == 1
+    assert not handler._begun

@@ -1,5 +1,6 @@
 """Pools of real child processes."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ from shared.plugins.context import ToolContext
 from tests.support.waiting import wait_until
 
 PLUGIN = "tests.integration.tool_worker_children.plugin_tools"
+_OVERDUE_S = 30.0
+"""How long after its time limit a call may still have no outcome: a test fails then instead of hanging."""
 
 
 def unheard(message: str, fraction: float | None) -> None:
@@ -36,7 +39,8 @@ class Tools:
         **args: object,
     ) -> ToolOutcome:
         invocation = ToolInvocation(tool, args, timeout_s, context or ToolContext())
-        return await self.pool.run(invocation, on_progress, alone=alone)
+        async with asyncio.timeout(timeout_s + _OVERDUE_S):
+            return await self.pool.run(invocation, on_progress, alone=alone)
 
     async def result(self, tool: str, **args: object) -> str:
         outcome = await self.run(tool, **args)  # type: ignore[arg-type]

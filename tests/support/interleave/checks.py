@@ -36,7 +36,8 @@ def problems(world: "World") -> list[str]:
         events = events_of(world.server, session)
         mine = {t: r for t, r in records.items() if r.task.session_id == session}
         sent = [s.message_id for s in world.users.sent if s.session == session]
-        for check in (_routing(sent, events), _tasks(events), _calls(world, events, mine), _deltas(events)):
+        cancels = _cancels(world, events)
+        for check in (_routing(sent, events), _tasks(events), cancels, _calls(world, events, mine), _deltas(events)):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]
     for task, record in records.items():
@@ -113,6 +114,17 @@ def _tasks(events: list[Event]) -> Iterator[str]:
             ended.add(e["task_id"])
         elif e["type"] == "message_routed" and e["decision"] != "rejected" and e["task_id"] not in ended:
             yield f"the turn of {e['message_id']} has no end"
+
+
+def _cancels(world: "World", events: list[Event]) -> Iterator[str]:
+    """Only the turn that was asked to stop is cancelled, never one that began after it."""
+    starts: Counter[str] = Counter()
+    for e in events:
+        starts[e.get("task_id", "")] += e["type"] == "task_start"
+        if e["type"] == "task_end" and e["status"] == "cancelled":
+            meant = world.users.cancelled.get(e["task_id"], 0)
+            if meant is not None and meant != starts[e["task_id"]]:
+                yield f"{e['task_id']} was cancelled in its life {starts[e['task_id']]}, which was asked of {meant}"
 
 
 def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:

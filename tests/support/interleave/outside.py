@@ -62,6 +62,10 @@ class SimulatedModel:
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
 
+    @property
+    def place(self) -> None:
+        return None
+
     def warm(self) -> None:
         """Nothing to prepare."""
 

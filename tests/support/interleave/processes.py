@@ -15,8 +15,8 @@ from services.router.handlers import RouterHandler
 from services.task_runner.handlers import RunnerHandler
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.handlers import ToolHandler
-from shared.bus.consumer import Handler
 from shared.bus.entries import EntryHandler
+from shared.bus.handler import Handler
 from shared.bus.housekeeping import Housekeeping
 from shared.bus.inbound import Ingress
 from shared.bus.timers import TimerLoop
@@ -78,7 +78,7 @@ class Process(ABC):
 
     def kill(self) -> None:
         """Not one command more."""
-        self.store.die()
+        self.store.wire.die()
         for task in list(self._tasks):
             task.cancel()
 

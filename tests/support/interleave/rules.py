@@ -55,6 +55,12 @@ _RULES = (
         (Edit("commit", "if mode == 'end' and newer('user') then return 'again' end"),),
         "cancel",
     ),
+    Rule(
+        "a_cancel_ends_with_its_turn",
+        (Edit("commit", "if kind ~= 'user' and kind ~= 'result' then", "if false then"),),
+        "cancel",
+        seeds=0,
+    ),
     Rule("next_wake_up", (Edit("commit", "if rewake or #call(", "if false and #call("),)),
     Rule("rewake", (Edit("commit", "if rewake or #call(", "if #call("),)),
     Rule(

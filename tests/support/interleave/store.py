@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from contracts.ids import rfc3339
-from shared.state.store import Argument, Script, Store
+from shared.state.store import Script, Store
+from shared.state.wire import Wire, Word
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
 
@@ -15,8 +16,83 @@ _LATE = 0.15
 """Share of the replies that are on their way for a while: a kill in between leaves a command without its reply."""
 
 
+class SteppedWire(Wire):
+    """Commands leave in the order in which they were issued, as the real wire's do."""
+
+    def __init__(self, server: Server, loop: VirtualLoop, chance: Random) -> None:
+        self.lossy = 0.0
+        """Share of the commands whose reply is lost, half of them before they are executed."""
+        self.dead = False
+        self._server, self._loop, self._chance = server, loop, chance
+        self._issued: deque[tuple[asyncio.Future[Any], tuple[Word, ...]]] = deque()
+        self._late: tuple[asyncio.Future[Any], Any] | None = None
+
+    def ask(self, *command: Word) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self.dead:
+            future.cancel()
+        else:
+            self._issued.append((future, command))
+        return future
+
+    def tell(self, *command: Word) -> None:
+        self.ask(*command).add_done_callback(_ignore)
+
+    @property
+    def silence(self) -> float:
+        return 0.0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a command or a reply waits to happen."""
+        return bool(self._issued) or self._late is not None
+
+    def step(self) -> None:
+        """Let one thing happen: a reply arrive, or a command be executed."""
+        if self._late is not None:
+            (future, reply), self._late = self._late, None
+            _settle(future, reply)
+            return
+        future, command = self._issued.popleft()
+        lost = self._chance.random() < self.lossy
+        executed = not lost or self._chance.random() < 0.5
+        reply = self._server.execute(command, self._loop.now_ms) if executed else None
+        if lost:
+            reply = ConnectionError("the simulated connection broke")
+        if self._chance.random() < _LATE:
+            self._late = (future, reply)
+        else:
+            _settle(future, reply)
+
+    async def close(self) -> None:
+        """Nothing that waits happens any more, and nothing new is taken."""
+        self.die()
+
+    def die(self) -> None:
+        """As `close`, at once."""
+        self.dead = True
+        for future, _ in self._issued:
+            future.cancel()
+        self._issued.clear()
+        self._late = None
+
+
+def _settle(future: asyncio.Future[Any], reply: Any) -> None:
+    if future.done():
+        return
+    if isinstance(reply, Exception):
+        future.set_exception(reply)
+    else:
+        future.set_result(reply)
+
+
+def _ignore(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
 class SteppedStore(Store):
-    """One process's way to Redis. Commands leave in the order in which they were issued, as the real store's do."""
+    """One process's way to Redis."""
 
     def __init__(self, server: Server, loop: VirtualLoop, scripts: dict[str, Script], chance: Random) -> None:
         self.url = "redis://127.0.0.1:1/0"
@@ -24,55 +100,15 @@ class SteppedStore(Store):
         self.trouble = None
         self._clock = (0, float("-inf"))
         self.redis = _Facade(self)
-        self.lossy = 0.0
-        """Share of the commands whose reply is lost, half of them before they are executed."""
-        self.dead = False
-        self.server, self._loop, self._chance = server, loop, chance
-        self._waiting: deque[tuple[asyncio.Future[Any], tuple[Argument, ...]]] = deque()
-        self._late: tuple[asyncio.Future[Any], Any] | None = None
-
-    @property
-    def has_work(self) -> bool:
-        """Whether a command or a reply waits to happen."""
-        return bool(self._waiting) or self._late is not None
-
-    def _enqueue(self, future: asyncio.Future[Any], command: tuple[Argument, ...]) -> None:
-        if self.dead:
-            future.cancel()
-        else:
-            self._waiting.append((future, command))
-
-    def step(self) -> None:
-        """Let one thing happen: a reply arrive, or a command be executed."""
-        if self._late is not None:
-            (future, reply), self._late = self._late, None
-            self._settle(future, reply)
-            return
-        future, command = self._waiting.popleft()
-        lost = self._chance.random() < self.lossy
-        executed = not lost or self._chance.random() < 0.5
-        reply = self.server.execute(command, self._loop.now_ms) if executed else None
-        if lost:
-            reply = ConnectionError("the simulated connection broke")
-        if self._chance.random() < _LATE:
-            self._late = (future, reply)
-        else:
-            self._settle(future, reply)
-
-    def die(self) -> None:
-        """Nothing that waits happens any more, and nothing new is taken."""
-        self.dead = True
-        for future, _ in self._waiting:
-            future.cancel()
-        self._waiting.clear()
-        self._late = None
+        self.server = server
+        self.wire = self._wire = SteppedWire(server, loop, chance)
 
     async def now(self) -> str:
         return rfc3339(await self.clock())
 
     async def close(self) -> None:
         """The end of a process that stopped in order."""
-        self.die()
+        self.wire.die()
 
 
 class _Facade:
@@ -94,11 +130,3 @@ class _Facade:
         if not reply:
             await self._store.server.bell.wait(block / 1000)
         return reply
-
-    async def xpending_range(self, key: str, group: str, *, min: str, max: str, count: int, consumername: str) -> Any:  # noqa: A002
-        found = await self._store.call("XPENDING", key, group, min, max, count, consumername)
-        return [{"message_id": p[0]} for p in found]
-
-    async def xrange(self, key: str, first: str, last: str) -> Any:
-        found = await self._store.call("XRANGE", key, first, last)
-        return [(i, dict(zip(f[::2], f[1::2], strict=True))) for i, f in found]

@@ -49,6 +49,9 @@ class Users:
         self.sessions = ("s0", "s1", "s2")
         self.sent: list[Sent] = []
         self.rubbish: list[bytes] = []
+        self.cancelled: dict[str, int | None] = {}
+        """Tasks that were live when they were cancelled last, with the number of their ``task_start`` by then
+        (None: it grew meanwhile)."""
 
     async def write(self, seconds: float) -> None:
         """Send everything within this time, some of it in a rush, and cancel something now and then."""
@@ -102,5 +105,13 @@ class Users:
 
     async def cancel(self, task: str) -> None:
         """Cancel it, if it is live."""
-        if task:
-            await self._actors.post(TaskKeys(0, "default", task), "cancel", b"{}", LIVE, "cancel")
+        if not task:
+            return
+        before = self._starts(task)
+        status = await self._actors.post(TaskKeys(0, "default", task), "cancel", b"{}", LIVE, "cancel")
+        if status in LIVE:
+            self.cancelled[task] = before if before == self._starts(task) else None
+
+    def _starts(self, task: str) -> int:
+        told = [event for session in self.sessions for event in events_of(self._server, session)]
+        return sum(1 for event in told if event["type"] == "task_start" and event["task_id"] == task)

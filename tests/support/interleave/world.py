@@ -57,14 +57,14 @@ class World:
     def _idle(self, timeout: float | None) -> None:
         """Let one process do one thing, or let time pass until something is due."""
         now = self.loop.clock
-        ready = [p.store for p in self._processes if p.store.has_work and p.paused_until <= now]
-        if self._gateway.has_work:
-            ready.append(self._gateway)
+        ready = [p.store.wire for p in self._processes if p.store.wire.has_work and p.paused_until <= now]
+        if self._gateway.wire.has_work:
+            ready.append(self._gateway.wire)
         if ready:
             self.chance.choice(ready).step()
             self.loop.clock += self.chance.expovariate(1 / _COMMAND_S)
             return
-        waits = [p.paused_until - now for p in self._processes if p.store.has_work]
+        waits = [p.paused_until - now for p in self._processes if p.store.wire.has_work]
         if timeout is not None:
             waits.append(timeout)
         self.loop.clock += max(min(waits), 1e-4)
@@ -99,13 +99,13 @@ class World:
     async def _calm(self) -> None:
         self.outside.calm = True
         for process in self._processes:
-            process.paused_until, process.store.lossy = 0, 0
+            process.paused_until, process.store.wire.lossy = 0, 0
 
     async def _live(self) -> list[str]:
         inbound = self._stress == "inbound"
         for role in (Router,) * 4 if inbound else ROLES:
             self._processes.append(self._start(role))
-            self._processes[-1].store.lossy = 0.01
+            self._processes[-1].store.wire.lossy = 0.01
         disturb = asyncio.ensure_future(self._disturb())
         writing = asyncio.ensure_future(self.users.write(WRITING_S))
         await asyncio.sleep(CHAOS_S)

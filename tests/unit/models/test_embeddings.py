@@ -73,8 +73,18 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it() -> None:
 def test_embedding_kinds_are_named() -> None:
     assert make_embedding_model("simple").dimensions == 384
     assert make_embedding_model("openai", "m", None, "http://127.0.0.1:1").name == "m"
-    with pytest.raises(SettingsError, match="EMBED_MODEL_TYPE"):
-        make_embedding_model("nonsense")
+    with pytest.raises(SettingsError, match="EMBED_MODEL_TYPE=local is not supported in this version: use simple"):
+        make_embedding_model("local")
+
+
+def test_dashscope_is_an_endpoint_of_its_own_with_small_requests() -> None:
+    model = make_embedding_model("dashscope", api_key="sk-x")
+    assert (model.name, model.most_texts) == ("text-embedding-v4", 10)
+    assert model.place == "https://dashscope.aliyuncs.com/compatible-mode/v1"
+    elsewhere = make_embedding_model("dashscope", "text-embedding-v3", "sk-x", "https://dashscope-intl.aliyuncs.com/v1")
+    assert (elsewhere.name, elsewhere.place) == ("text-embedding-v3", "https://dashscope-intl.aliyuncs.com/v1")
+    with pytest.raises(SettingsError, match="needs a key: set EMBED_API_KEY"):
+        make_embedding_model("dashscope")
 
 
 def test_importing_the_clients_does_not_import_the_sdk() -> None:

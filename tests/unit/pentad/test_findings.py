@@ -18,7 +18,7 @@ def stream(*groups: Group, length: int = 0) -> WorkStream:
 
 
 def seen(server: Server = GOOD, *work: WorkStream) -> Diagnosis:
-    return Diagnosis(server, (0,), work, (), 0, 0)
+    return Diagnosis(server, (0,), work, (), 0, 0, ())
 
 
 def worst(diagnosis: Diagnosis) -> Finding:

@@ -39,13 +39,45 @@ def test_times_come_back_as_they_went(ms: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("1970-01-01T00:00:01Z", 1000), ("1970-01-01T01:00:00+01:00", 0), ("1970-01-01T00:00:00.5Z", 500)],
+    [
+        ("1970-01-01T00:00:01Z", 1000),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1970-01-01T00:00:00.5Z", 500),
+        ("1970-01-01t00:00:01z", 1000),
+        ("1970-01-01 00:00:01Z", 1000),
+        ("1969-12-31T23:59:59.999-00:00", -1),
+        ("1970-01-01T00:00:00.123456789Z", 123),
+        ("9999-12-31T23:59:59.9999Z", 253_402_300_799_999),
+        ("0001-01-01T00:00:00+14:00", -62_135_647_200_000),
+    ],
 )
 def test_other_writings_of_a_time(text: str, ms: int) -> None:
     assert milliseconds(text) == ms
 
 
-@pytest.mark.parametrize(("text", "why"), [("1970-01-01T00:00:00", "time zone"), ("soon", "isoformat")])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("soon", "not a time of RFC 3339", id="no time"),
+        pytest.param("1970-01-01T00:00:00", "no time zone", id="no zone"),
+        pytest.param("20260101T000000Z", "not a time of RFC 3339", id="the basic form"),
+        pytest.param("2026-W01-1T00:00:00Z", "not a time of RFC 3339", id="a week date"),
+        pytest.param("2026-001T00:00:00Z", "not a time of RFC 3339", id="a day of the year"),
+        pytest.param("2026-01-01", "not a time of RFC 3339", id="a date alone"),
+        pytest.param("2026-01-01T00:00Z", "not a time of RFC 3339", id="no seconds"),
+        pytest.param("2026-01-01T00:00:00,5Z", "not a time of RFC 3339", id="a comma"),
+        pytest.param("2026-01-01T00:00:00+0100", "not a time of RFC 3339", id="a zone without colon"),
+        pytest.param("2026-01-01T00:00:00+01", "not a time of RFC 3339", id="a zone without minutes"),
+        pytest.param("2026-01-01T00:00:00+01:00:30", "not a time of RFC 3339", id="a zone with seconds"),
+        pytest.param("2026-01-01T00:00:00+24:00", "no such time", id="a zone that is none"),
+        pytest.param("2026-01-01_00:00:00Z", "not a time of RFC 3339", id="another separator"),
+        pytest.param("2026-02-30T00:00:00Z", "no such time", id="no such day"),
+        pytest.param("2016-12-31T23:59:60Z", "no such time", id="a leap second"),
+        pytest.param("9999-12-31T23:59:59.999-14:00", "after the year 9999", id="the year 10000 in UTC"),
+        pytest.param("２０２６-01-01T00:00:00Z", "not a time of RFC 3339", id="other digits"),
+        pytest.param("2026-01-01T00:00:00Z\n", "not a time of RFC 3339", id="a line break"),
+    ],
+)
 def test_what_is_no_time_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         milliseconds(text)

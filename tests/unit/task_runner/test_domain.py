@@ -15,6 +15,7 @@ from services.task_runner.domain import (
     Idle,
     Pause,
     Plan,
+    Reopen,
     Think,
     after_model_error,
     exceeded_by,
@@ -32,8 +33,9 @@ ACTIVE = TaskHeader("default", "t", "s1", "active", asked_at=NOW)
 ASKED = replace(ACTIVE, open=CALLS)
 
 
-def user(number: int, budget: Budget | None = None) -> Mail:
-    message = InboundMessage(content=f"m{number}", session_id="s1", message_id=f"m{number}", budget=budget)
+def user(number: int, budget: Budget | None = None, deadline: str | None = None) -> Mail:
+    name = f"m{number}"
+    message = InboundMessage(content=name, session_id="s1", message_id=name, budget=budget, deadline=deadline)
     return Mail(number, "user", UserMail(message=message, entry_id="1-1", at="now").to_json())
 
 
@@ -103,7 +105,13 @@ def test_an_ended_task_is_not_moved_by_late_mail(status: Any) -> None:
     ended = replace(ACTIVE, status=status)
     assert planned(ended, control(1, "cancel"), result(2, "c1")) == Idle((1, 2))
     again = planned(ended, user(3))
-    assert again == (Idle() if status == "cancelled" else Think(restart=True))
+    assert again == (Idle() if status == "cancelled" else Reopen(0))
+
+
+def test_an_ended_task_begins_again_under_the_last_deadline_that_was_left() -> None:
+    failed = replace(ACTIVE, status="failed", deadline=0)
+    left = [user(1, deadline="1970-01-01T00:00:07Z"), user(2, deadline="1970-01-01T00:00:05Z"), user(3)]
+    assert planned(failed, *left) == Reopen(5000)
 
 
 def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:

@@ -1,5 +1,6 @@
 """The built-in tools describe themselves like anybody's."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,8 @@ from contracts.tools import Effect
 from services.tool_worker.builtins.catalogue import BUILTINS
 from services.tool_worker.builtins.clock import current_time
 from services.tool_worker.builtins.echo import echo
+from services.tool_worker.inline import run_builtin
+from shared.plugins.registry import define
 
 
 @pytest.mark.parametrize("name", ["calculator", "current_time", "echo"])
@@ -33,3 +36,14 @@ def test_an_unknown_zone_is_refused(timezone: str) -> None:
 
 def test_echo_changes_nothing() -> None:
     assert echo(" Ünchanged\n") == " Ünchanged\n"
+
+
+async def test_a_builtin_that_takes_longer_than_its_time_limit_is_ended() -> None:
+    async def never() -> str:
+        """Waits for what never comes."""
+        await asyncio.Event().wait()
+        return ""
+
+    tool = define(never, effect=Effect.PURE)
+    outcome = await asyncio.wait_for(run_builtin(tool, {}, 0.01), 10)
+    assert (outcome.kind, outcome.error) == ("timeout", "never: no result within 0.01 s")

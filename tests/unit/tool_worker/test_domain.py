@@ -3,7 +3,16 @@
 import pytest
 
 from contracts.tools import Effect
-from services.tool_worker.domain import RESULT_LIMIT, Answer, OutcomeKind, after_outcome, bounded, clip
+from services.tool_worker.domain import (
+    RESULT_LIMIT,
+    Answer,
+    CallName,
+    OutcomeKind,
+    after_outcome,
+    bounded,
+    clip,
+    named_call,
+)
 
 KINDS: tuple[OutcomeKind, ...] = ("ok", "error", "timeout", "cancelled", "crashed")
 
@@ -57,3 +66,25 @@ def test_a_result_that_is_too_long_says_that_it_was_cut() -> None:
 
 def test_the_model_is_told_what_is_an_error() -> None:
     assert (Answer(True, "42").for_model, Answer(False, "no").for_model) == ("42", "error: no")
+
+
+CALL = b'{"tenant_id":"acme","task_id":"task-0-a","tool_call_id":"call-0-b","args":{"tool_call_id":"call-0-other"}'
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (CALL + b"}", CallName("acme", "task-0-a", "call-0-b")),
+        (CALL, CallName("acme", "task-0-a", "call-0-b")),
+        (b'{"task_id" : "t", "tool_call_id": "c"', CallName("default", "t", "c")),
+        (b'{"tenant_id":null,"task_id":"t","tool_call_id":"c"}', CallName("default", "t", "c")),
+        (b"", None),
+        (b"[]", None),
+        (b'{"task_id":"t"}', None),
+        (b'{"task_id":"t","tool_call_id":7}', None),
+        (b'{"task_id":"t:calls","tool_call_id":"c"}', None),
+        (b'{"task_id":"t","tool_call_id":"\xff"', None),
+    ],
+)
+def test_a_call_is_named_by_what_can_be_read(data: bytes, name: CallName | None) -> None:
+    assert named_call(data) == name

@@ -1,0 +1,153 @@
+"""A terminal with a prompt at the bottom that stays while text comes in above it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Self, TextIO
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.renderer import CPR_Support
+from prompt_toolkit.utils import get_cwidth
+
+from pentad.cli.history import Kept
+from pentad.cli.progress import TICK_S, waiting_line
+from pentad.cli.render import one_line
+
+_BELOW = 4
+"""Rows that an unfinished line leaves to the rest of the screen."""
+
+
+class Screen:
+    """Whole lines go into the terminal above the prompt; the unfinished one and what is waited for stand between.
+
+    A context. ``interrupted`` is called for every Ctrl-C.
+    """
+
+    def __init__(self, out: TextIO, prompt: str, history: Path, interrupted: Callable[[], None]) -> None:
+        self._out = out
+        self._prompt = to_formatted_text(ANSI(prompt))
+        self._session: PromptSession[str] = PromptSession(
+            history=Kept(history), key_bindings=_keys(interrupted), enable_suspend=True
+        )
+        # Asking terminals for the cursor's place is of use to menus alone; those that do not answer get a warning.
+        self._session.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
+        self._tail = ""
+        self._label = ""
+        self._since = 0.0
+        self._held = False
+        self._turns = 0
+        self._left = False
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._ticker = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.gather(self._ticker, return_exceptions=True)
+        if self._tail:
+            self.write("\n")
+
+    async def lines(self) -> AsyncIterator[str]:
+        """What the person says, until Ctrl-D or ``leave``."""
+        while not self._left:
+            try:
+                yield await self._session.prompt_async(self._below)
+            except EOFError:
+                return
+
+    def leave(self) -> None:
+        """End ``lines``."""
+        self._left = True
+        if self._session.app.is_running and not self._session.app.is_done:
+            self._session.app.exit(exception=EOFError())
+
+    def forget(self) -> bool:
+        """Empty the line being typed; whether there was anything."""
+        typed = self._session.default_buffer.text
+        self._session.default_buffer.reset()
+        return bool(typed)
+
+    # What a view writes to
+
+    def write(self, text: str) -> None:
+        """Text for above the prompt; it stands there for good once its line is whole."""
+        whole, newline, self._tail = (self._tail + text).rpartition("\n")
+        self._above(whole + newline)
+
+    def note(self, line: str) -> None:
+        """A line of its own; an unfinished one goes on below it."""
+        self._above(line + "\n")
+
+    def _above(self, lines: str) -> None:
+        app = self._session.app
+        if lines:
+            if app.is_running:
+                app.renderer.erase()
+            self._out.write(lines)
+            self._out.flush()
+        app.invalidate()
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def show(self, label: str, since: float | None = None) -> None:
+        """Say what is waited for, and for how long; nothing when empty."""
+        if label != self._label:
+            self._label, self._since = label, time.monotonic() if since is None else since
+            self._session.app.invalidate()
+
+    def hold(self, held: bool) -> None:
+        """While held nothing is said: a line of text is only half written."""
+        self._held = held
+
+    def clear(self) -> None:
+        """Nothing stands in the way of text."""
+
+    # What stands at the bottom
+
+    def _below(self) -> StyleAndTextTuples:
+        if self._session.app.is_done:  # what was typed stays where it is, the rest moves on
+            return self._prompt
+        size = self._session.app.output.get_size()
+        rows = wrapped(self._tail, size.columns)[-max(1, size.rows - _BELOW) :] if self._tail else []
+        if self._label and not self._held:
+            rows.append(one_line(waiting_line(self._turns, self._label, self._since), size.columns - 1))
+        return [("", "".join(row + "\n" for row in rows)), *self._prompt]
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._label and not self._held:
+                self._turns += 1
+                self._session.app.invalidate()
+
+
+def _keys(interrupted: Callable[[], None]) -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("c-c")
+    @keys.add(Keys.SIGINT)
+    def _(_: KeyPressEvent) -> None:
+        interrupted()
+
+    return keys
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """One line of text as rows of a terminal."""
+    rows, taken = [""], 0
+    for character in text:
+        size = get_cwidth(character)
+        if taken + size > columns:
+            rows.append("")
+            taken = 0
+        rows[-1] += character
+        taken += size
+    return rows

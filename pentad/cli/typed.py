@@ -1,0 +1,161 @@
+"""``pentad chat`` at the keyboard: the prompt stays while the agent works, and what is typed then joins its work."""
+
+import argparse
+import asyncio
+from contextlib import suppress
+
+from contracts.events import MessageRouted
+from pentad.cli.gateway import agent_for, streams
+from pentad.cli.history import default_path
+from pentad.cli.render import style_for
+from pentad.cli.screen import Screen
+from pentad.cli.view import TurnView
+from pentad.client import Agent, Turn
+from pentad.errors import ClientError, Conflict, NotAuthorized
+from shared.settings import Settings
+
+_ASK_S = 0.05
+
+
+class TypedChat:
+    """One conversation in a terminal."""
+
+    def __init__(self, args: argparse.Namespace, settings: Settings, quit_words: frozenset[str]) -> None:
+        out, _ = streams()
+        self._style = style_for(out, settings)
+        self._screen = Screen(out, f"{self._style.bold('you>')} ", default_path(), self._interrupted)
+        self._agent: Agent = agent_for(args, settings, self._screen.show)
+        self._returned = args.session is not None
+        self._agent.session_id = args.session or self._agent.session_id
+        self._view = TurnView(self._screen, self._style, self._screen, live=True)
+        self._quit_words = quit_words
+        self._running: Running | None = None
+        self._failure: NotAuthorized | None = None
+
+    async def talk(self) -> int:
+        """The whole conversation; the exit code. Raises ``ClientError`` when nobody answers or the key is wrong."""
+        async with self._agent:
+            await self._agent.inspection.tasks(limit=1)
+            session = self._agent.session_id
+            self._screen.note(
+                self._style.dim(
+                    f"session {session}: come back with `pentad chat --session {session}`\n"
+                    "what you say while the agent works joins its work; Ctrl-C stops a task, Ctrl-D leaves"
+                )
+            )
+            async with self._screen:
+                await self._rejoin()
+                await self._listen()
+                await self._leave()
+        if self._failure is not None:
+            raise self._failure
+        return 0
+
+    async def _rejoin(self) -> None:
+        """Follow what the session that we come back to is working on."""
+        turn = await self._agent.running() if self._returned else None
+        if turn is not None:
+            self._view.resume(turn.running)
+            self._begin(turn)
+
+    async def _listen(self) -> None:
+        async for line in self._screen.lines():
+            text = line.strip()
+            if text in self._quit_words:
+                return
+            if text:
+                await self._say(text)
+
+    async def _say(self, text: str) -> None:
+        """To the turn that runs, or else as the beginning of one."""
+        try:
+            if self._running is not None and self._running.turn.end is None:
+                self._running.joined.add(await self._running.turn.say(text))
+                return
+            if self._running is not None:
+                await self._running.settled()
+            turn = self._agent.turn(text)
+        except ClientError as error:
+            self._screen.note(self._style.red(str(error)))
+        else:
+            self._screen.show("sending")
+            self._begin(turn)
+
+    def _begin(self, turn: Turn) -> None:
+        self._running = Running(turn)
+        self._running.following = asyncio.create_task(self._follow(self._running))
+
+    async def _follow(self, running: "Running") -> None:
+        try:
+            async for received in running.turn:
+                self._view.take(received.event)
+                event = received.event
+                if isinstance(event, MessageRouted) and event.message_id in running.joined:
+                    self._told_to(running, event)
+        except NotAuthorized as error:
+            self._failure = error
+            self._screen.leave()
+        except ClientError as error:
+            self._screen.note(self._style.red(str(error)))
+        finally:
+            self._running = None
+            self._screen.show("")
+
+    def _told_to(self, running: "Running", event: MessageRouted) -> None:
+        if event.decision == "append" and running.turn.end is None:
+            self._screen.note(self._style.dim("→ added to what runs: the next step sees it"))
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: the first cancels what runs, the second leaves; at an idle prompt it leaves an empty line at once."""
+        running = self._running
+        if running is None:
+            if not self._screen.forget():
+                self._screen.leave()
+        elif running.stopping is not None:
+            self._screen.leave()
+        else:
+            self._screen.note(self._style.dim("cancelling; Ctrl-C once more leaves"))
+            running.stopping = asyncio.create_task(self._cancel(running.turn))
+
+    async def _cancel(self, turn: Turn) -> None:
+        while not turn.running and turn.end is None:
+            await asyncio.sleep(_ASK_S)  # not routed yet: its task has no name
+        for task_id in turn.running:
+            try:
+                with suppress(Conflict):  # it has ended meanwhile
+                    await self._agent.management.cancel_task(task_id)
+            except ClientError as error:
+                self._screen.note(self._style.red(str(error)))
+
+    async def _leave(self) -> None:
+        running = self._running
+        if running is None:
+            return
+        asked = running.stopping is not None
+        await running.given_up()
+        if not asked:
+            self._view.line(self._style.dim("the task goes on without you"))
+
+
+class Running:
+    """The turn that runs, and what goes on about it."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.joined: set[str] = set()
+        """Messages that were said while it ran."""
+        self.following: asyncio.Task[None] | None = None
+        self.stopping: asyncio.Task[None] | None = None
+        """The cancelling that a Ctrl-C began."""
+
+    async def settled(self) -> None:
+        """Wait until its last event is shown."""
+        if self.following is not None:
+            await asyncio.wait([self.following])
+
+    async def given_up(self) -> None:
+        """Follow it no more."""
+        tasks = [task for task in (self.following, self.stopping) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,52 @@
+"""What a turn has used, whose turn it is, and the settings that bound it."""
+
+from dataclasses import dataclass
+
+from contracts.envelope import Budget
+from services.task_runner.domain import Arrived
+from shared.state.headers import TaskHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Settings that a commit depends on, in ms."""
+
+    grace_ms: int
+    step_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A turn's use, and whose turn it is."""
+
+    steps: int
+    tokens: int
+    usd: float
+    budget: Budget | None
+    correlation: str
+    traceparent: str
+    at: int
+    """When its user message entered the inbound stream, in ms."""
+
+    def after_step(self, tokens: int, usd: float) -> "Counters":
+        """With one step more that used this much."""
+        steps, tokens, usd = self.steps + 1, self.tokens + tokens, self.usd + usd
+        return Counters(steps, tokens, usd, self.budget, self.correlation, self.traceparent, self.at)
+
+
+def counters(task: TaskHeader, arrived: Arrived) -> Counters:
+    """The turn's counters: they begin again with the task's last user message."""
+    if not arrived.users:
+        return Counters(
+            task.turn_steps,
+            task.turn_tokens,
+            task.turn_usd,
+            task.budget,
+            task.correlation,
+            task.traceparent,
+            task.turn_at,
+        )
+    mail = arrived.users[-1]
+    last = mail.message
+    at = int(mail.entry_id.split("-")[0])
+    return Counters(0, 0, 0.0, last.budget, last.message_id or "", last.traceparent or "", at)

@@ -1,0 +1,83 @@
+"""One handling of a task: what it works on, and what it is written with."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from secrets import token_hex
+
+from services.task_runner.counters import Limits
+from services.task_runner.domain import Arrived
+from services.task_runner.prompt import Known
+from services.task_runner.turn import TurnWriter
+from shared.settings import Settings
+from shared.state.actors import Actors, Taken
+from shared.state.commit import Commit, Outcome
+from shared.state.headers import TaskHeader, task_header
+from shared.state.keys import TaskKeys
+from shared.state.store import guarded
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Everything that one handling works on."""
+
+    keys: TaskKeys
+    taken: Taken
+    task: TaskHeader
+    arrived: Arrived
+    transcript: Known
+    """The committed transcript."""
+
+    @property
+    def instruction(self) -> str:
+        """The name of what is to be run."""
+        users = self.arrived.users
+        return users[-1].message.instruction if users else self.task.instruction
+
+
+class Steps:
+    """What the handlings of a process are written with."""
+
+    def __init__(self, actors: Actors, settings: Settings) -> None:
+        self.actors, self.settings = actors, settings
+        self.limits = Limits(
+            grace_ms=round(settings.pentad_grace_s * 1000), step_timeout_ms=round(settings.pentad_step_timeout_s * 1000)
+        )
+
+    def empty(self, keys: TaskKeys) -> Commit:
+        """A commit that says nothing yet."""
+        s = self.settings
+        return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+
+    def writer(self, step: Step) -> TurnWriter:
+        """Writes this handling into a commit of its own."""
+        return TurnWriter(
+            self.empty(step.keys), step.keys, step.task, step.taken.lease, step.arrived, self.limits, _unique
+        )
+
+    def commit(self, writer: TurnWriter, step: Step) -> Awaitable[Outcome]:
+        """End the handling."""
+        return self.actors.commit(writer.commit, step.taken)
+
+    async def kept_aside(self, step: Step) -> dict[str, str]:
+        """Large results that their mail only refers to."""
+        refs = [r.ref for r in step.arrived.results.values() if r.ref is not None]
+        if not refs:
+            return {}
+        values = await guarded("results", lambda: self.actors.store.call("HMGET", step.keys.big, *refs))
+        return {ref: (value or b"").decode() for ref, value in zip(refs, values, strict=True)}
+
+
+def _unique() -> str:
+    return token_hex(10)
+
+
+_PLAIN = ("status", "session", "user", "goal", "open", "step", "log_length", "digest", "tools", "correlation")
+
+
+def bare(keys: TaskKeys, taken: Taken) -> Step:
+    """A task whose header or mail nobody can work with: what is needed to end it, its mail all spent."""
+    raw = {name: value for name, value in taken.raw.items() if name in _PLAIN}
+    header = task_header(keys.tenant, keys.task, raw)
+    assert header is not None
+    spent = Arrived((), {}, frozenset(), (), (), tuple(m.number for m in taken.mail))
+    return Step(keys, taken, header, spent, Known())

@@ -1,0 +1,42 @@
+"""The events of one handling of a task, on their way into its commit."""
+
+from typing import Any
+
+from contracts.envelope import Contract
+from contracts.ids import rfc3339
+from services.task_runner.counters import Counters
+from services.task_runner.domain import remaining
+from shared.state.commit import Commit
+from shared.state.headers import TaskHeader
+from shared.state.keys import SessionKeys, TaskKeys
+
+
+class Telling:
+    """Tells the task's session. Every event says why it exists (law 9)."""
+
+    def __init__(self, commit: Commit, keys: TaskKeys, task: TaskHeader, turn: Counters, now: int) -> None:
+        self.commit, self.keys, self.task, self.turn = commit, keys, task, turn
+        self.session = SessionKeys(keys.shard, keys.tenant, task.session)
+        self.at = rfc3339(now)
+        self._events = 0
+
+    def envelope(self) -> dict[str, Any]:
+        """The fields of the next event."""
+        self._events += 1
+        t = self.turn
+        return {
+            "event_id": f"{self.commit.step_id}.{self._events}",
+            "at": self.at,
+            "tenant_id": self.keys.tenant,
+            "session_id": self.task.session,
+            "task_id": self.keys.task,
+            "correlation_id": t.correlation or None,
+            "causation_id": self.commit.step_id,
+            "traceparent": t.traceparent or None,
+            "deadline": rfc3339(self.task.deadline) if self.task.deadline else None,
+            "budget": remaining(t.budget, t.tokens, t.usd, t.steps),
+        }
+
+    def tell(self, kind: type[Contract], **fields: Any) -> None:
+        """Add an event to the commit."""
+        self.commit.event(self.session, kind(**self.envelope(), **fields))

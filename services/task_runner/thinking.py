@@ -1,0 +1,152 @@
+"""A step's question to the model: the prompt, the deltas while it answers, and what its failures mean."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from pydantic_core import to_json
+
+from contracts.errors import ErrorCode
+from services.task_runner.deltas import DeltaWriter
+from services.task_runner.domain import Closed, after_model_error
+from services.task_runner.prompt import Known, Toolbox, TranscriptCache
+from services.task_runner.step import Step, Steps
+from services.task_runner.turn import TurnWriter
+from shared import metrics
+from shared.instructions import EXECUTOR, INSTRUCTIONS
+from shared.models.ports import (
+    ChatModel,
+    ChatRequest,
+    ModelAnswer,
+    ModelCutOff,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+)
+from shared.state.actors import Held
+from shared.state.ephemeral import EphemeralEvents
+from shared.state.store import guarded
+from shared.state.tool_catalog import ToolCatalog
+
+log = logging.getLogger(__name__)
+
+
+class Thinking:
+    """Asks the model for steps, and commits what it answers."""
+
+    def __init__(self, steps: Steps, model: ChatModel, tools: ToolCatalog, cache: TranscriptCache) -> None:
+        self._steps, self._model, self._tools, self._cache = steps, model, tools, cache
+        self._toolbox = Toolbox({})
+
+    async def think(self, step: Step, held: Held, closed: Sequence[Closed]) -> bool:
+        """Make one step. False when it was overtaken and must be planned again. ``closed``: calls to give up first."""
+        toolbox = await self._offer()
+        writer = self._steps.writer(step)
+        writer.place_mail(closed, await self._steps.kept_aside(step))
+        instruction = INSTRUCTIONS.get(step.instruction, EXECUTOR)
+        system = to_json({"role": "system", "content": instruction.system_prompt})
+        number = step.task.step + 1
+        deltas = self._deltas(step, writer, number)
+        request = ChatRequest(
+            messages=[system, *step.transcript.messages, *writer.added],
+            tools=toolbox.json,
+            timeout_s=self._time_left(step),
+        )
+        work = asyncio.ensure_future(self._ask_model(request, deltas))
+        held.watch(work)
+        try:
+            answer = await work
+        except asyncio.CancelledError:
+            deltas.stop()
+            if not held.interrupted:
+                work.cancel()
+                raise
+            return False
+        except ModelRefused as error:
+            deltas.stop()
+            return await self._model_failed(step, closed, str(error))
+        except (ModelUnavailable, ModelCutOff) as error:
+            deltas.stop()
+            return await self._model_again(step, closed, error)
+        deltas.finish(writer.commit)
+        writer.answered(answer, toolbox, system, number, step.transcript.messages)
+        outcome = await self._steps.commit(writer, step)
+        if outcome in ("ok", "open"):
+            grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
+            self._cache.keep(step.keys.header, grown)
+        else:
+            deltas.stop()
+        return outcome != "again"
+
+    async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer:
+        begun, outcome = perf_counter(), "cancelled"
+        try:
+            answer = await self._model.stream(request, deltas.add)
+            outcome = "ok"
+        except ModelFailed as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)
+        metrics.model_tokens.labels(self._model.name, "input").inc(answer.usage.input_tokens)
+        metrics.model_tokens.labels(self._model.name, "output").inc(answer.usage.output_tokens)
+        return answer
+
+    async def _offer(self) -> Toolbox:
+        specs = await self._tools.specs()
+        if specs is not self._toolbox.specs:
+            self._toolbox = Toolbox(specs)
+        return self._toolbox
+
+    def _time_left(self, step: Step) -> float:
+        limit = self._steps.limits.step_timeout_ms
+        if step.task.retry_since:
+            limit -= step.taken.lease.now - step.task.retry_since
+        return max(1.0, limit / 1000)
+
+    def _deltas(self, step: Step, writer: TurnWriter, number: int) -> DeltaWriter:
+        head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
+        head |= {"version": 1, "step": number, "attempt": step.taken.lease.attempt}
+        s = self._steps.settings
+        late = (step.taken.lease.now - writer.turn.at) / 1000
+        begun = perf_counter()
+
+        def first() -> None:
+            if number == step.task.step + 1 and not step.task.turn_steps:
+                metrics.first_delta_seconds.labels().observe(max(0.0, late + perf_counter() - begun))
+
+        events = EphemeralEvents(
+            self._steps.actors.store, writer.session, s.pentad_events_maxlen, s.pentad_events_ttl_s
+        )
+        return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first)
+
+    async def _model_again(self, step: Step, closed: Sequence[Closed], error: ModelUnavailable | ModelCutOff) -> bool:
+        cut_off = isinstance(error, ModelCutOff)
+        began = step.taken.lease.now
+        again = after_model_error(
+            replace(step.task, retry_since=step.task.retry_since or began),
+            "cut_off" if cut_off else "unavailable",
+            await guarded("clock", self._steps.actors.store.clock),
+            None if cut_off else getattr(error, "retry_after", None),
+            random.random(),
+            (self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms),
+        )
+        if again is None:
+            return await self._model_failed(step, closed, str(error))
+        log.warning("%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
+        writer = self._steps.writer(step)
+        writer.retry(again, str(error))
+        return await self._steps.commit(writer, step) != "again"
+
+    async def _model_failed(self, step: Step, closed: Sequence[Closed], text: str) -> bool:
+        """The model will not answer: the turn ends; what came since starts the next one."""
+        writer = self._steps.writer(step)
+        writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.ended_without_answer()
+        writer.failed(ErrorCode.MODEL_ERROR, text)
+        writer.end("failed", ErrorCode.MODEL_ERROR.value)
+        writer.commit.mode = "fail"
+        return await self._steps.commit(writer, step) != "again"

@@ -1,0 +1,114 @@
+"""The end of a tool call: its one result, as an event to clients and as mail to its task."""
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json
+
+from contracts.commands import ToolCallCommand
+from contracts.events import ToolResultEvent
+from contracts.streams import DEAD, TOOL_CALLS, DeadLetter
+from services.tool_worker.domain import (
+    EVENT_LIMIT,
+    UNKNOWN,
+    Answer,
+    CallName,
+    bounded,
+    clip,
+    named_call,
+    when_set_aside,
+)
+from shared import metrics
+from shared.bus.entry import Entry
+from shared.settings import Settings
+from shared.state.keys import SessionKeys, TaskKeys, bell
+from shared.state.mail import ResultMail
+from shared.state.store import Argument, Store, guarded
+
+
+class Closing:
+    """Closes the calls of one shard. All is safe to repeat: the open call is the guard."""
+
+    def __init__(self, store: Store, settings: Settings, shard: int) -> None:
+        self._store, self._shard = store, shard
+        self._maxlen, self._ttl = settings.pentad_events_maxlen, settings.pentad_events_ttl_s
+        assert TOOL_CALLS.group is not None
+        self._group = TOOL_CALLS.group
+
+    async def close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, answer: Answer) -> None:
+        """Write the result, unless the call was closed meanwhile."""
+        answer = bounded(answer)
+        session = SessionKeys(self._shard, command.tenant_id, command.session_id)
+        shown = clip(answer.text, EVENT_LIMIT)
+        large = shown is not answer.text
+        call = command.tool_call_id
+        event = ToolResultEvent(
+            event_id=f"{call}.result",
+            at=await guarded("clock", self._store.now),
+            **command.led_to(),
+            tool_call_id=call,
+            tool=command.tool,
+            result=shown if answer.ok else None,
+            error=None if answer.ok else shown,
+            duration_ms=answer.duration_ms,
+            ref=call if large else None,
+        )
+        mail = ResultMail(
+            tool_call_id=call, content="" if large else answer.for_model, ok=answer.ok, ref=call if large else None
+        )
+        names = [keys.calls, entry.stream, keys.header, keys.mail, keys.wake, session.events, bell(self._shard)]
+        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), event.to_json()]
+        args += [self._maxlen, self._ttl, session.actor]
+        if large:
+            names.append(keys.big)
+            args += [call, answer.for_model]
+        closed = await guarded("tool result", lambda: self._store.run("call_close", names, args))
+        if closed == b"ok":
+            outcome = "unknown" if answer.text == UNKNOWN else ("ok" if answer.ok else "error")
+            metrics.tool_calls.labels(command.tool, outcome).inc()
+            metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
+
+    async def set_aside(self, entry: Entry, letter: DeadLetter) -> bool:
+        """Dead-letter an entry and close its call with an error, when what can be read of it names an open call.
+
+        False: it names none, and nothing was written. Raises ``OutageError``.
+        """
+        name = named_call(entry.data)
+        if name is None:
+            return False
+        keys = TaskKeys(self._shard, name.tenant, name.task)
+        fields = await self._store.call("HMGET", keys.header, "session", "open", "correlation", "traceparent")
+        state = await self._store.call("HGET", keys.calls, name.call)
+        tool = _tool_of(name, fields[1])
+        if state is None or tool is None:
+            return False
+        session = SessionKeys(self._shard, name.tenant, fields[0].decode())
+        started = state.startswith(b"started ")
+        error = clip(when_set_aside(letter.reason, started), EVENT_LIMIT)
+        event = ToolResultEvent(
+            event_id=f"{name.call}.result",
+            at=letter.at,
+            tenant_id=name.tenant,
+            session_id=session.session,
+            task_id=name.task,
+            correlation_id=(fields[2] or b"").decode() or None,
+            causation_id=entry.id,
+            traceparent=(fields[3] or b"").decode() or None,
+            tool_call_id=name.call,
+            tool=tool,
+            error=error,
+        )
+        mail = ResultMail(tool_call_id=name.call, content=Answer(False, error).for_model, ok=False)
+        chained = letter.model_copy(update={"chain": [event.correlation_id or "", name.task, name.call]})
+        names = [entry.stream, DEAD.key(self._shard), keys.calls, keys.header, keys.mail, keys.wake]
+        names += [session.events, bell(self._shard)]
+        args: list[Argument] = [self._group, entry.id, chained.to_json(), name.call, keys.actor, mail.to_json()]
+        args += [event.to_json(), self._maxlen, self._ttl, session.actor]
+        if await self._store.run("call_set_aside", names, args) == b"ok":
+            metrics.tool_calls.labels(tool, "unknown" if started else "error").inc()
+        return True
+
+
+def _tool_of(name: CallName, open_calls: bytes | None) -> str | None:
+    """The tool of an open call, as its task's header says; None when the task has no such call."""
+    calls: Sequence[Sequence[str]] = from_json(open_calls) if open_calls else ()
+    return next((call[1] for call in calls if call[0] == name.call), None)

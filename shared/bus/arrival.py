@@ -1,0 +1,68 @@
+"""Inbound entries, read as any producer may have written them."""
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from contracts.commands import InboundMessage
+from contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
+from shared.bus.entry import complaint
+from shared.state.keys import SessionKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One inbound entry: readable with a message, or not with the reason."""
+
+    entry_id: str
+    session: SessionKeys | None
+    message: InboundMessage | None
+    problem: str
+    fields: dict[bytes, bytes]
+
+    @property
+    def at(self) -> str:
+        """When it was appended; producers may give ids that are no times at all."""
+        return rfc3339(min(int(self.entry_id.split("-")[0]), LAST_MS))
+
+    @property
+    def message_id(self) -> str:
+        """What its sender called it, as far as that can be read; else its entry id."""
+        try:
+            given = from_json(self.fields.get(b"data", b"{}")).get("message_id")
+        except (ValueError, AttributeError):
+            given = None
+        return given if isinstance(given, str) and is_identifier(given) else self.entry_id
+
+
+def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
+    """Read an inbound entry as any producer may have written it."""
+    data = fields.get(b"data")
+    if data is None:
+        return Arrival(entry_id, None, None, "the entry has no field `data`", fields)
+    try:
+        message = InboundMessage.model_validate_json(data)
+    except ValidationError as error:
+        return Arrival(entry_id, _guess_session(data, shards), None, complaint(error), fields)
+    session_id = message.session_id or f"s-{entry_id}"
+    message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or entry_id})
+    return Arrival(entry_id, _keys(message.tenant_id, session_id, shards), message, "", fields)
+
+
+def _keys(tenant: str, session: str, shards: int) -> SessionKeys:
+    return SessionKeys(shard_of(tenant, session, shards), tenant, session)
+
+
+def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
+    """Whose message it would have been, if that much can be read."""
+    try:
+        body = from_json(data)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    tenant, session = body.get("tenant_id", DEFAULT_TENANT), body.get("session_id")
+    if isinstance(tenant, str) and isinstance(session, str) and is_identifier(tenant) and is_identifier(session):
+        return _keys(tenant, session, shards)
+    return None

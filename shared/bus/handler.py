@@ -1,0 +1,30 @@
+"""What a consumer asks of whoever handles its entries, and how often it tries."""
+
+from abc import ABC, abstractmethod
+
+from contracts.streams import DeadLetter
+from shared.bus.entry import Done, Entry
+
+MAX_STARTS = 20
+"""Starts without an outcome before an entry is set aside (law 8)."""
+MAX_FAILURES = 5
+"""Errors that a handler let through before the entry is set aside (law 8)."""
+
+
+class Handler(ABC):
+    """What is done with the entries of a stream."""
+
+    @abstractmethod
+    async def handle(self, entry: Entry) -> Done:
+        """Handle one entry. ``PoisonError`` sets it aside; ``OutageError`` leaves it pending and counts nothing."""
+
+    @abstractmethod
+    async def hand_back(self, entries: list[Entry]) -> None:
+        """Give back entries that were read but not begun, so that another worker can take them at once."""
+
+    async def set_aside(self, entry: Entry, letter: DeadLetter) -> bool:
+        """Write an entry's dead letter and acknowledge it together with what ends the work that waits for it.
+
+        False, and nothing written, when nothing waits: then the consumer does both alone. May be repeated.
+        """
+        return False

@@ -1,0 +1,106 @@
+"""What the services that serve work streams share: how they start, how they stop, and when they are alive."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from secrets import token_hex
+from typing import Any
+
+from contracts.streams import Stream
+from shared.bus.consumer import Consumer
+from shared.bus.entries import EntryHandler
+from shared.bus.entry import Entry
+from shared.bus.handler import Handler
+from shared.bus.housekeeping import Housekeeping
+from shared.service.background import Background, wait_for_redis
+from shared.settings import Settings
+from shared.state.cluster import agree
+from shared.state.store import Store
+
+
+class ConsumingService:
+    """Consumers and the loops beside them. A composition root derives from it and fills in what is its own."""
+
+    name: str
+    does: str
+    """What is not done any more when a loop has ended: a word for readiness."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.shards = range(settings.pentad_shards)
+        self.store = Store(settings.redis())
+        self.consumer_name = f"{self.name}-{token_hex(6)}"
+        self.consumers: list[Consumer] = []
+        self.background = Background()
+
+    def serve(self, stream: Stream, shard: int, handler: Handler, slots: int, **parts: str) -> Consumer:
+        """A consumer of one stream of one shard; it begins to read at the start. ``parts``: see `Stream.key`."""
+        key = stream.key(shard, **parts)
+        lease_ms = self.settings.lease_ms
+        consumer = Consumer(self.store, stream, key, shard, self.consumer_name, handler, slots, lease_ms)
+        self.consumers.append(consumer)
+        return consumer
+
+    # What a service fills in
+
+    async def prepare(self) -> None:
+        """What must be there before Redis is asked for anything."""
+
+    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What runs as long as the service does, its housekeeping aside."""
+        return ()
+
+    def streams(self) -> list[tuple[Stream, str]]:
+        """The streams that this service keeps short."""
+        return [(c.stream, c.key) for c in self.consumers]
+
+    async def leave(self) -> None:
+        """Give up what is in work, so that it can be handed back. Nothing new is read by then."""
+
+    async def close(self) -> None:
+        """Close what is this service's own; Redis is still there."""
+
+    # What whoever runs it asks (`shared.service.port`)
+
+    async def start(self) -> None:
+        await self.prepare()
+        await wait_for_redis(self.store, self.name)
+        await agree(self.store, self.settings.pentad_shards)
+        for loop in (*self.loops(), Housekeeping(self.store, self.streams()).run()):
+            self.background.run(loop)
+        for consumer in self.consumers:
+            await consumer.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(c.stop_reading() for c in self.consumers))
+        await self.leave()
+        await asyncio.gather(*(c.drain() for c in self.consumers))
+        await self.background.stop()
+        await self.close()
+        await self.store.close()
+
+    def checks(self) -> Mapping[str, str | None]:
+        return {"redis": self.store.trouble, self.does: None if self.alive() else "a loop has ended"}
+
+    def alive(self) -> bool:
+        return self.background.alive() and all(c.alive() for c in self.consumers)
+
+
+class EntryService(ConsumingService):
+    """A service whose stream's entries carry their own work."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._handlers: list[EntryHandler] = []
+
+    def serve_entries(self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int) -> None:
+        """Run a function for each entry of every shard, so many at once in each."""
+        for shard in self.shards:
+            handler = EntryHandler(self.store, work, self.settings.pentad_max_attempts)
+            handler.consumer = self.serve(stream, shard, handler, slots)
+            self._handlers.append(handler)
+
+    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return [handler.beat() for handler in self._handlers]
+
+    async def leave(self) -> None:
+        await asyncio.gather(*(handler.interrupt() for handler in self._handlers))

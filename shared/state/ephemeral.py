@@ -1,0 +1,25 @@
+"""Events that may be lost: written to a session's clients outside of any commit, without waiting."""
+
+from shared.state.keys import SessionKeys, bell
+from shared.state.store import Store
+
+
+class EphemeralEvents:
+    """One writer's way to one session's event stream. What is lost here, a durable event heals."""
+
+    def __init__(self, store: Store, session: SessionKeys, maxlen: int, ttl_s: int) -> None:
+        self._store, self._maxlen, self._ttl = store, maxlen, ttl_s
+        self._key, self._bell, self._name = session.events, bell(session.shard), session.actor
+
+    def append(self, data: bytes, mark: str | None = None) -> None:
+        """Append an event. ``mark``: what a delta says of itself beside its JSON."""
+        marked = () if mark is None else ("d", mark)
+        self._store.send("XADD", self._key, "MAXLEN", "~", self._maxlen, "*", "data", data, *marked)
+
+    def keep(self) -> None:
+        """Give the stream its time to live: one that had run out was made anew by the appending, without an end."""
+        self._store.send("EXPIRE", self._key, self._ttl)
+
+    def ring(self) -> None:
+        """Tell the gateways that there is news."""
+        self._store.send("XADD", self._bell, "MAXLEN", "~", 1000, "*", "s", self._name)

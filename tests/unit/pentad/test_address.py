@@ -1,0 +1,74 @@
+"""Which gateway a client command talks to."""
+
+from pathlib import Path
+
+import pytest
+
+from pentad.cli.address import address_for, file_of, reachable
+from pentad.cli.main import main
+from pentad.client import DEFAULT_URL
+from pentad.errors import ClientError
+from shared.settings import Settings
+
+HERE, THERE, RUNNING = "http://127.0.0.1:1001", "http://127.0.0.1:1002", "http://127.0.0.1:1003"
+
+
+def test_what_is_named_wins_over_what_runs(tmp_path: Path) -> None:
+    file_of(tmp_path).write_text(RUNNING)
+    named = Settings(pentad_url=THERE, pentad_data_dir=tmp_path)
+    assert address_for(HERE, named).url == HERE
+    assert address_for(None, named).url == THERE
+    assert address_for(None, Settings(pentad_data_dir=tmp_path)).url == RUNNING
+
+
+@pytest.mark.parametrize("written", [None, b"", b" \n", b"\xff"])
+def test_without_a_running_system_it_is_the_default_port(tmp_path: Path, written: bytes | None) -> None:
+    if written is not None:
+        file_of(tmp_path).write_bytes(written)
+    address = address_for(None, Settings(pentad_data_dir=tmp_path))
+    assert address.url == DEFAULT_URL
+    assert str(address.unreachable()).endswith("start it with `make run` or give --url")
+
+
+def test_nobody_at_a_written_address_says_who_named_it(tmp_path: Path) -> None:
+    file_of(tmp_path).write_text(RUNNING + "\n")
+    said = str(address_for(None, Settings(pentad_data_dir=tmp_path)).unreachable("refused"))
+    assert said.startswith(f"no gateway answers at {RUNNING} (refused): {file_of(tmp_path)} names it")
+    assert "is gone: start it again" in said
+
+
+def test_an_error_about_an_address_says_who_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = Settings(pentad_url=THERE, pentad_data_dir=tmp_path)
+    given, chosen = address_for(HERE, named).unreachable(), address_for(None, named).unreachable()
+    assert str(given) == f"no gateway answers at {HERE}: --url names it: start it with `make run` or give another"
+    assert str(chosen) == f"no gateway answers at {THERE}: PENTAD_URL names it: start it with `make run` or give --url"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENTAD_URL", "http://")
+    for words, begin in (
+        (["--url", "nonsense"], "--url 'nonsense' is not"),
+        (["--url", "http://["], "--url 'http://[' is not"),
+        ([], "PENTAD_URL 'http://' is not"),
+    ):
+        assert main(["tasks", *words]) == 1
+        assert capsys.readouterr().err.startswith(f"pentad: {begin} a gateway's address: write it as http://")
+
+
+def test_what_is_written_and_no_address_is_refused(tmp_path: Path) -> None:
+    file_of(tmp_path).write_text("nonsense")
+    with pytest.raises(ClientError, match="'nonsense' is not a gateway's address"):
+        address_for(None, Settings(pentad_data_dir=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("listens", "found"),
+    [
+        ("http://0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("http://[::]:8080", "http://[::1]:8080"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://10.1.2.3:9000", "http://10.1.2.3:9000"),
+    ],
+)
+def test_an_address_to_listen_on_is_written_as_one_to_connect_to(listens: str, found: str) -> None:
+    assert reachable(listens) == found
