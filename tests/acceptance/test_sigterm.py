@@ -62,8 +62,11 @@ async def test_a_runner_hands_back_its_model_call(tmp_path: Path) -> None:
         await bus.send("hello", "s1")
         await wait_until("the model call", lambda: len(asked) == 1)
         [holder] = team.named("task-runner")
+        wake_ups = "pentad:{0}:wake:task"
+        before = await bus.holder(wake_ups, "task-runner")
         await team.add("task-runner")
-        took = await end(holder, "another runner to ask the model", lambda: len(asked) == 2)
+        took = await end(holder, "another runner", partial(moved, bus, wake_ups, "task-runner", before))
+        await wait_until("it to ask the model", lambda: len(asked) == 2, 20)  # its first call imports the client
         await bus.until("s1", "task_end")
         events = durable(await bus.events("s1"))
         code = await code_of(holder)
