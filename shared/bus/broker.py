@@ -13,7 +13,6 @@ from typing import Any, cast
 from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
 from faststream.redis.configs import RedisConnectionState
-from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -110,33 +109,25 @@ def make_broker(url: str) -> RedisBroker:
     return _Broker(url)
 
 
-async def _unparsed(message: Any) -> RedisBatchStreamMessage:
-    return RedisBatchStreamMessage(
-        raw_message=message, body=b"", headers={}, message_id="", correlation_id="", consumer=FAKE_CONSUMER, group=""
-    )
-
-
-async def _undecoded(message: RedisBatchStreamMessage) -> Batch:
-    raw = message.raw_message
-    stream = raw["channel"]
-    ids: list[bytes] = raw["message_ids"]
-    found: Any = raw["data"]
-    return [Entry(stream, entry_id.decode(), data_of(fields)) for entry_id, fields in zip(ids, found, strict=True)]
-
-
 def subscribe(
     broker: RedisBroker, stream: str, group: str, consumer: str, count: int, handler: Callable[[Batch], Awaitable[None]]
 ) -> Any:
     """Read fresh entries of a group in batches; the handler's return asks for the next batch. Acknowledges nothing."""
-    subscriber = broker.subscriber(
+    subscriber: Any = broker.subscriber(
         stream=_Stream(
             stream, group=group, consumer=consumer, batch=True, max_records=count, polling_interval=BLOCK_MS
         ),
         ack_policy=AckPolicy.MANUAL,
-        parser=_unparsed,
-        decoder=_undecoded,
     )
     subscriber(handler)
+
+    async def take(message: Mapping[str, Any]) -> None:
+        stream = message["channel"]
+        found = zip(message["message_ids"], message["data"], strict=True)
+        await handler([Entry(stream, entry_id.decode(), data_of(fields)) for entry_id, fields in found])
+
+    # Past the pipeline of parsers, middlewares and replies: none of it is ours, and it costs 0.2 ms a batch.
+    subscriber.consume_one = take
     return subscriber
 
 

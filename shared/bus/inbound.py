@@ -32,6 +32,7 @@ from shared.state.keys import (
 )
 from shared.state.leaving import leave
 from shared.state.store import Argument, Store, is_outage
+from shared.state.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -53,21 +54,30 @@ class Ingress:
         self._token = 0
         self._acks: list[str] = []
         self._last = "0-0"
+        self._ear = Wire(store.url)
+        """Of its own: a read that waits holds up what is asked behind it."""
 
     async def run(self) -> None:
         """Compete for the lease and move entries, for ever."""
-        while True:
-            try:
-                await ensure_group(self._store.redis, INBOUND.key(), _GROUP)
-                if not await self._lease():
-                    await asyncio.sleep(self._settings.lease_ms / 8000)
-                    continue
+        try:
+            while True:
+                await self._compete()
+        finally:
+            await self._ear.close()
+
+    async def _compete(self) -> None:
+        """Hold the lease for as long as it is ours; an outage is waited out."""
+        try:
+            await ensure_group(self._store.redis, INBOUND.key(), _GROUP)
+            if await self._lease():
                 await self._hold()
-            except (OutageError, RedisError, OSError) as error:
-                if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
-                    raise
-                log.warning("the ingress waits: %s", error)
-                await asyncio.sleep(0.2)
+            else:
+                await asyncio.sleep(self._settings.lease_ms / 8000)
+        except (OutageError, RedisError, OSError) as error:
+            if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
+                raise
+            log.warning("the ingress waits: %s", error)
+            await asyncio.sleep(0.2)
 
     async def release(self) -> None:
         """Let another router go on at once, behind what has been moved. In an outage the lease ends by itself."""
@@ -126,7 +136,7 @@ class Ingress:
     async def _wait(self) -> None:
         """Sleep until there is more than the group was given. A plain read: it takes nothing."""
         block = min(_BLOCK_MS, self._settings.lease_ms // 4)
-        await self._store.redis.xread({INBOUND.key(): self._last}, count=1, block=block)
+        await self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block, "STREAMS", INBOUND.key(), self._last)
 
     async def _move(self, arrivals: list[Arrival], full: set[int]) -> int:
         """Move entries to their shards; the next read acknowledges. Returns how many, and adds the shards that refuse.

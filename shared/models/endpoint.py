@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import httpx2
     import openai
 
+    from shared.models.transport import Repeat
+
 OPENAI_URL = "https://api.openai.com/v1"
 _QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
 _PATIENCE_S = 1.0
@@ -47,7 +49,7 @@ class Endpoint:
         self._plain = _is_plain(self._base_url) if plain is None else plain
         self._client: openai.AsyncOpenAI | None = None
         self._http: httpx2.AsyncClient
-        self._built: dict[tuple[str, bool], httpx2.Request] = {}
+        self._built: dict[tuple[str, bool], Repeat] = {}
         self._options: Any = None
         self._warming = threading.Lock()
         self.place = _place(self._base_url)
@@ -121,7 +123,7 @@ class Endpoint:
         # Time limits are the caller's, by cancelling: it knows the first byte from a stall.
         timeout = httpx2.Timeout(None, connect=self._connect_s)
         self._options = {"timeout": timeout, "max_retries": 0, "headers": {"Accept-Encoding": "identity"}}
-        self._http = self._carrier()
+        self._http, self._built = self._carrier(), {}
         return openai.AsyncOpenAI(base_url=self._base_url, api_key=self._api_key, http_client=self._http, max_retries=0)
 
     def _carrier(self) -> httpx2.AsyncClient:
@@ -150,7 +152,7 @@ class Endpoint:
         try:
             if built is None:
                 return await self._first(client, path, body)
-            response = await self._http.send(_again(built, body), stream=True)
+            response = await built(body)
             if not response.is_success:
                 await response.aread()
         except openai.APIStatusError as error:
@@ -171,21 +173,20 @@ class Endpoint:
         kind["stream_cls"] = openai.AsyncStream
         sent = client.get(path, **kind) if body is None else client.post(path, content=body, **kind)
         response: httpx2.Response = await sent
-        self._built[path, body is None] = (response.history or [response])[0].request
+        self._built[path, body is None] = self._repeating((response.history or [response])[0].request)
         return response
+
+    def _repeating(self, request: httpx2.Request) -> Repeat:
+        from shared.models.transport import PlainClient, again
+
+        http = self._http
+        if isinstance(http, PlainClient):
+            return http.repeating(request)
+        return lambda body: http.send(again(request, body), stream=True)
 
     def _failed(self, response: httpx2.Response) -> ModelFailed:
         detail = self.redacted(_detail(response) or response.reason_phrase)
         return from_status(response.status_code, detail, retry_after(response.headers), self.place)
-
-
-def _again(built: httpx2.Request, body: bytes | None) -> httpx2.Request:
-    """The same request with another body."""
-    import httpx2
-
-    headers = built.headers.copy()
-    headers.pop("content-length", None)
-    return httpx2.Request(built.method, built.url, headers=headers, content=body, extensions=built.extensions)
 
 
 def _detail(response: httpx2.Response) -> str:

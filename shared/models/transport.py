@@ -9,7 +9,7 @@ Import this module late: it imports the HTTP client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
@@ -18,8 +18,18 @@ from openai import DefaultAsyncHttpxClient
 
 from shared.models.line import Line, Origin
 
+Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
+"""Sends a known request with another body; the response is still to be read."""
+
 _IDLE_S = 30.0
 _IDLE_LINES = 200
+
+
+def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
+    """The same request with another body."""
+    headers = request.headers.copy()
+    headers.pop("content-length", None)
+    return httpx2.Request(request.method, request.url, headers=headers, content=body, extensions=request.extensions)
 
 
 class PlainClient(DefaultAsyncHttpxClient):
@@ -37,6 +47,22 @@ class PlainClient(DefaultAsyncHttpxClient):
             return await super().send(request, stream=stream, **given)
         return response
 
+    def repeating(self, request: httpx2.Request) -> Repeat:
+        """How to send this request with other bodies: its head is put together once."""
+        head = _head(request, b"content-length").removesuffix(b"\r\n")
+        bodiless = request.method == "GET"
+
+        async def repeat(body: bytes | None) -> httpx2.Response:
+            content = body or b""
+            length = b"" if bodiless else b"Content-Length: %d\r\n" % len(content)
+            response = await self._carrier.exchange(request, head + length + b"\r\n" + content)
+            if response.has_redirect_location:
+                await response.aclose()
+                return await super(PlainClient, self).send(again(request, body), stream=True)
+            return response
+
+        return repeat
+
 
 class PlainTransport(httpx2.AsyncBaseTransport):
     """Keeps idle connections per origin. A request beyond `max_connections` waits for one to end."""
@@ -48,13 +74,15 @@ class PlainTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request, return when the response's head is there. Raises `httpx2.TransportError`."""
+        return await self.exchange(request, _head(request) + await request.aread())
+
+    async def exchange(self, request: httpx2.Request, data: bytes) -> httpx2.Response:
+        """Send these bytes to where the request goes; otherwise as `handle_async_request`."""
         await self._places.acquire()
         line: Line | None = None
         try:
-            head = _head(request)
-            content = await request.aread()
             line = self._take(_origin(request)) or await self._connect(request)
-            status, headers = await line.ask(head + content)
+            status, headers = await line.ask(data)
         except BaseException:
             self._release(line)
             raise
@@ -139,11 +167,11 @@ def _origin(request: httpx2.Request) -> Origin:
     return request.url.host, request.url.port or 80
 
 
-def _head(request: httpx2.Request) -> bytes:
+def _head(request: httpx2.Request, without: bytes = b"") -> bytes:
     if request.url.scheme != "http":
         raise httpx2.UnsupportedProtocol("the server sends us on to another scheme: use that address instead")
     lines = [request.method.encode() + b" " + request.url.raw_path + b" HTTP/1.1"]
-    lines += [name + b": " + value for name, value in request.headers.raw]
+    lines += [name + b": " + value for name, value in request.headers.raw if name.lower() != without]
     if any(b"\r" in line or b"\n" in line for line in lines):
         raise httpx2.LocalProtocolError("a header holds a line break")
     return b"\r\n".join(lines) + b"\r\n\r\n"

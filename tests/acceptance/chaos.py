@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shared.cancelling import cancel_all
 from tests.support.follower import Follower
 from tests.support.model_server import ScriptedModel
 from tests.support.prompts import ill_formed
@@ -25,6 +26,7 @@ from tests.support.replies import Reply, call, say
 from tests.support.system import Process, System
 
 TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")
+_CALM_S = 120.0
 COUNTS = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 
 
@@ -92,6 +94,8 @@ class Chaos:
         self._plans = [make_plan(self._rng, n) for n in range(tasks)]
         self.report = Report(tasks=tasks)
         self._followers: list[Follower] = []
+        self._calm = asyncio.Event()
+        """Nothing is killed any more."""
 
     async def run(
         self,
@@ -102,12 +106,14 @@ class Chaos:
         lease_s: float = 2.0,
         aimed: bool = False,
         most_kills: int = sys.maxsize,
+        calm_s: float = 0.0,
     ) -> Report:
         """Run all tasks, at most ``at_once`` at a time, under fire.
 
         ``victims`` are the services to kill (all when empty); ``launcher`` starts them in another way than usual.
         ``aimed``: kill only while an unsafe call runs, however slowly the machine gets there. ``most_kills``: then the
-        system is left alone, and what is not done in the end never will be.
+        system is left alone, and what is not done in the end never will be. ``calm_s``: seconds without kills for what
+        is not done when the time is up: on a slow machine that is not yet a fault.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._ledger.touch()
@@ -129,10 +135,17 @@ class Chaos:
             targets = [p for p in self._system.processes if not victims or p.name in victims]
             killer = asyncio.create_task(self._kill(targets, kill_every_s, aimed, most_kills))
             try:
-                await self._work(at_once)
+                work = asyncio.create_task(self._work(at_once))
+                await asyncio.wait({work}, timeout=self._limit_s)
+                self._calm.set()
+                await killer
+                await asyncio.wait({work}, timeout=calm_s)
+                if work.done():
+                    work.result()
             finally:
-                killer.cancel()
-                await asyncio.gather(killer, return_exceptions=True)
+                self._calm.set()
+                await cancel_all([work])
+                await asyncio.wait({killer})
             self.report.seconds = time.monotonic() - begun
             await self._check()
         return self.report
@@ -140,9 +153,12 @@ class Chaos:
     async def _kill(self, targets: Sequence[Process], every_s: float, aimed: bool, most: int) -> None:
         seen = 0
         while self.report.kills.total() < most:
-            await asyncio.sleep(every_s)
-            while aimed and not self._unsafe & self._running(seen):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._calm.wait(), every_s)
+            while aimed and not (self._calm.is_set() or self._unsafe & self._running(seen)):
                 await asyncio.sleep(0.01)
+            if self._calm.is_set():
+                return
             seen = len(self._ledger.read_text().splitlines())
             victim = self._rng.choice(targets)
             await asyncio.to_thread(self._system.restart, victim)
@@ -155,8 +171,7 @@ class Chaos:
             async with room:
                 await self._one(number)
 
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(one(n) for n in range(self._tasks))), self._limit_s)
+        await asyncio.gather(*(one(n) for n in range(self._tasks)))
 
     async def _one(self, number: int) -> None:
         def gateways() -> list[str]:
@@ -250,7 +265,7 @@ def main() -> int:
     args = cli.parse_args()
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, args.shards)
-        report = asyncio.run(chaos.run(args.at_once))
+        report = asyncio.run(chaos.run(args.at_once, calm_s=_CALM_S))
         print("\n".join(report.lines()))
         if report.faults or report.ended < report.tasks:
             print(chaos.logs(), file=sys.stderr)

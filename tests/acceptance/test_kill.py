@@ -15,7 +15,7 @@ async def test_killed_processes_lose_double_and_hang_nothing(
 ) -> None:
     """The short form of ``make chaos``: every process is a target."""
     chaos = Chaos(tmp_path, seed, tasks, minutes=1.5, shards=shards)
-    report = await chaos.run(at_once=8)
+    report = await chaos.run(at_once=8, calm_s=120)
     print("\n".join(report.lines()))
     assert not report.faults, "\n".join([*report.lines(), chaos.logs()])
     assert report.ended == report.tasks, "\n".join([*report.lines(), chaos.logs()])

@@ -46,7 +46,7 @@ class Bus:
         return [e for e in read if not kinds or e["type"] in kinds]
 
     async def until(
-        self, session: str, kind: str, count: int = 1, seconds: float = 10, tenant: str = "default"
+        self, session: str, kind: str, count: int = 1, seconds: float = 20, tenant: str = "default"
     ) -> list[Event]:
         """Wait for so many events of a type; returns all of them."""
 
@@ -78,7 +78,7 @@ class Bus:
         await self.add("pentad:{0}:embed", json.dumps(head | whose | {"texts": texts, "reply_to": key} | fields))
         return key
 
-    async def answer(self, key: str, seconds: float = 10) -> Event:
+    async def answer(self, key: str, seconds: float = 20) -> Event:
         """The embedding service's answer on this stream."""
 
         async def there() -> list[Any]:

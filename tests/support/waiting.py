@@ -12,7 +12,7 @@ T = TypeVar("T")
 async def wait_until(what: str, ask: Callable[[], Awaitable[T]], seconds: float = ...) -> T: ...
 @overload
 async def wait_until(what: str, ask: Callable[[], T], seconds: float = ...) -> T: ...
-async def wait_until(what: str, ask: Callable[[], Any], seconds: float = 5.0) -> Any:
+async def wait_until(what: str, ask: Callable[[], Any], seconds: float = 20.0) -> Any:
     """Ask until the answer is true, and return it. Raises ``AssertionError`` naming ``what`` when time is up."""
     limit = time.monotonic() + seconds
     while True:
