@@ -16,7 +16,7 @@ from shared.bus.feed import START, Feed
 from shared.cancelling import cancel_all
 from shared.state.keys import SessionKeys, bell
 from shared.state.store import is_outage
-from shared.state.wire import Wire
+from shared.state.wire import Heard, Wire
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,15 @@ _BELLS = 1000
 """Rings read at once. The bell keeps no fewer, so a full reply may hide lost ones."""
 _PER_STREAM = 500
 _SWEEP_S = 1.0
-_SWEEP_CHUNK = 256
+_CHUNK = 256
+"""Streams that one read names."""
 _SUSPECT = 100
 """The shortest stream that settings allow: this many new entries may have pushed others out unread."""
 _PAUSE_S = 0.002
 """Between two readings that follow closely, so that under load many sessions' news come in one reply."""
+
+Asked = tuple[dict[bytes, tuple[Feed, bytes]], Heard]
+"""Feeds by their keys, each with the position behind which it is read; and where the reply goes."""
 
 
 class ShardRelay:
@@ -44,7 +48,10 @@ class ShardRelay:
         """Why events do not flow; None when they do."""
         self.began = asyncio.Event()
         self._wire = Wire(url)
-        self._opened = 0
+        """The bell is heard on it, and what it named is read before it is heard again: both leave in one write."""
+        self._aside = Wire(url)
+        """For what must be read while the other wire waits for the bell."""
+        self._opened = (0, 0)
         self._bell = bell(shard).encode()
         self._heard = b"$"
         self._dirty: dict[bytes, Feed] = {}
@@ -78,7 +85,7 @@ class ShardRelay:
                     await self._turn()
             except Exception as error:
                 self._complain(error)
-                await self._wire.close()
+                await self.close()
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 1.0)
 
@@ -91,13 +98,14 @@ class ShardRelay:
             log.error("the relay begins anew", exc_info=error)
 
     async def close(self) -> None:
-        """Close the connection, after the loop has ended."""
+        """Close the connections, after the loop has ended."""
         await self._wire.close()
+        await self._aside.close()
 
     async def _begin(self) -> None:
         """A new connection: hear the bell from now, and check that what was read is still there."""
-        await self._wire.ask(b"PING")
-        self._opened = self._wire.opened
+        await asyncio.gather(self._wire.ask(b"PING"), self._aside.ask(b"PING"))
+        self._opened = (self._wire.opened, self._aside.opened)
         if self.began.is_set():
             metrics.reconnects.labels("redis").inc()
         self._on_reconnect()
@@ -108,21 +116,34 @@ class ShardRelay:
         self._answered()
 
     async def _turn(self) -> None:
-        """Hear the bell, then read what it named and what is due in the sweep."""
-        while self._dirty:
-            await self._read(self._take_dirty())
-        if monotonic() >= self._sweep_at:
-            await self._sweep_some()
-        wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
-        reply = await self._wire.ask(b"XREAD", b"COUNT", _BELLS, b"BLOCK", wait_ms, b"STREAMS", self._bell, self._heard)
-        if self._wire.opened != self._opened:
-            raise ConnectionError("the connection was replaced: what came meanwhile may be missing")
-        self._answered()
+        """Read what the bell has named and what is due in the sweep, and hear the bell meanwhile."""
+        while len(self._dirty) > _CHUNK:
+            await self._deliver(self._ask(self._wire, self._take_dirty()))
+        feeds = {feed.name: feed for feed in (*self._take_dirty(), *self._due())}
+        asked, ring = self._ask(self._wire, list(feeds.values())), self._listen()
+        await self._deliver(asked)
+        while self._dirty:  # there was more than one reply holds
+            await self._deliver(self._ask(self._aside, self._take_dirty()))
+        reply = await self._answer(ring)
         if reply:
             self._rung(reply[0][1])
             if self.answered_at - self._rung_at < _PAUSE_S:
                 await asyncio.sleep(_PAUSE_S)
             self._rung_at = self.answered_at
+
+    def _listen(self) -> Heard:
+        wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
+        ring = self._wire.ask(b"XREAD", b"COUNT", _BELLS, b"BLOCK", wait_ms, b"STREAMS", self._bell, self._heard)
+        ring.add_done_callback(_seen)  # what fails before it is asked for its answer fails the turn by itself
+        return ring
+
+    async def _answer(self, heard: Heard) -> Any:
+        """A reply over the connections that were there at the beginning."""
+        reply = await heard
+        if (self._wire.opened, self._aside.opened) != self._opened:
+            raise ConnectionError("a connection was replaced: what came meanwhile may be missing")
+        self._answered()
+        return reply
 
     def _answered(self) -> None:
         self.answered_at = monotonic()
@@ -152,29 +173,33 @@ class ShardRelay:
         return {name: feed for name, feed in self.feeds.items() if feed.position is not None}
 
     def _take_dirty(self) -> list[Feed]:
-        names = list(self._dirty)[:_SWEEP_CHUNK]
+        names = list(self._dirty)[:_CHUNK]
         return [feed for feed in map(self._dirty.pop, names) if feed.holders]
 
-    async def _sweep_some(self) -> None:
-        """Read one chunk of all served streams; a whole round takes a second or so."""
+    def _due(self) -> list[Feed]:
+        """The next chunk of all served streams, when it is time; a whole round takes a second or so."""
+        if monotonic() < self._sweep_at:
+            return []
         if not self._sweep:
             self._sweep = list(self._live().values())
-        chunk, self._sweep = self._sweep[:_SWEEP_CHUNK], self._sweep[_SWEEP_CHUNK:]
-        if chunk:
-            await self._read([feed for feed in chunk if feed.holders])
-        self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _SWEEP_CHUNK)
+        chunk, self._sweep = self._sweep[:_CHUNK], self._sweep[_CHUNK:]
+        self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _CHUNK)
+        return [feed for feed in chunk if feed.holders]
 
-    async def _read(self, feeds: Sequence[Feed]) -> None:
+    def _ask(self, wire: Wire, feeds: Sequence[Feed]) -> Asked | None:
         """One XREAD that names exactly these streams."""
-        asked = [(feed, feed.position) for feed in feeds if feed.position is not None]
+        asked = {feed.key: (feed, feed.position) for feed in feeds if feed.position is not None}
         if not asked:
+            return None
+        positions = [position for _, position in asked.values()]
+        return asked, wire.ask(b"XREAD", b"COUNT", _PER_STREAM, b"STREAMS", *asked, *positions)
+
+    async def _deliver(self, asked: Asked | None) -> None:
+        if asked is None:
             return
-        keys = [feed.key for feed, _ in asked]
-        positions = [position for _, position in asked]
-        reply = await self._wire.ask(b"XREAD", b"COUNT", _PER_STREAM, b"STREAMS", *keys, *positions)
-        by_key = {feed.key: (feed, position) for feed, position in asked} if reply else {}
-        for key, entries in reply or ():
-            await self._hand_on(*by_key[key], entries)
+        feeds, heard = asked
+        for key, entries in await self._answer(heard) or ():
+            await self._hand_on(*feeds[key], entries)
 
     async def _hand_on(self, feed: Feed, position: bytes, entries: Sequence[Any]) -> None:
         if len(entries) >= _SUSPECT and position != START and not await self._holds([feed]):
@@ -185,16 +210,21 @@ class ShardRelay:
             self._dirty[feed.name] = feed
 
     async def _holds(self, feeds: Sequence[Feed]) -> bool:
-        return all(await self._wire.ask_all([_look_up(feed) for feed in feeds]))
+        return all(await self._aside.ask_all([_look_up(feed) for feed in feeds]))
 
     async def _verify(self, feeds: list[Feed]) -> None:
         """After a new connection: a stream that lost what was read last has another history; its listeners are told."""
-        for first in range(0, len(feeds), _SWEEP_CHUNK):
-            chunk = feeds[first : first + _SWEEP_CHUNK]
+        for first in range(0, len(feeds), _CHUNK):
+            chunk = feeds[first : first + _CHUNK]
             found = await self._wire.ask_all([_look_up(feed) for feed in chunk])
             for feed in (feed for feed, entry in zip(chunk, found, strict=True) if not entry):
                 last = await self._wire.ask(b"XREVRANGE", feed.key, b"+", b"-", b"COUNT", 1)
                 feed.restart(last[0][0] if last else START)
+
+
+def _seen(heard: Heard) -> None:
+    if not heard.cancelled():
+        heard.exception()
 
 
 def _look_up(feed: Feed) -> tuple[bytes, ...]:

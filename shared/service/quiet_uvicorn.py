@@ -4,12 +4,43 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FRAME_LIMIT = 1 << 20
 """Longest WebSocket frame, in bytes; a longer one closes the connection with 1009."""
+
+
+class _Corked:
+    """A transport that sends once in a turn of the loop what was written in it: a frame alone costs as much."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._written: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._written:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._written.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        written, self._written = self._written, []
+        if written:
+            self._transport.write(b"".join(written))
+
+
+class _WebSocket(WebSocketsSansIOProtocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, _Corked(transport)))
 
 
 class QuietServer(uvicorn.Server):
@@ -20,7 +51,7 @@ class QuietServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 interface="asgi3",
-                ws="websockets-sansio",
+                ws=_WebSocket,
                 ws_max_size=FRAME_LIMIT,
                 ws_per_message_deflate=False,
                 lifespan="off",

@@ -72,7 +72,10 @@ class Wire:
         return heard
 
     def tell(self, *command: Word) -> None:
-        """Send a command whose reply nobody wants. It keeps its place among the others."""
+        """Send a command whose reply nobody wants. It keeps its place among the others.
+
+        It waits one turn of the loop longer: what its caller asks at the end of its work leaves with it, in one write.
+        """
         self._post(command, None)
 
     async def ask_all(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
@@ -84,11 +87,14 @@ class Wire:
             raise ValueError("a command has at least one word")
         if not self._leaving:
             loop = asyncio.get_running_loop()
-            loop.call_soon(self._leave)
+            loop.call_soon(self._leave if heard is not None else self._leave_soon)
             if not self._waiting:
                 self._asked_at = loop.time()
         self._leaving.append(_pack(tuple(command)))
         self._waiting.append(heard)
+
+    def _leave_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._leave)
 
     def _leave(self) -> None:
         if self._line is not None:
