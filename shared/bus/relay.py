@@ -29,7 +29,10 @@ _CHUNK = 256
 _SUSPECT = 100
 """The shortest stream that settings allow: this many new entries may have pushed others out unread."""
 _PAUSE_S = 0.002
-"""Between two readings that follow closely, so that under load many sessions' news come in one reply."""
+"""Under load a reading waits this long, so that many sessions' news come in one reply."""
+_LOAD_PER_S = 1000
+"""Rings a second that are load."""
+_WINDOW_S = 0.1
 
 Asked = tuple[dict[bytes, tuple[Feed, bytes]], Heard]
 """Feeds by their keys, each with the position behind which it is read; and where the reply goes."""
@@ -43,7 +46,7 @@ class ShardRelay:
         self.feeds: dict[bytes, Feed] = {}
         self.answered_at = float("-inf")
         """``monotonic`` time of Redis's last answer."""
-        self._rung_at = float("-inf")
+        self._rings, self._rings_since, self._busy = 0, 0.0, False
         self.trouble: str | None = "not started"
         """Why events do not flow; None when they do."""
         self.began = asyncio.Event()
@@ -127,9 +130,9 @@ class ShardRelay:
         reply = await self._answer(ring)
         if reply:
             self._rung(reply[0][1])
-            if self.answered_at - self._rung_at < _PAUSE_S:
+            self._count(len(reply[0][1]))
+            if self._busy:
                 await asyncio.sleep(_PAUSE_S)
-            self._rung_at = self.answered_at
 
     def _listen(self) -> Heard:
         wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
@@ -162,6 +165,13 @@ class ShardRelay:
                 self._dirty[feed.name] = feed
         if len(rings) >= _BELLS:
             self._suspect_all()
+
+    def _count(self, rings: int) -> None:
+        self._rings += rings
+        passed = self.answered_at - self._rings_since
+        if passed >= _WINDOW_S:
+            self._busy = self._rings >= _LOAD_PER_S * passed
+            self._rings, self._rings_since = 0, self.answered_at
 
     def _suspect_all(self) -> None:
         """Rings may have been missed: read every stream once."""
