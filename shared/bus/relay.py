@@ -1,10 +1,215 @@
-"""The relay: one loop per gateway process and shard carries events from the sessions' streams to their listeners."""
+"""The relay: one loop per gateway process and shard carries events from the sessions' streams to their listeners.
+
+A doorbell stream says which sessions have news; one XREAD then names only those that are served here. A slow sweep over
+all served streams covers a lost ring. What is read is handed on as raw bytes.
+"""
 
 import asyncio
-from collections.abc import Callable
+import logging
+import random
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
 
-from shared.bus.shard_relay import ShardRelay
+from shared import metrics
+from shared.bus.feed import START, Feed
 from shared.cancelling import cancel_all
+from shared.state.keys import SessionKeys, bell
+from shared.state.store import is_outage
+from shared.state.wire import Wire
+
+log = logging.getLogger(__name__)
+
+_BELLS = 1000
+"""Rings read at once. The bell keeps no fewer, so a full reply may hide lost ones."""
+_PER_STREAM = 500
+_SWEEP_S = 1.0
+_SWEEP_CHUNK = 256
+_SUSPECT = 100
+"""The shortest stream that settings allow: this many new entries may have pushed others out unread."""
+_PAUSE_S = 0.002
+"""Under load a reading waits this long, so that many sessions' news come in one reply."""
+_LOAD_PER_S = 1000
+"""Rings a second that are load."""
+_WINDOW_S = 0.1
+
+
+class ShardRelay:
+    """The loop of one shard."""
+
+    def __init__(self, url: str, shard: int, on_reconnect: Callable[[], None]) -> None:
+        self.shard = shard
+        self.feeds: dict[bytes, Feed] = {}
+        self.answered_at = float("-inf")
+        """``monotonic`` time of Redis's last answer."""
+        self._rings, self._rings_since, self._busy = 0, 0.0, False
+        self.trouble: str | None = "not started"
+        """Why events do not flow; None when they do."""
+        self.began = asyncio.Event()
+        self._wire = Wire(url)
+        self._opened = 0
+        self._bell = bell(shard).encode()
+        self._heard = b"$"
+        self._dirty: dict[bytes, Feed] = {}
+        self._sweep: list[Feed] = []
+        self._sweep_at = 0.0
+        self._on_reconnect = on_reconnect
+
+    def feed(self, keys: SessionKeys) -> Feed:
+        """The feed of a session; a holder must `release` it."""
+        feed = self.feeds.get(keys.actor.encode())
+        if feed is None:
+            feed = Feed(keys)
+            self.feeds[feed.name] = feed
+        feed.holders += 1
+        return feed
+
+    def release(self, feed: Feed) -> None:
+        """One holder less; the last one ends the reading."""
+        feed.holders -= 1
+        if feed.holders == 0:
+            del self.feeds[feed.name]
+
+    async def run(self) -> None:
+        """Relay for ever; an outage is waited out."""
+        pause = 0.05
+        while True:
+            try:
+                await self._begin()
+                pause = 0.05
+                while True:
+                    await self._turn()
+            except Exception as error:
+                self._complain(error)
+                await self._wire.close()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, 1.0)
+
+    def _complain(self, error: Exception) -> None:
+        """What is no outage is our bug; the relay begins anew all the same, and readiness says so."""
+        self.trouble = f"Redis does not serve now: {error}"
+        if is_outage(error):
+            log.warning("the relay waits for Redis: %s", error)
+        else:
+            log.error("the relay begins anew", exc_info=error)
+
+    async def close(self) -> None:
+        """Close the connection, after the loop has ended."""
+        await self._wire.close()
+
+    async def _begin(self) -> None:
+        """A new connection: hear the bell from now, and check that what was read is still there."""
+        await self._wire.ask(b"PING")
+        self._opened = self._wire.opened
+        if self.began.is_set():
+            metrics.reconnects.labels("redis").inc()
+        self._on_reconnect()
+        last = await self._wire.ask(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", 1)
+        self._heard = last[0][0] if last else START
+        await self._verify([f for f in self.feeds.values() if f.position not in (None, START)])
+        self._suspect_all()
+        self._answered()
+
+    async def _turn(self) -> None:
+        """Hear the bell, then read what it named and what is due in the sweep."""
+        while self._dirty:
+            await self._read(self._take_dirty())
+        if monotonic() >= self._sweep_at:
+            await self._sweep_some()
+        wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
+        reply = await self._wire.ask(b"XREAD", b"COUNT", _BELLS, b"BLOCK", wait_ms, b"STREAMS", self._bell, self._heard)
+        if self._wire.opened != self._opened:
+            raise ConnectionError("the connection was replaced: what came meanwhile may be missing")
+        self._answered()
+        if reply:
+            self._rung(reply[0][1])
+            if self._busy:
+                await asyncio.sleep(_PAUSE_S)
+
+    def _answered(self) -> None:
+        self.answered_at = monotonic()
+        self.trouble = None
+        self.began.set()
+
+    def _rung(self, rings: Sequence[Any]) -> None:
+        self._heard = rings[-1][0]
+        self._count(len(rings))
+        for _, fields in rings:
+            feed = self.feeds.get(fields[1])
+            if feed is None:
+                continue
+            if feed.position is None:
+                feed.rung = True
+            else:
+                self._dirty[feed.name] = feed
+        if len(rings) >= _BELLS:
+            self._suspect_all()
+
+    def _count(self, rings: int) -> None:
+        self._rings += rings
+        passed = self.answered_at - self._rings_since
+        if passed >= _WINDOW_S:
+            self._busy = self._rings >= _LOAD_PER_S * passed
+            self._rings, self._rings_since = 0, self.answered_at
+
+    def _suspect_all(self) -> None:
+        """Rings may have been missed: read every stream once."""
+        self._dirty = self._live()
+        for feed in self.feeds.values():
+            feed.rung = True
+
+    def _live(self) -> dict[bytes, Feed]:
+        return {name: feed for name, feed in self.feeds.items() if feed.position is not None}
+
+    def _take_dirty(self) -> list[Feed]:
+        names = list(self._dirty)[:_SWEEP_CHUNK]
+        return [feed for feed in map(self._dirty.pop, names) if feed.holders]
+
+    async def _sweep_some(self) -> None:
+        """Read one chunk of all served streams; a whole round takes a second or so."""
+        if not self._sweep:
+            self._sweep = list(self._live().values())
+        chunk, self._sweep = self._sweep[:_SWEEP_CHUNK], self._sweep[_SWEEP_CHUNK:]
+        if chunk:
+            await self._read([feed for feed in chunk if feed.holders])
+        self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _SWEEP_CHUNK)
+
+    async def _read(self, feeds: Sequence[Feed]) -> None:
+        """One XREAD that names exactly these streams."""
+        asked = [(feed, feed.position) for feed in feeds if feed.position is not None]
+        if not asked:
+            return
+        keys = [feed.key for feed, _ in asked]
+        positions = [position for _, position in asked]
+        reply = await self._wire.ask(b"XREAD", b"COUNT", _PER_STREAM, b"STREAMS", *keys, *positions)
+        by_key = {feed.key: (feed, position) for feed, position in asked} if reply else {}
+        for key, entries in reply or ():
+            await self._hand_on(*by_key[key], entries)
+
+    async def _hand_on(self, feed: Feed, position: bytes, entries: Sequence[Any]) -> None:
+        if len(entries) >= _SUSPECT and position != START and not await self._holds([feed]):
+            feed.restart(entries[-1][0])
+        elif feed.position == position:
+            feed.deliver(entries)
+        if len(entries) >= _PER_STREAM or feed.position != entries[-1][0]:
+            self._dirty[feed.name] = feed
+
+    async def _holds(self, feeds: Sequence[Feed]) -> bool:
+        return all(await self._wire.ask_all([_look_up(feed) for feed in feeds]))
+
+    async def _verify(self, feeds: list[Feed]) -> None:
+        """After a new connection: a stream that lost what was read last has another history; its listeners are told."""
+        for first in range(0, len(feeds), _SWEEP_CHUNK):
+            chunk = feeds[first : first + _SWEEP_CHUNK]
+            found = await self._wire.ask_all([_look_up(feed) for feed in chunk])
+            for feed in (feed for feed, entry in zip(chunk, found, strict=True) if not entry):
+                last = await self._wire.ask(b"XREVRANGE", feed.key, b"+", b"-", b"COUNT", 1)
+                feed.restart(last[0][0] if last else START)
+
+
+def _look_up(feed: Feed) -> tuple[bytes, ...]:
+    position = feed.position or START
+    return b"XRANGE", feed.key, position, position
 
 
 class Relay:
