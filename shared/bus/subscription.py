@@ -9,8 +9,7 @@ from redis.exceptions import ResponseError
 
 from shared.bus.deltas import DeltaFilter, StreamEvent, reaches_back, without_finished
 from shared.bus.feed import START, Feed, Outbox, events_of, order
-from shared.bus.relay import Relay
-from shared.bus.relay import ShardRelay
+from shared.bus.relay import Relay, ShardRelay
 from shared.errors import PentadError
 from shared.state.keys import SessionKeys
 from shared.state.store import Store, guarded

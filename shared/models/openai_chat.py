@@ -7,8 +7,9 @@ turn where this costs under 1.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json
 
@@ -91,7 +92,7 @@ class OpenAIChat:
         now = asyncio.get_running_loop().time
         deadline = limit.when() or now()
         try:
-            async with aclosing(response.aiter_bytes()) as parts:
+            async with aclosing(_parts(response)) as parts:
                 async for part in parts:
                     reader.feed(part)
                     limit.reschedule(min(deadline, now() + reader.patience(self._stall_s)))
@@ -198,6 +199,14 @@ class _Reader:
 
     def _cut_off(self, why: str) -> ModelCutOff:
         return ModelCutOff(f"the answer of the model server at {self._endpoint.place} was cut off: {shortened(why)}")
+
+
+def _parts(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """The body as it comes; a server was told not to encode it, but may."""
+    if "content-encoding" in response.headers:
+        return response.aiter_bytes()
+    parts: AsyncGenerator[bytes, None] = cast(Any, response.stream).__aiter__()
+    return parts
 
 
 def _body(model: str, request: ChatRequest) -> bytes:

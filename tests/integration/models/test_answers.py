@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 
 import pytest
@@ -108,6 +109,12 @@ FRAMINGS = {
     "more after [DONE]": lambda body: body + b"data: {nonsense\n\n",
     "a byte order mark": lambda body: b"\xef\xbb\xbf" + body,
 }
+
+
+async def test_a_server_that_compresses_unasked_is_read(start: Start) -> None:
+    body = gzip.compress(b"".join(events(say("small on the way", chunks=4))))
+    bench = await start(raw(body[:20], body[20:], content_type="text/event-stream\r\nContent-Encoding: gzip"))
+    assert (await bench.ask()).text == "small on the way"
 
 
 @pytest.mark.parametrize("framing", FRAMINGS)
