@@ -32,7 +32,6 @@ from shared.state.keys import (
 )
 from shared.state.leaving import leave
 from shared.state.store import Argument, Store, is_outage
-from shared.state.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +53,11 @@ class Ingress:
         self._token = 0
         self._acks: list[str] = []
         self._last = "0-0"
-        self._ear = Wire(store.url)
-        """Of its own: a read that waits holds up what is asked behind it."""
 
     async def run(self) -> None:
         """Compete for the lease and move entries, for ever."""
-        try:
-            while True:
-                await self._compete()
-        finally:
-            await self._ear.close()
+        while True:
+            await self._compete()
 
     async def _compete(self) -> None:
         """Hold the lease for as long as it is ours; an outage is waited out."""
@@ -115,7 +109,7 @@ class Ingress:
                 full.clear()
                 await asyncio.sleep(0.05)
             elif at_end:
-                await self._wait()  # what was moved is acknowledged with the next read
+                await self._sleep()  # what was moved is acknowledged with the next read
             elif start != ">":
                 start = arrivals[-1].entry_id if arrivals else ">"
 
@@ -133,10 +127,9 @@ class Ingress:
             self._last = entries[-1][0]
         return entries
 
-    async def _wait(self) -> None:
-        """Sleep until there is more than the group was given. A plain read: it takes nothing."""
-        block = min(_BLOCK_MS, self._settings.lease_ms // 4)
-        await self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block, "STREAMS", INBOUND.key(), self._last)
+    async def _sleep(self) -> None:
+        """Until there is more than the group was given. A plain read: it takes nothing."""
+        await self._store.news(INBOUND.key(), self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
 
     async def _move(self, arrivals: list[Arrival], full: set[int]) -> int:
         """Move entries to their shards; the next read acknowledges. Returns how many, and adds the shards that refuse.

@@ -86,6 +86,8 @@ class Store:
         self.redis: Any = connect(url)
         """For commands that are not worth batching. Its errors are redis-py's; its types are unions of everything."""
         self._wire = Wire(url)
+        self._ear = Wire(url)
+        """For reads that wait: whatever is asked behind one waits with it."""
         self.scripts = _read_scripts()
         self._clock = (0, float("-inf"))
         self.trouble: str | None = None
@@ -116,6 +118,13 @@ class Store:
         """Send a command and wait for nothing: for what may be lost. It keeps its place before later commands."""
         self._wire.tell(*command)
 
+    async def news(self, stream: str, after: str, block_ms: int) -> None:
+        """Sleep until a stream has entries behind this one, for so long at most; one caller at a time.
+
+        Raises redis-py's errors when Redis does not serve.
+        """
+        await self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
+
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run a script. Raises ``OutageError`` as `call` does."""
         script = self.scripts[name]
@@ -140,6 +149,7 @@ class Store:
     async def close(self) -> None:
         """Close the connections; commands under way are cancelled."""
         await self._wire.close()
+        await self._ear.close()
         await self.redis.aclose()
 
 

@@ -49,6 +49,7 @@ async def test_a_stream_does_not_run_out_while_deltas_are_written(store: Store, 
     deltas.add("content", "a")
     await store.call("EXPIRE", SESSION.events, 20)
     await wait_until("the end to be put off", lambda: written_again(1))
+    deltas.stop()
 
 
 async def test_after_a_flush_the_last_deltas_of_a_lost_step_leave_a_stream_with_an_end(

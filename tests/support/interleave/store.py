@@ -103,6 +103,10 @@ class SteppedStore(Store):
         self.server = server
         self.wire = self._wire = SteppedWire(server, loop, chance)
 
+    async def news(self, stream: str, after: str, block_ms: int) -> None:
+        if not await self.call("XREAD", "COUNT", 1, "STREAMS", stream, after):
+            await self.server.bell.wait(block_ms / 1000)
+
     async def now(self) -> str:
         return rfc3339(await self.clock())
 
@@ -123,10 +127,3 @@ class _Facade:
     async def xinfo_groups(self, stream: str) -> list[Mapping[str, Any]]:
         groups = await self._store.call("XINFO", "GROUPS", stream)
         return [dict(zip((k.decode() for k in g[::2]), g[1::2], strict=True)) for g in groups]
-
-    async def xread(self, streams: Mapping[str, str], count: int, block: int) -> Any:
-        (stream, last), *_ = streams.items()
-        reply = await self._store.call("XREAD", "COUNT", count, "STREAMS", stream, last)
-        if not reply:
-            await self._store.server.bell.wait(block / 1000)
-        return reply
