@@ -77,7 +77,7 @@ async def until_record(records: Records, bus: Bus, task: str) -> TaskRecord:
     async def gone() -> bool:
         return not await bus.redis.keys(f"*{task}*")
 
-    await wait_until("the task to leave Redis", gone, 15)
+    await wait_until("the task to leave Redis", gone)
     record = await records.read("default", task)
     assert record is not None
     return record

@@ -54,8 +54,8 @@ async def test_after_archiving_every_key_is_permanent_by_name_or_has_an_end(tmp_
         ends = [e for s in ("tools", "again", "refused", "dead") for e in await bus.events(s, "task_end")]
         tasks = {e["task_id"] for e in ends}
         for task in tasks:
-            await wait_until(f"the record of {task}", (records(tmp_path) / f"{task}.json").exists, 15)
-        await wait_until("the timers to be gone", lambda: no_timers(bus), 10)
+            await wait_until(f"the record of {task}", (records(tmp_path) / f"{task}.json").exists)
+        await wait_until("the timers to be gone", lambda: no_timers(bus))
         left = [key async for key in bus.redis.scan_iter(count=1000)]
         endless = [key for key in left if await bus.redis.ttl(key) == -1]
     unnamed = [key for key in endless if not any(re.fullmatch(name, key) for name in PERMANENT)]
@@ -121,7 +121,7 @@ async def test_sessions_of_the_same_name_of_two_tenants_are_separate(tmp_path: P
         await bus.send("tell me", "s1", tenant_id="blue", task_id=tasks["red"], message_id="m2")
         [refused] = await bus.until("s1", "error", tenant="blue")
         for tenant, task in tasks.items():
-            await wait_until("the record", (records(tmp_path).parent / tenant / f"{task}.json").exists, 15)
+            await wait_until("the record", (records(tmp_path).parent / tenant / f"{task}.json").exists)
         await bus.send("tell me", "s1", tenant_id="blue", task_id=tasks["red"], message_id="m3")
         await bus.until("s1", "error", 2, tenant="blue")
         untold = await bus.events("s1")

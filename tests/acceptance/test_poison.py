@@ -147,7 +147,7 @@ async def test_a_store_that_is_down_sends_nothing_to_the_dead_letters(tmp_path: 
         records.unlink()
         async with ScriptedModel(planned, port=port):
             answer = await bus.answer(reply)
-        await wait_until("the record", (records / "default" / f"{end['task_id']}.json").exists, 10)
+        await wait_until("the record", (records / "default" / f"{end['task_id']}.json").exists)
         assert await bus.letters(DEAD.key(0)) == []
         counted = [await metric(p, dead.name) for p in team.processes]
     back = time.monotonic() - begun - down
@@ -179,7 +179,7 @@ async def until_gone(bus: Bus, task: str) -> None:
     async def gone() -> bool:
         return not await bus.redis.exists(f"pentad:{{0}}:task:default:{task}")
 
-    await wait_until("the task to leave Redis", gone, 10)
+    await wait_until("the task to leave Redis", gone)
 
 
 async def nothing_pending(bus: Bus, streams: list[str]) -> None:
@@ -189,7 +189,7 @@ async def nothing_pending(bus: Bus, streams: list[str]) -> None:
         pending: list[int] = [group["pending"] for stream in streams for group in await bus.redis.xinfo_groups(stream)]
         return sum(pending) == 0
 
-    await wait_until(f"{streams} to have nothing pending", none, 5)
+    await wait_until(f"{streams} to have nothing pending", none)
 
 
 async def seen_by_people(team: Crew, counts: dict[str, int]) -> None:

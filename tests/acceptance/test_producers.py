@@ -44,7 +44,7 @@ async def ended(stage: Stage, session: str, tenant: str = "default", count: int 
         events = await events_of(stage.redis_url, session, tenant)
         return events if sum(e["type"] == "task_end" for e in events) >= count else []
 
-    return await wait_until(f"{count} task_end in {session}", enough, 15)
+    return await wait_until(f"{count} task_end in {session}", enough)
 
 
 async def test_a_raw_xadd_gives_the_events_that_the_websocket_gives(pentad_up: Stage) -> None:
@@ -68,7 +68,7 @@ async def test_messages_in_one_pipeline_are_all_taken_in_order(pentad_up: Stage)
     bodies = [{"content": f"message {n}", "session_id": session} for n in range(20)]
     async with pentad_up.model(lambda _: say("yes")), pentad_up.api() as api:
         ids = await publish(pentad_up.redis_url, *bodies)
-        events = await wait_until("the last to be answered", lambda: _answered(api, pentad_up, session, 20), 15)
+        events = await wait_until("the last to be answered", lambda: _answered(api, pentad_up, session, 20))
         transcript = await api.transcript(events[-1]["task_id"])
     assert [e["message_id"] for e in events if e["type"] == "message_routed"] == ids
     assert [m["content"] for m in transcript if m["role"] == "user"] == [b["content"] for b in bodies]

@@ -121,7 +121,7 @@ async def test_a_client_that_comes_back_after_every_event_sees_each_once(cluster
 
 async def wait_for_events(line: Line) -> None:
     """Until this connection has brought something."""
-    await wait_until("the next event", lambda: line.events, 15)
+    await wait_until("the next event", lambda: line.events)
 
 
 async def test_what_was_missed_is_told_from_any_cursor_on(cluster: Cluster) -> None:

@@ -55,8 +55,8 @@ class Work:
             await self.bus.send("think", session)
         for session in self.working:
             await self.bus.send(plan([("gate_pure", {"gate": "all", "tag": session})]), session)
-        await wait_until("the model calls", lambda: self.asked == EACH, 15)
-        await wait_until("the tools to run", lambda: len(self._gates.ledger()) == EACH, 15)
+        await wait_until("the model calls", lambda: self.asked == EACH)
+        await wait_until("the tools to run", lambda: len(self._gates.ledger()) == EACH)
         for session in self.fresh:
             await self.bus.send(plan([("echo", {"text": "hello"})]), session)
 
@@ -64,7 +64,7 @@ class Work:
         """While Redis is away the model answers and the tools end."""
         self.answer.set()
         self._gates.open("all")
-        await wait_until("the tools to end", lambda: len(self._gates.ledger("end")) == EACH, 5)
+        await wait_until("the tools to end", lambda: len(self._gates.ledger("end")) == EACH)
 
     async def check(self, seconds: float = 15) -> dict[str, list[Event]]:
         """All end, each durable event is there once; returns the events of every session."""
@@ -135,12 +135,12 @@ async def test_a_full_redis_loses_nothing_that_was_acknowledged(tmp_path: Path) 
             with pytest.raises(OutOfMemoryError):
                 await bus.send("too much", "refused")
             await work.end_without_redis()
-            await wait_until("commits to be refused", lambda: team.log_of("task-runner").count("maxmemory") > EACH, 10)
+            await wait_until("commits to be refused", lambda: team.log_of("task-runner").count("maxmemory") > EACH)
             await bus.redis.config_set("maxmemory", 0)
             events = await work.check()
             tasks = [told[-1]["task_id"] for told in events.values()]
             for task in tasks:
-                await wait_until("the record", partial(_archived, tmp_path / "run", task), 15)
+                await wait_until("the record", partial(_archived, tmp_path / "run", task))
             assert team.pids() == before
             assert await bus.events("refused") == []
     print(f"\nRedis was full: {len(events)} tasks ended and were archived once it was not")

@@ -123,7 +123,7 @@ async def test_a_half_finished_task_and_its_conversation_survive(tmp_path: Path,
         system.start()
         seconds = await system.started()
         async with Line(system.url, "s1", after=cursor) as line:
-            await wait_until("the tool to run again", lambda: gate.read_text().count("begun") == 2, 15)
+            await wait_until("the tool to run again", lambda: gate.read_text().count("begun") == 2)
             with gate.open("a") as file:
                 file.write("go\n")
             end = await line.until("task_end")

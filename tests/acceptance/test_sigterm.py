@@ -97,7 +97,7 @@ async def test_a_tool_worker_hands_back_what_may_run_twice_and_finishes_what_may
         Bus(server.url) as bus,
     ):
         await bus.send(plan(wanted), "s1")
-        await wait_until("the tools to run", lambda: len(gates.ledger()) == 3, 15)
+        await wait_until("the tools to run", lambda: len(gates.ledger()) == 3)
         [holder] = team.named("tool-worker")
         other = await team.add("tool-worker")
         begun = time.monotonic()
@@ -185,7 +185,7 @@ async def test_embedding_and_archiver_hand_back_what_waits_for_a_store(tmp_path:
         records.unlink()
         async with ScriptedModel(planned, port=port):
             answer = await bus.answer(reply)
-        await wait_until("the record", (records / "default" / f"{ended['task_id']}.json").exists, 10)
+        await wait_until("the record", (records / "default" / f"{ended['task_id']}.json").exists)
     print(f"\ntaken over after {took['embedding']:.2f} s (embedding), {took['archiver']:.2f} s (archiver)")
     assert answer["error"] is None
     assert codes == [0, 0]
@@ -208,10 +208,10 @@ async def test_a_gateway_sends_its_clients_away_and_they_miss_nothing(tmp_path: 
         gateways = team.named("gateway")
         async with Follower(lambda: [g.url for g in gateways], "s1") as client:
             await client.send("hello", "m1")
-            await wait_until("a delta", lambda: client.seen("content"), 10)
+            await wait_until("a delta", lambda: client.seen("content"))
             took = await end(gateways[0], "the client at the other gateway", lambda: client.reconnects == 1)
             hold.set()
-            await wait_until("the end", lambda: client.seen("task_end"), 10)
+            await wait_until("the end", lambda: client.seen("task_end"))
             code = await code_of(gateways[0])
     print(f"\nthe client was at the other gateway after {took:.2f} s")
     assert (took < TAKEN_S, code) == (True, 0)
@@ -235,7 +235,7 @@ async def test_tool_processes_die_with_a_killed_worker(tmp_path: Path) -> None:
         Bus(server.url) as bus,
     ):
         await bus.send(plan([("gate_pure", {"gate": "never", "tag": "a"})]), "s1")
-        await wait_until("the tool to run", gates.ledger, 15)
+        await wait_until("the tool to run", gates.ledger)
         children = children_of(team)
         team.kill(team.named("tool-worker")[0])
         begun = time.monotonic()

@@ -86,11 +86,11 @@ async def test_what_holds_nothing_unsafe_stops_at_once_and_its_work_goes_on_late
                 await bus.send("think", "thinking")
                 await bus.send(plan([("gate_pure", {"gate": "all", "tag": "t"})]), "working")
                 await bus.send(plan([("gate_pure", {"gate": "soon", "tag": "e"})]), "telling")
-                await wait_until("the model call", lambda: asked, 15)
-                await wait_until("the tools to run", lambda: len(gates.ledger()) == 2, 15)
+                await wait_until("the model call", lambda: asked)
+                await wait_until("the tools to run", lambda: len(gates.ledger()) == 2)
                 await asyncio.to_thread(begin, server)
                 gates.open("soon")  # its result cannot be written
-                await wait_until("the tool to end", lambda: gates.ledger("end"), 5)
+                await wait_until("the tool to end", lambda: gates.ledger("end"))
                 took, codes = await stop(team)
             left = team.left_behind()
         await asyncio.to_thread(end, server)
@@ -115,11 +115,11 @@ async def test_the_result_of_an_unsafe_call_waits_for_redis(tmp_path: Path) -> N
         Bus(server.url) as bus,
     ):
         await bus.send(plan([("gate_unsafe", {"gate": "all", "tag": "u"})]), "s1")
-        await wait_until("the tool to run", gates.ledger, 15)
+        await wait_until("the tool to run", gates.ledger)
         await asyncio.to_thread(server.kill9)
         gates.open("all")
-        await wait_until("the tool to end", lambda: gates.ledger("end"), 5)
-        await wait_until("its result to be refused", lambda: "tool result waits" in team.log_of("tool-worker"), 5)
+        await wait_until("the tool to end", lambda: gates.ledger("end"))
+        await wait_until("its result to be refused", lambda: "tool result waits" in team.log_of("tool-worker"))
         [holder] = team.named("tool-worker")
         assert holder.running is not None
         holder.running.send_signal(signal.SIGTERM)

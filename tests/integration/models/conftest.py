@@ -84,7 +84,7 @@ def _in_turn(script: tuple[Reply | Script, ...]) -> Script:
     return choose
 
 
-async def until(what: str, holds: Callable[[], bool], limit_s: float = 5.0) -> None:
+async def until(what: str, holds: Callable[[], bool], limit_s: float = 20.0) -> None:
     """Wait until it holds; say what was waited for when it never does."""
     deadline = time.monotonic() + limit_s
     while not holds():

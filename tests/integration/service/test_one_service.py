@@ -56,7 +56,7 @@ async def test_health_answers_while_it_waits_to_start(tmp_path: Path, redis: Red
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with serve(tmp_path, redis, "embedding", "--port", str(port)) as service:
-        await wait_until("the port to be taken", lambda: answers(port), 10)
+        await wait_until("the port to be taken", lambda: answers(port))
         assert (await get(f"http://127.0.0.1:{port}/healthz"))[0] == 200
         status, checks = await get(f"http://127.0.0.1:{port}/readyz")
         assert (status, json.loads(checks)["embedding.start"]) == (503, "still starting")
@@ -74,7 +74,7 @@ def answers(port: int) -> bool:
 async def test_a_start_that_waits_can_be_stopped(tmp_path: Path, redis: RedisServer) -> None:
     (tmp_path / "play").write_text("embedding wait\n")
     with serve(tmp_path, redis, "embedding", "--port", "0") as service:
-        await wait_until("it to wait", lambda: story(tmp_path) == ["wait embedding"], 10)
+        await wait_until("it to wait", lambda: story(tmp_path) == ["wait embedding"])
         service.signal(SIGTERM)
         assert await service.exit_code() == 0
     assert service.out == ""

@@ -146,7 +146,7 @@ async def test_signals_while_it_starts_leave_nothing(tmp_path: Path) -> None:
     (tmp_path / "data" / "play").write_text("archiver wait\n")
     with up(tmp_path) as system:
         told = tmp_path / "data" / "story"
-        await wait_until("the first services", lambda: told.exists() and "embedding" in told.read_text(), 10)
+        await wait_until("the first services", lambda: told.exists() and "embedding" in told.read_text())
         system.signal(SIGTERM)
         assert await system.exit_code() == 0
         assert system.descendants() == []

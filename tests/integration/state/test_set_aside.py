@@ -129,7 +129,7 @@ async def test_a_call_that_its_handler_cannot_work_with_is_closed_with_the_last_
     (call,) = await told(store, "tool_call")
     await store.call("HSET", task.calls, call["tool_call_id"], "junk")
     async with tool_worker(flow):
-        await wait_until("the result", lambda: told(store, "tool_result"), 10)
+        await wait_until("the result", lambda: told(store, "tool_result"))
     await flow.drive()
     (letter,) = await letters(store)
     assert letter["attempts"] == 5

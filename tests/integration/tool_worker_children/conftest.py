@@ -83,7 +83,7 @@ def fifo(tmp_path: Path) -> str:
 async def until(what: str, ask: Callable[[], Awaitable[bool]]) -> None:
     """``wait_until`` for what only a tool can say."""
     either: Callable[[], bool | Awaitable[bool]] = ask
-    await wait_until(what, either, 10)
+    await wait_until(what, either)
 
 
 def alive(pid: int) -> bool:
