@@ -42,6 +42,8 @@ _MOST_LEFT = WAITING_LIMIT
 _GROUP = INBOUND.group or ""
 _BATCH = 128
 _BLOCK_MS = 500
+_LOOK_S = 0.25
+"""How often a router that does not hold the ingress looks whether it has become free."""
 
 
 class Ingress:
@@ -66,7 +68,7 @@ class Ingress:
             if await self._lease():
                 await self._hold()
             else:
-                await asyncio.sleep(self._settings.lease_ms / 8000)
+                await asyncio.sleep(min(_LOOK_S, self._settings.lease_ms / 8000))
         except (OutageError, RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
                 raise
