@@ -176,10 +176,10 @@ class Endpoint:
         self._built[path, body is None] = self._repeating((response.history or [response])[0].request)
         return response
 
-    def _repeating(self, request: httpx2.Request) -> Repeat:
+    def _repeating(self, first: httpx2.Request) -> Repeat:
         from shared.models.transport import PlainClient, again
 
-        http = self._http
+        http, request = self._http, again(first, None)  # the first body may be large, and is not wanted again
         if isinstance(http, PlainClient):
             return http.repeating(request)
         return lambda body: http.send(again(request, body), stream=True)

@@ -2,6 +2,8 @@
 
 Ask for ``container_redis_url``: the address of an empty server, one per test process. ``container_redis`` can be killed
 as well. ``PENTAD_TEST_REDIS_IMAGE`` names the image. Without an engine or the image the tests are skipped and say so.
+In a container with an engine of its own, testcontainers looks for published ports elsewhere: say
+``TESTCONTAINERS_CONNECTION_MODE=docker_host TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1``.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from testcontainers.core.container import DockerContainer
 
 from tests.support.waiting import wait_until
 
-IMAGE = os.environ.get("PENTAD_TEST_REDIS_IMAGE", "redis:7-alpine")
+IMAGE = os.environ.get("PENTAD_TEST_REDIS_IMAGE", "redis:7.4.2-alpine")
 COMMAND = "redis-server --bind 0.0.0.0 --protected-mode no --save '' --appendonly yes --appendfsync always"
 _PORT = 6379
 _START_S = 20.0
