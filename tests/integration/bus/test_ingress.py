@@ -222,7 +222,7 @@ async def test_a_holder_that_leaves_has_acknowledged_what_it_moved(
     store: Store, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = start()
-    monkeypatch.setattr(one.ingress, "_wait", asyncio.Event().wait)  # its next read would acknowledge
+    monkeypatch.setattr(one.ingress, "_sleep", asyncio.Event().wait)  # its next read would acknowledge
     await send(store, *messages(3))
     await wait_until("the messages", lambda: _count(store, "s0", 3))
     await wait_until("the end of the move", lambda: len(one.ingress._acks) == 3)
