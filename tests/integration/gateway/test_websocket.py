@@ -2,18 +2,12 @@
 
 import asyncio
 import json
-import socket
-import struct
-from typing import Any
 
 import pytest
-import uvloop
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from contracts.streams import INBOUND
 from services.gateway.app import GatewayService
-from shared.service.http import HttpServer
 from shared.state.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -167,60 +161,6 @@ async def test_a_reader_that_is_too_slow_is_told_to_come_back(gateway: GatewaySe
         assert closed.value.rcvd.code == 1013
         assert steps == list(range(len(steps)))
         assert len(steps) < 260
-
-
-async def test_who_does_not_read_holds_the_writer_back() -> None:
-    """Also within one turn of the loop: what is kept of a session is written in one."""
-    sent: list[int] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "websocket.accept"})
-        for number in range(1000):
-            await send({"type": "websocket.send", "text": "x" * 60_000})
-            sent.append(number)
-
-    server = HttpServer(app)
-    address = await server.start()
-    async with connect(f"ws{address.removeprefix('http')}", max_queue=1, proxy=None, compression=None) as client:
-        await wait_until("the first frames", lambda: sent)
-        assert len(sent) < 1000
-        client.transport.abort()
-    await server.stop()
-
-
-def test_what_is_written_in_the_turn_of_a_reset_is_dropped_without_a_word() -> None:
-    """On the loop that services run on: its transports raise once they are closed."""
-    troubles: list[dict[str, Any]] = []
-    ended = asyncio.Event()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        protocol = send.__self__
-        lost = protocol.connection_lost
-
-        def write_and_lose(error: Exception | None) -> None:
-            protocol.transport.write(b"too late")
-            lost(error)
-
-        protocol.connection_lost = write_and_lose
-        await send({"type": "websocket.accept"})
-        while (await receive())["type"] != "websocket.disconnect":
-            pass
-        ended.set()
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: troubles.append(context))
-        server = HttpServer(app)
-        address = await server.start()
-        client = await connect(f"ws{address.removeprefix('http')}", proxy=None, compression=None)
-        held = client.transport.get_extra_info("socket")
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing is then a reset
-        client.transport.abort()
-        await ended.wait()
-        await server.stop()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())
-    assert troubles == []
 
 
 async def test_cancel_reaches_the_task_of_this_session_only(gateway: GatewayService, speaker: Speaker) -> None:
