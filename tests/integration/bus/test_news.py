@@ -18,7 +18,7 @@ async def test_who_waits_for_news_holds_nobody_up_and_leaves_with_its_store(stor
     assert not waiting.done()
     await store.call("XADD", KEY, "*", "data", "{}")
     await asyncio.wait_for(waiting, 5)
-    await waiter.news(KEY, "0-0", 9000)  # there is some already
+    await asyncio.wait_for(waiter.news(KEY, "0-0", 9000), 5)  # there is some already
     await waiter.close()
     await wait_until("its connections to end", lambda: _back_to(store, before))
 

@@ -12,6 +12,33 @@ from shared.service.http import HttpServer
 from tests.support.waiting import wait_until
 
 
+async def test_frames_of_one_turn_of_the_loop_leave_in_one_write() -> None:
+    writes: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        transport = send.__self__.transport._transport
+        write = transport.write
+
+        def counted(data: bytes) -> None:
+            writes.append(len(data))
+            write(data)
+
+        transport.write = counted
+        await send({"type": "websocket.accept"})
+        for _ in range(3):
+            for _ in range(50):
+                await send({"type": "websocket.send", "text": "x" * 1000})
+            await asyncio.sleep(0)
+        transport.write = write
+
+    server = HttpServer(app)
+    address = await server.start()
+    async with connect(f"ws{address.removeprefix('http')}", proxy=None, compression=None) as client:
+        assert [len(await client.recv()) for _ in range(150)] == [1000] * 150
+    assert len(writes) == 3
+    await server.stop()
+
+
 async def test_who_does_not_read_holds_the_writer_back() -> None:
     """Also within one turn of the loop: what is kept of a session is written in one."""
     sent: list[int] = []
