@@ -13,12 +13,19 @@ FRAME_LIMIT = 1 << 20
 """Longest WebSocket frame, in bytes; a longer one closes the connection with 1009."""
 
 
+_MOST_CORKED = 1 << 16
+
+
 class _Corked:
-    """A transport that sends once in a turn of the loop what was written in it: a frame alone costs as much."""
+    """A transport that sends once in a turn of the loop what was written in it: a frame alone costs as much.
+
+    What is much goes at once: only what was sent can pause the writer.
+    """
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
         self._written: list[bytes] = []
+        self._size = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -27,14 +34,17 @@ class _Corked:
         if not self._written:
             asyncio.get_running_loop().call_soon(self._send)
         self._written.append(data)
+        self._size += len(data)
+        if self._size > _MOST_CORKED:
+            self._send()
 
     def close(self) -> None:
         self._send()
         self._transport.close()
 
     def _send(self) -> None:
-        written, self._written = self._written, []
-        if written:
+        written, self._written, self._size = self._written, [], 0
+        if written and not self._transport.is_closing():  # uvloop raises when the client has gone meanwhile
             self._transport.write(b"".join(written))
 
 

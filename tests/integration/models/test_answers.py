@@ -8,8 +8,10 @@ import json
 
 import pytest
 
+from shared.models.endpoint import Endpoint
 from shared.models.ports import ChatRequest, ToolCallDraft, Usage
 from tests.integration.models.conftest import USER, Start, until
+from tests.support.model_server import ScriptedModel
 from tests.support.replies import Reply, call, events, raw, say
 
 
@@ -67,6 +69,38 @@ async def test_without_tools_none_are_sent_and_without_a_key_none_is(start: Star
     await bench.ask()
     assert "tools" not in bench.server.chats[0]
     assert bench.server.seen.requests[0].headers["authorization"] == "Bearer none"
+
+
+async def test_a_later_request_differs_in_nothing_but_its_body(start: Start) -> None:
+    bench = await start()
+    await bench.ask()
+    await bench.ask(USER, USER)
+    first, later = (dict(request.headers) for request in bench.server.seen.requests)
+    assert int(later.pop("content-length")) - int(first.pop("content-length")) == len(USER) + 1
+    assert later == first
+
+
+async def test_a_request_without_a_body_is_asked_again_as_it_was(plain: bool) -> None:
+    async with ScriptedModel(lambda _: say("x")) as server:
+        endpoint = Endpoint(server.base_url, "key", plain=plain)
+        assert await endpoint.fetch("/models", None) == await endpoint.fetch("/models", None)
+        await endpoint.aclose()
+        first, later = server.seen.requests
+        assert later == first
+
+
+async def test_a_request_that_is_sent_on_takes_its_own_body_along_and_the_next_begins_anew(start: Start) -> None:
+    elsewhere = "/v1/elsewhere/chat/completions"
+    moved = Reply(status=307, headers=(("Location", elsewhere),))
+    bench = await start()
+    seen = bench.server.seen.requests
+    bench.server.script = lambda _: say("there") if seen[-1].path == elsewhere else moved
+    for count in (1, 2):
+        assert (await bench.ask(*[USER] * count)).text == "there"
+        assert (seen[-1].path, len(seen[-1].body["messages"])) == (elsewhere, count)
+    bench.server.script = lambda _: say("here")
+    assert (await bench.ask()).text == "here"
+    assert seen[-1].path == "/v1/chat/completions"
 
 
 async def test_a_missing_model_id_is_the_servers_first_asked_once(start: Start) -> None:

@@ -15,7 +15,7 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from shared.state.wire import Wire
+from shared.state.wire import Wire, _Line
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -93,6 +93,35 @@ async def test_what_is_told_keeps_its_place(wire: Wire) -> None:
     wire.tell("SET", "k", "1")
     wire.tell("NOPE")
     assert await wire.ask("GET", "k") == b"1"
+
+
+async def test_what_is_told_leaves_with_what_is_asked_a_turn_later(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    send = _Line.send
+
+    def counted(line: _Line, commands: list[bytes]) -> None:
+        writes.append(len(commands))
+        send(line, commands)
+
+    await wire.ask("PING")
+    monkeypatch.setattr(_Line, "send", counted)
+    wire.tell("SET", "k", "1")
+    await asyncio.sleep(0)
+    assert await wire.ask("GET", "k") == b"1"
+    assert writes == [2]
+
+
+async def test_what_is_told_leaves_also_when_nothing_follows(wire: Wire, server_url: str) -> None:
+    other = Wire(server_url)
+    wire.tell("SET", "told", "1")
+    await wait_until("what was told on a new connection", lambda: other.ask("GET", "told"))
+    wire.tell("DEL", "told")
+    await wait_until("what was told on an open one", lambda: _gone(other))
+    await other.close()
+
+
+async def _gone(wire: Wire) -> bool:
+    return await wire.ask("GET", "told") is None
 
 
 async def test_a_large_reply_comes_whole(wire: Wire) -> None:
