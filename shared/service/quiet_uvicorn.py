@@ -13,7 +13,7 @@ FRAME_LIMIT = 1 << 20
 """Longest WebSocket frame, in bytes; a longer one closes the connection with 1009."""
 
 
-_MOST_CORKED = 1 << 16
+_MOST_CORKED = 1 << 16  # bytes
 
 
 class _Corked:
