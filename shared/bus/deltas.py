@@ -4,9 +4,9 @@ Deltas are written outside the transaction, so a runner that lost its lease can 
 repeat some, and a lost one leaves a hole. The ``message`` that follows heals what is left out here. Pure.
 """
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from pydantic_core import from_json, to_json
 
@@ -19,7 +19,7 @@ _CLOSED = 1 << 62
 _TASKS = 512
 """Tasks that one filter remembers; the one that spoke first is forgotten first."""
 _ENDS = tuple(event.type_name() for event in (MessageEvent, ToolCallEvent, TaskEnd))
-_MARKS_OF_ENDS = tuple(f'"type":"{name}"'.encode() for name in _ENDS)
+_MARK_OF_AN_END = re.compile('"type":"({})"'.format("|".join(_ENDS)).encode())
 
 Marks = tuple[str, str, int, int, int, int]
 
@@ -34,30 +34,23 @@ class _Progress:
     content: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class StreamEvent:
-    """One entry of an event stream."""
+    """One entry of an event stream, the same for all who listen."""
 
     id: bytes
     data: bytes
     """JSON object without ``id``."""
     mark: bytes | None = None
     """``KIND TASK STEP ATTEMPT OFFSET LENGTH`` of a delta."""
+    text: str = field(init=False)
+    """What travels to clients: the same object with its ``id``, spliced in without parsing."""
+    closes: tuple[str, int | None] | None = field(init=False)
+    """The task and step (None: the newest) whose deltas are over with this event."""
 
-    @cached_property
-    def text(self) -> str:
-        """What travels to clients: the same object with its ``id``, spliced in without parsing."""
-        return f'{{"id":"{self.id.decode()}",{self.data[1:].decode(errors="replace")}'
-
-    @cached_property
-    def closes(self) -> tuple[str, int | None] | None:
-        """The task and step (None: the newest) whose deltas are over with this event."""
-        if self.mark is not None or not any(end in self.data for end in _MARKS_OF_ENDS):
-            return None
-        body = from_json(self.data)
-        if body.get("type") not in _ENDS or not body.get("task_id"):
-            return None
-        return body["task_id"], body["step"] if body["type"] == "message" else None
+    def __post_init__(self) -> None:
+        self.text = f'{{"id":"{self.id.decode()}",{self.data[1:].decode(errors="replace")}'
+        self.closes = None if self.mark is not None else _closed_by(self.data)
 
     def cut(self, characters: int) -> "StreamEvent":
         """The same delta without its first characters."""
@@ -65,6 +58,15 @@ class StreamEvent:
         body["content"] = body["content"][characters:]
         body["offset"] += characters
         return StreamEvent(self.id, to_json(body), self.mark)
+
+
+def _closed_by(data: bytes) -> tuple[str, int | None] | None:
+    if _MARK_OF_AN_END.search(data) is None:
+        return None
+    body = from_json(data)
+    if body.get("type") not in _ENDS or not body.get("task_id"):
+        return None
+    return body["task_id"], body["step"] if body["type"] == "message" else None
 
 
 def marks_of(mark: bytes) -> Marks:

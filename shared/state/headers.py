@@ -1,6 +1,6 @@
 """The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,12 +127,23 @@ class TaskHeader:
         )
 
 
-_INTEGERS = frozenset(
+_INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at retry_since fails log_length covered".split()
+    "deadline turn_at asked_at retry_since fails log_length covered"
 )
-_FLOATS = frozenset({"turn_usd", "usd"})
-_TEXTS = frozenset("session status user goal instruction correlation traceparent digest tools reason".split())
+_FLOATS = "turn_usd usd"
+_TEXTS = "session status user goal instruction correlation traceparent digest tools reason"
+
+
+def _integer(value: bytes) -> int:
+    return int(float(value))
+
+
+_READ: dict[str, Callable[[bytes], object]] = {
+    **dict.fromkeys(_INTEGERS.split(), _integer),
+    **dict.fromkeys(_FLOATS.split(), float),
+    **dict.fromkeys(_TEXTS.split(), bytes.decode),
+}
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
@@ -157,12 +168,8 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
         return None
     fields: dict[str, Any] = {"tenant": tenant, "task": task}
     for name, value in raw.items():
-        if name in _INTEGERS:
-            fields[name] = int(float(value))
-        elif name in _TEXTS:
-            fields[name] = value.decode()
-        elif name in _FLOATS:
-            fields[name] = float(value)
+        if read := _READ.get(name):
+            fields[name] = read(value)
     if raw.get("budget"):
         fields["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("open"):
