@@ -62,7 +62,8 @@ class Client:
 async def opened(address: str, query: str = "session_id=s1", **options: Any) -> AsyncIterator[Client]:
     """A WebSocket after its first frame."""
     url = f"ws{address.removeprefix('http')}/v1/ws?{query}"
-    async with connect(url, proxy=None, compression=None, **options) as connection:
+    # A client that leaves much unread does not read the server's close frame either: it waits for it in vain.
+    async with connect(url, proxy=None, compression=None, **{"close_timeout": 1, **options}) as connection:
         session = json.loads(await connection.recv())
         assert session["type"] == "session"
         yield Client(connection, session)
