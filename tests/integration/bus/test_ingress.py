@@ -13,6 +13,7 @@ from contracts.ids import shard_of
 from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
 from shared.bus import inbound
 from shared.bus.inbound import Ingress
+from shared.cancelling import cancel_all
 from shared.settings import Settings
 from shared.state.keys import INBOUND_LEASE, SessionKeys, dedup, load
 from shared.state.mail import read_session_mail
@@ -20,6 +21,7 @@ from shared.state.store import Argument, Store
 from tests.support.waiting import wait_until
 
 SETTINGS = Settings(pentad_lease_s=0.5)
+LONG = Settings(pentad_lease_s=600)
 KEY = INBOUND.key()
 
 
@@ -228,6 +230,28 @@ async def test_a_holder_that_leaves_has_acknowledged_what_it_moved(
     await wait_until("the end of the move", lambda: len(one.ingress._acks) == 3)
     await one.ingress.release()
     assert await store.call("XPENDING", KEY, "router", "-", "+", 10) == []
+
+
+async def test_a_waiting_router_goes_on_at_once_however_long_the_lease(
+    store: Store, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = start(LONG)
+    await wait_until("one to hold", lambda: store.call("HGET", INBOUND_LEASE, "owner"))
+    other = start(LONG)
+    asked: list[bool] = []
+    lease = other.ingress._lease
+
+    async def in_vain() -> bool:
+        asked.append(await lease())
+        return asked[-1]
+
+    monkeypatch.setattr(other.ingress, "_lease", in_vain)
+    await wait_until("the other to ask", lambda: asked)
+    assert asked[0] is False
+    await cancel_all([one.task])
+    await one.ingress.release()
+    await send(store, *messages(1))
+    await wait_until("the message, long before the lease ends", lambda: _count(store, "s0", 1))
 
 
 async def test_a_message_id_is_remembered_for_a_day(store: Store, start: Start) -> None:
