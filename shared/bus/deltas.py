@@ -43,14 +43,20 @@ class StreamEvent:
     """JSON object without ``id``."""
     mark: bytes | None = None
     """``KIND TASK STEP ATTEMPT OFFSET LENGTH`` of a delta."""
-    text: str = field(init=False)
-    """What travels to clients: the same object with its ``id``, spliced in without parsing."""
     closes: tuple[str, int | None] | None = field(init=False)
     """The task and step (None: the newest) whose deltas are over with this event."""
 
+    _text: str = field(init=False, default="")
+
     def __post_init__(self) -> None:
-        self.text = f'{{"id":"{self.id.decode()}",{self.data[1:].decode(errors="replace")}'
         self.closes = None if self.mark is not None else _closed_by(self.data)
+
+    @property
+    def text(self) -> str:
+        """What travels to clients: the same object with its ``id``, spliced in without parsing."""
+        if not self._text:  # what is only read back to find one's place is never sent
+            self._text = f'{{"id":"{self.id.decode()}",{self.data[1:].decode(errors="replace")}'
+        return self._text
 
     def cut(self, characters: int) -> "StreamEvent":
         """The same delta without its first characters."""
