@@ -107,9 +107,8 @@ class RouterHandler(Handler):
         entry_id, message = read_session_mail(mail.body)
         while True:
             view = await self._look(keys, session_header(taken.raw), message, taken.lease.now)
-            commit = await self._write(keys, taken, mail, (entry_id, message), route := decide(view))
+            commit = await self._write(keys, taken, mail, (entry_id, message), decide(view))
             if await self._actors.commit(commit, taken) != "again":
-                metrics.decisions.labels(route.decision).inc()
                 return
             taken = replace(taken, raw={**taken.raw, **await self._reread(keys)})
 
@@ -190,7 +189,7 @@ class RouterHandler(Handler):
                 chain=[arrived[1].message_id or ""] if arrived else [],
             )
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
-            metrics.dead.labels(SESSION_WAKE.name, "user").inc()
+            commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, "user"))
             if arrived is not None:
                 writer = RouteWriter(commit, keys, taken, arrived[1], arrived[0])
                 writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")

@@ -51,6 +51,7 @@ class RouteWriter:
         self._commit.event(self._keys, event)
 
     def _routed(self, task: str | None, route: Route) -> None:
+        self._commit.tallies.count(metrics.decisions.labels(route.decision))
         event = MessageRouted.model_validate(
             {
                 **self._envelope(task),
@@ -73,7 +74,6 @@ class RouteWriter:
         """Begin a task."""
         self._commit.expect(task.header, "none")
         goal = goal_of(self._message.content)
-        metrics.tasks.labels("active").inc()
         self._commit.set(
             task.header,
             status="active",
@@ -100,6 +100,7 @@ class RouteWriter:
             self._start(task, header.goal)
 
     def _start(self, task: TaskKeys, goal: str) -> None:
+        self._commit.tallies.count(metrics.tasks.labels("active"))
         self._commit.event(self._keys, TaskStart.model_validate({**self._envelope(task.task), "goal": goal}))
 
     def send(self, task: TaskKeys, context: list[Turn], route: Route) -> None:

@@ -184,7 +184,7 @@ class RunnerHandler(Handler):
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.ended_without_answer()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
-        metrics.dead.labels(TASK_WAKE.name, "step").inc()
+        writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))
         writer.failed(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
         writer.end("failed", ErrorCode.INTERNAL.value)
         writer.commit.mode = "fail"

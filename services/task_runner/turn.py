@@ -12,6 +12,7 @@ from contracts.events import (
     MessageEvent,
     TaskEnd,
     TaskStart,
+    TaskStatus,
     TaskStatusEvent,
     TaskUsage,
     ToolResultEvent,
@@ -114,6 +115,7 @@ class TurnWriter(Telling):
     def restart(self) -> None:
         """An ended task begins again, unless the router has just opened it."""
         self.commit.expect(self.keys.header, self.task.status)
+        self.commit.tallies.count(metrics.tasks.labels("active"))
         self.tell(TaskStart, goal=self.task.goal)
         self.commit.set_once(self.session.header, "live", self.keys.task)
         self.commit.untimer(self.keys, "archive")
@@ -130,10 +132,9 @@ class TurnWriter(Telling):
 
     def end(self, status: EndStatus, reason: str) -> None:
         """The task is over: its one ``task_end``, and the timer after which it is archived."""
-        metrics.tasks.labels(status).inc()
+        self._turn_is_over(status)
         if status != "completed":
             self._remember(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
-        metrics.turn_seconds.labels(status).observe(max(0, self._now - self.turn.at) / 1000)
         t = self.task
         keys, session = self.keys, self.session
         self.commit.set(keys.header, status=status, reason=reason, open="", ended_at=self._now, fails=0)
@@ -146,8 +147,15 @@ class TurnWriter(Telling):
         if t.session:
             self.commit.expire(session.header, SESSION_TTL_S)
 
+    def _turn_is_over(self, status: TaskStatus) -> None:
+        """Counted: the task comes into this status, unless it stays waiting, and the time of its turn."""
+        if status != "waiting" or self.task.status != "waiting":
+            self.commit.tallies.count(metrics.tasks.labels(status))
+        self.commit.tallies.measure(metrics.turn_seconds.labels(status), self.turn.at)
+
     def pause(self, reason: str) -> None:
         """Wait for a person."""
+        self._turn_is_over("waiting")
         self._header(status="waiting", reason=reason, open="", fails=0)
         self.tell(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.untimer(self.keys, "timeout", "retry")
@@ -209,6 +217,8 @@ class TurnWriter(Telling):
         else:
             fields |= {"status": "active"}
             self.commit.untimer(self.keys, "timeout", "retry")
+        if self.task.status == "waiting":
+            self.commit.tallies.count(metrics.tasks.labels("active"))
         self._header(**fields)
         if not calls:
             self.commit.mode = "complete"

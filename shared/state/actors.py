@@ -99,10 +99,9 @@ class Actors:
         lease = taken.lease
         args = commit.arguments(lease.token, lease.version, lease.wake_id, taken.read, group_of(commit.actor))
         reply = await guarded("commit", lambda: self.store.run("commit", commit.keys, args))
-        outcome: Outcome = reply.decode()
+        outcome: Outcome = reply[0].decode()
         if outcome in ("ok", "open"):
-            for stream, kind in commit.published:
-                metrics.published.labels(stream, kind).inc()
+            commit.tallies.apply(int(reply[1]), ended=outcome == "ok")
         elif outcome == "stale":
             metrics.lease_losses.labels(group_of(commit.actor)).inc()
         return outcome

@@ -5,8 +5,10 @@ from typing import Literal
 
 from contracts.envelope import Contract
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
+from shared import metrics
 from shared.state.keys import SessionKeys, TaskKeys, bell, timers
 from shared.state.store import Argument
+from shared.state.tallies import Tallies
 
 Mode = Literal["go", "complete", "end", "fail"]
 Outcome = Literal["ok", "open", "again", "stale"]
@@ -27,8 +29,8 @@ class Commit:
         self._expect: list[Argument] = []
         self.operations: list[Argument] = []
         self._rung: set[str] = set()
-        self.published: list[tuple[str, str]] = []
-        """Stream name and type of what is appended, for the metrics."""
+        self.tallies = Tallies()
+        """What is counted once the commit is in, and only then."""
 
     def _k(self, key: str) -> int:
         if key not in self._index:
@@ -87,7 +89,7 @@ class Commit:
     def event(self, session: SessionKeys, event: Contract | bytes) -> None:
         """Tell the session's clients; the doorbell is rung once."""
         data = event if isinstance(event, bytes) else event.to_json()
-        self.published.append((EVENTS.name, type(event).__name__))
+        self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
         self.operations += ("event", self._k(session.events), data, self._maxlen, self._ttl)
         self._ring(session)
 
@@ -103,12 +105,13 @@ class Commit:
 
     def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
         """Put mail into an actor's mailbox and wake it."""
-        self.published.append((SESSION_WAKE.name if isinstance(to, SessionKeys) else TASK_WAKE.name, kind))
+        stream = SESSION_WAKE if isinstance(to, SessionKeys) else TASK_WAKE
+        self.tallies.count(metrics.published.labels(stream.name, kind))
         self.operations += ("post", self._k(to.header), self._k(to.mail), self._k(to.wake), to.actor, kind, body)
 
     def queue(self, stream: Stream, key: str, data: Contract) -> None:
         """Append to a work stream."""
-        self.published.append((stream.name, type(data).__name__))
+        self.tallies.count(metrics.published.labels(stream.name, type(data).__name__))
         self.operations += ("queue", self._k(key), data.to_json())
 
     def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
@@ -134,6 +137,7 @@ class Commit:
 
     def finish(self) -> None:
         """What is added from here on belongs to the end: left out when a message came in time."""
+        self.tallies.finish()
         self.operations.append("finish")
 
     def arguments(self, token: str, version: str, wake_id: str, read: int, group: str) -> list[Argument]:

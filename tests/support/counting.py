@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 from shared import metrics
 from shared.metrics import Metric
@@ -20,17 +19,28 @@ class Counts:
 
     def of(self, metric: Metric[Counter], **labels: str) -> float:
         """By how much the samples with these labels have grown together."""
-        return _sum(_samples(), metric, labels) - _sum(self._before, metric, labels)
+        return self._grown(metric.name, labels)
+
+    def observed(self, metric: Metric[Histogram], **labels: str) -> float:
+        """How many values a histogram has been given since."""
+        return self._grown(f"{metric.name}_count", labels)
+
+    def seconds(self, metric: Metric[Histogram], **labels: str) -> float:
+        """What they come to."""
+        return self._grown(f"{metric.name}_sum", labels)
+
+    def _grown(self, name: str, labels: Mapping[str, str]) -> float:
+        return _sum(_samples(), name, labels) - _sum(self._before, name, labels)
 
 
 def reading(metric: Metric[Gauge], **labels: str) -> float:
     """What a gauge shows under these labels."""
-    return _sum(_samples(), metric, labels)
+    return _sum(_samples(), metric.name, labels)
 
 
-def _sum(samples: Mapping[tuple[str, str], float], metric: Metric[Any], labels: Mapping[str, str]) -> float:
-    wanted = {f'{name}="{value}"' for name, value in labels.items()}
-    return sum(v for (name, given), v in samples.items() if name == metric.name and wanted <= set(given.split(",")))
+def _sum(samples: Mapping[tuple[str, str], float], name: str, labels: Mapping[str, str]) -> float:
+    wanted = {f'{label}="{value}"' for label, value in labels.items()}
+    return sum(v for (shown, given), v in samples.items() if shown == name and wanted <= set(given.split(",")))
 
 
 def _samples() -> dict[tuple[str, str], float]:

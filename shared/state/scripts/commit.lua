@@ -25,10 +25,10 @@
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
 --   finish                   what follows belongs to the end
--- Returns 'ok' | 'open' (committed without its end) | 'again' | 'stale'
+-- Returns {'ok' | 'open' (committed without its end) | 'again' | 'stale', now}
 local header, mail, log, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-if call('HGET', header, 'last_step') == ARGV[3] then return call('HGET', header, 'last_outcome') or 'ok' end
-if call('HGET', header, 'token') ~= ARGV[1] or (call('HGET', header, 'v') or '0') ~= ARGV[2] then return 'stale' end
+if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', now()} end
+if call('HGET', header, 'token') ~= ARGV[1] or (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', now()} end
 
 local read, group, wake_id, actor, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local width = {expect = 3, unmail = 2, log = 2, push = 4, setnx = 4, cut = 4, unset = 3, incr = 4, event = 5, delta = 6,
@@ -45,17 +45,17 @@ end
 local i = 9
 while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
   if ARGV[i] == 'quiet' then
-    if newer('result') then return 'again' end
+    if newer('result') then return {'again', now()} end
     i = i + 1
   else
-    if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return 'again' end
+    if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return {'again', now()} end
     i = i + 3
   end
 end
 
 local outcome = 'ok'
-if mode == 'end' and newer('user') then return 'again' end
-if mode == 'fail' and newer('cancel') then return 'again' end
+if mode == 'end' and newer('user') then return {'again', now()} end
+if mode == 'fail' and newer('cancel') then return {'again', now()} end
 if mode == 'complete' and newer('user') then outcome = 'open' end
 
 local rewake = false
@@ -107,4 +107,4 @@ call('HINCRBY', header, 'v', 1)
 call('HSET', header, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
 call('XACK', stream, group, wake_id)
 if rewake or #call('ZRANGEBYSCORE', mail, '(' .. read, '+inf', 'LIMIT', 0, 1) > 0 then wake(header, stream, actor) end
-return outcome
+return {outcome, now()}

@@ -52,7 +52,7 @@ _RULES = (
     ),
     Rule(
         "end_takes_all_messages",
-        (Edit("commit", "if mode == 'end' and newer('user') then return 'again' end"),),
+        (Edit("commit", "if mode == 'end' and newer('user') then return {'again', now()} end"),),
         "cancel",
     ),
     Rule(
@@ -65,10 +65,10 @@ _RULES = (
     Rule("rewake", (Edit("commit", "if rewake or #call(", "if #call("),)),
     Rule(
         "sender_checks_the_status",
-        (Edit("commit", "~= ARGV[i + 2] then return 'again' end", "== '?' then return 'again' end"),),
+        (Edit("commit", "~= ARGV[i + 2] then return {'again', now()} end", "== '?' then return {'again', now()} end"),),
         "cancel",
     ),
-    Rule("giving_up_waits_for_results", (Edit("commit", "if newer('result') then return 'again' end"),)),
+    Rule("giving_up_waits_for_results", (Edit("commit", "if newer('result') then return {'again', now()} end"),)),
     Rule(
         "acknowledged_only_by_the_commit",
         (Edit("take", "local transcript = {}", "call('XACK', stream, ARGV[2], ARGV[1]) local transcript = {}"),),
