@@ -14,6 +14,8 @@ from shared.errors import SettingsError
 
 _PREFIX = "PENTAD_"
 _SCHEMES = ("redis", "rediss", "unix")
+_DAY_S = 86_400
+_SESSION_TTL_S = 30 * _DAY_S
 
 
 class Settings(BaseModel):
@@ -65,6 +67,10 @@ class Settings(BaseModel):
     """Seconds that a finished task can be reopened before it is archived."""
     pentad_lease_s: Annotated[float, Field(ge=0.5, le=600)] = 2
     """Seconds after which a silent worker's work goes to another."""
+    pentad_wait_ttl_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 30 * _DAY_S
+    """Seconds that a task waits for a person before it ends as failed, reason `wait_expired`."""
+    pentad_tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Share of the messages that may wait to be worked on which one tenant may have; more of it gets 429."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
     """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600
@@ -125,6 +131,11 @@ class Settings(BaseModel):
     @property
     def lease_ms(self) -> int:
         return round(self.pentad_lease_s * 1000)
+
+    @property
+    def session_ttl_s(self) -> int:
+        """Seconds after which an idle session is forgotten: later than any of its tasks can still be waited for."""
+        return max(_SESSION_TTL_S, round(self.pentad_wait_ttl_s + self.pentad_grace_s) + _DAY_S)
 
     def redis(self) -> str:
         """The Redis address of a service that has none of its own to start. Raises ``SettingsError`` when unset."""

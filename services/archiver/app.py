@@ -17,7 +17,8 @@ class Archiver(EntryService):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        archiving = Archiving(self.store, Records(settings.records_url), round(settings.pentad_grace_s * 1000))
+        records, grace_ms = Records(settings.records_url), round(settings.pentad_grace_s * 1000)
+        archiving = Archiving(self.store, records, grace_ms, settings.session_ttl_s)
         self.serve_entries(ARCHIVE, archiving.handle, _SLOTS)
 
 

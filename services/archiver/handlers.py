@@ -11,7 +11,7 @@ from shared.bus.entry import Entry
 from shared.errors import PoisonError
 from shared.records import Records
 from shared.state.headers import TaskHeader, pairs, task_header
-from shared.state.keys import SESSION_TTL_S, SessionKeys, TaskKeys, task_index, timers
+from shared.state.keys import SessionKeys, TaskKeys, task_index, timers
 from shared.state.store import Argument, Store
 from shared.state.transcript import shown
 
@@ -23,8 +23,8 @@ _AGAIN_MS = 5_000
 class Archiving:
     """The archiver's work. At least once: a record is written again, and the removal is guarded by the version."""
 
-    def __init__(self, store: Store, records: Records, grace_ms: int) -> None:
-        self._store, self._records, self._grace_ms = store, records, grace_ms
+    def __init__(self, store: Store, records: Records, grace_ms: int, index_ttl_s: int) -> None:
+        self._store, self._records, self._grace_ms, self._index_ttl_s = store, records, grace_ms, index_ttl_s
 
     async def handle(self, entry: Entry) -> None:
         """Archive the task that the entry names, unless it is gone, open again or not yet due."""
@@ -37,7 +37,11 @@ class Archiving:
         now, raw_header, log, steps, big = await self._store.run("whole", names, [])
         fields = pairs(raw_header)
         header = task_header(tenant, task, fields)
-        if header is None or not header.ended or now - header.ended_at < self._grace_ms:
+        if header is None or not header.ended:
+            return
+        if (left := min(self._grace_ms, header.ended_at + self._grace_ms - now)) > 0:
+            # The timer was set under a shorter grace time, or the clock has stepped back since.
+            await self._store.call("ZADD", timers(shard), "NX", now + left, f"archive {keys.actor}")
             return
         await self._records.write(record_of(header, log, steps, pairs(big), now))
         await self._remove(entry, keys, header, fields.get("v", b"0").decode(), now)
@@ -49,7 +53,7 @@ class Archiving:
             "archive", [entry.stream, session.header, timers(keys.shard), *keys.all()], args
         )
         metrics.archived.labels(outcome.decode()).inc()
-        oldest = now - SESSION_TTL_S * 1000
+        oldest = now - self._index_ttl_s * 1000
         await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)
 
 

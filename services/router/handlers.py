@@ -22,7 +22,7 @@ from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper, Taken
 from shared.state.commit import Commit
 from shared.state.headers import Mail, SessionHeader, session_header
-from shared.state.keys import SessionKeys, TaskKeys, load
+from shared.state.keys import SessionKeys, TaskKeys
 from shared.state.mail import Turn, due, read_session_mail
 from shared.state.sessions import last_turns, load_tasks
 
@@ -88,20 +88,11 @@ class RouterHandler(Handler):
         s = self._settings
         return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
-    def _consume(self, keys: SessionKeys, taken: Taken, mail: Mail) -> Commit:
-        """A commit that takes this one message out of the mailbox; what lies beside it gets a wake-up of its own."""
-        commit = self._commit(keys)
-        commit.unmail([mail.number])
-        commit.incr(load(keys.shard), mail=-1)
-        if len(taken.mail) > 1:
-            commit.rewake()
-        return commit
-
     async def _serve(self, keys: SessionKeys, taken: Taken) -> None:
-        mail = next((m for m in taken.mail if m.kind == "user"), None)
+        mail = _first(taken)
         if mail is None:
             commit = self._commit(keys)
-            commit.unmail([m.number for m in taken.mail])
+            commit.unmail([m.number for m in taken.signals])
             await self._actors.commit(commit, taken)
             return
         entry_id, message = read_session_mail(mail.body)
@@ -143,12 +134,14 @@ class RouterHandler(Handler):
         self, keys: SessionKeys, taken: Taken, mail: Mail, arrived: tuple[str, InboundMessage], route: Route
     ) -> Commit:
         """The decision as one commit."""
-        commit = self._consume(keys, taken, mail)
+        commit = self._commit(keys)
         entry_id, message = arrived
-        writer = RouteWriter(commit, keys, taken, message, entry_id)
+        writer = RouteWriter(commit, keys, taken, message, entry_id, self._settings.session_ttl_s)
         if route.decision == "rejected":
+            commit.consume(mail.number)
             writer.reject(route)
             return commit
+        commit.pass_on(mail.number)
         context: list[Turn] = []
         if route.task is None:
             context = await self._context(keys, message, route)
@@ -175,9 +168,11 @@ class RouterHandler(Handler):
 
     async def _give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
         """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""
-        mail = next((m for m in taken.mail if m.kind == "user"), None)
-        commit = self._commit(keys) if mail is None else self._consume(keys, taken, mail)
+        mail = _first(taken)
+        commit = self._commit(keys)
+        commit.unmail([m.number for m in taken.signals])
         if mail is not None:
+            commit.consume(mail.number)
             arrived = _readable(mail)
             letter = DeadLetter(
                 stream=SESSION_WAKE.key(keys.shard),
@@ -191,9 +186,14 @@ class RouterHandler(Handler):
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
             commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, "user"))
             if arrived is not None:
-                writer = RouteWriter(commit, keys, taken, arrived[1], arrived[0])
+                writer = RouteWriter(commit, keys, taken, arrived[1], arrived[0], self._settings.session_ttl_s)
                 writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
         await self._actors.commit(commit, taken)
+
+
+def _first(taken: Taken) -> Mail | None:
+    """The message that is routed now."""
+    return taken.messages[0] if taken.messages else None
 
 
 def _readable(mail: Mail) -> tuple[str, InboundMessage] | None:

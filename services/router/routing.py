@@ -9,15 +9,17 @@ from shared import metrics
 from shared.state.actors import Taken
 from shared.state.commit import Commit
 from shared.state.headers import TaskHeader
-from shared.state.keys import SESSION_TTL_S, TURNS_KEPT, SessionKeys, TaskKeys, task_index
+from shared.state.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
 from shared.state.mail import Turn, UserMail, due
 
 
 class RouteWriter:
     """Writes one routed message into a commit."""
 
-    def __init__(self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage, entry: str) -> None:
-        self._commit, self._keys, self._message = commit, keys, message
+    def __init__(
+        self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage, entry: str, session_ttl_s: int
+    ) -> None:
+        self._commit, self._keys, self._message, self._ttl_s = commit, keys, message, session_ttl_s
         self._now = taken.lease.now
         self._at = rfc3339(taken.lease.now)
         self._entry = entry
@@ -81,12 +83,11 @@ class RouteWriter:
             user=self._message.user_id or "",
             goal=goal,
             instruction=self._message.instruction,
-            created=self._now,
-            updated=self._now,
         )
+        self._commit.stamp(task.header, "created", "updated")
         index = task_index(task.shard, task.tenant)
         self._commit.rank(index, task.task, self._now)
-        self._commit.expire(index, SESSION_TTL_S)
+        self._commit.expire(index, self._ttl_s)
         self._routed(task.task, route)
         self._start(task, goal)
 
@@ -95,7 +96,8 @@ class RouteWriter:
         self._commit.expect(task.header, header.status)
         self._routed(task.task, route)
         if route.decision == "reopen":
-            self._commit.set(task.header, status="active", reason="", updated=self._now)
+            self._commit.set(task.header, status="active", reason="")
+            self._commit.stamp(task.header, "updated")
             self._commit.untimer(task, "archive")
             self._start(task, header.goal)
 
@@ -108,13 +110,13 @@ class RouteWriter:
         message = self._message
         if deadline := due(message):
             self._commit.set(task.header, deadline=deadline)
-            self._commit.timer(task, "deadline", deadline - self._now)
+            self._commit.due(task, "deadline", deadline)
         elif route.decision == "reopen":
             self._commit.set(task.header, deadline=0)
             self._commit.untimer(task, "deadline")
         mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
-        self._commit.post(task, "user", mail.to_json())
+        self._commit.post(task, USER, mail.to_json())
         self._commit.set(self._keys.header, live=task.task)
         turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
-        self._commit.expire(self._keys.turns, SESSION_TTL_S)
+        self._commit.expire(self._keys.turns, self._ttl_s)

@@ -65,7 +65,7 @@ def _queue(telling: Telling, call: str, spec: ToolSpec, args: dict[str, Any], st
         args=args,
         effect=spec.effect,
         timeout=spec.timeout,
-        user_id=telling.task.user or None,
+        user_id=telling.turn.speaker or None,
     )
     telling.commit.set(telling.keys.calls, **{call: "open 0"})
     telling.commit.queue(TOOL_CALLS, TOOL_CALLS.key(telling.keys.shard, queue=spec.queue), command)

@@ -1,6 +1,6 @@
 """What a turn has used, whose turn it is, and the settings that bound it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contracts.envelope import Budget
 from services.task_runner.domain import Arrived
@@ -9,10 +9,12 @@ from shared.state.headers import TaskHeader
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Settings that a commit depends on, in ms."""
+    """Settings that a commit depends on."""
 
     grace_ms: int
     step_timeout_ms: int
+    wait_ttl_ms: int
+    session_ttl_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,15 @@ class Counters:
     budget: Budget | None
     correlation: str
     traceparent: str
+    speaker: str
+    """Who said it, of the tenant's users; '' when nobody was named."""
     at: int
     """When its user message entered the inbound stream, in ms."""
 
     def after_step(self, tokens: int, usd: float) -> "Counters":
         """With one step more that used this much."""
         steps, tokens, usd = self.steps + 1, self.tokens + tokens, self.usd + usd
-        return Counters(steps, tokens, usd, self.budget, self.correlation, self.traceparent, self.at)
+        return replace(self, steps=steps, tokens=tokens, usd=usd)
 
 
 def counters(task: TaskHeader, arrived: Arrived) -> Counters:
@@ -44,9 +48,10 @@ def counters(task: TaskHeader, arrived: Arrived) -> Counters:
             task.budget,
             task.correlation,
             task.traceparent,
+            task.speaker,
             task.turn_at,
         )
     mail = arrived.users[-1]
     last = mail.message
     at = int(mail.entry_id.split("-")[0])
-    return Counters(0, 0, 0.0, last.budget, last.message_id or "", last.traceparent or "", at)
+    return Counters(0, 0, 0.0, last.budget, last.message_id or "", last.traceparent or "", last.user_id or "", at)

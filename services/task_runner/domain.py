@@ -15,14 +15,29 @@ from shared.state.mail import ResultMail, UserMail, due
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What the mailbox holds, sorted."""
+    """What has come, sorted."""
 
     users: tuple[UserMail, ...]
+    """Messages to be worked on."""
+    ended: tuple[UserMail, ...]
+    """Messages that an end has taken with it: they belong into the transcript and ask for nothing."""
     results: Mapping[str, ResultMail]
     controls: frozenset[str]
-    user_numbers: tuple[int, ...]
+    user_number: int
+    """Number of the newest of ``users``; 0 when there is none."""
+    ended_number: int
+    """Number of the newest of ``ended``; 0 when there is none."""
     result_numbers: tuple[int, ...]
     control_numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The settings that a plan depends on; times in ms."""
+
+    step_limit: int
+    step_timeout_ms: int
+    wait_ttl_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +88,31 @@ class Reopen:
     """Of the new turn, in ms; 0 for none. What the end had removed with the turn before is set again."""
 
 
+WAIT_EXPIRED = "wait_expired"
+"""The reason of a task's end that waited for a person who did not come."""
 Plan = Idle | End | Pause | Think | Reopen
 
 
-def sort_mail(mail: Sequence[Mail]) -> Arrived:
-    """Sort a mailbox by kind, each in order."""
+def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
+    """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
     users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == "user"]
+    ended = [(n, u) for n, u in users if n <= ended_mail]
+    users = users[len(ended) :]
     results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == "result"]
     controls = [m for m in mail if m.kind not in ("user", "result")]
     return Arrived(
         users=tuple(u for _, u in users),
+        ended=tuple(u for _, u in ended),
         results={r.tool_call_id: r for _, r in results},
         controls=frozenset(m.kind for m in controls),
-        user_numbers=tuple(n for n, _ in users),
+        user_number=users[-1][0] if users else 0,
+        ended_number=ended[-1][0] if ended else 0,
         result_numbers=tuple(n for n, _ in results),
         control_numbers=tuple(m.number for m in controls),
     )
 
 
-def plan(task: TaskHeader, arrived: Arrived, now: int, step_limit: int, step_timeout_ms: int) -> Plan:
+def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling does."""
     if task.ended:
         if arrived.users and task.status != "cancelled":
@@ -102,13 +123,36 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, step_limit: int, step_tim
         return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
         return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, _give_up(missing, "the deadline has passed"))
-    if missing and now < task.asked_at + step_timeout_ms:
+    if missing and now < task.asked_at + bounds.step_timeout_ms:
         return Idle(arrived.control_numbers)
     if missing:
-        return _go_on(task, arrived, step_limit, _give_up(missing, "no result within the step's time limit"))
+        return _go_on(task, arrived, bounds.step_limit, _give_up(missing, "no result within the step's time limit"))
     if task.open or arrived.users:
-        return _go_on(task, arrived, step_limit, ())
+        return _go_on(task, arrived, bounds.step_limit, ())
+    if task.status == "waiting" and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms:
+        return End("failed", WAIT_EXPIRED)
     return Idle(arrived.control_numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer to be set again, and when it is due."""
+
+    kind: str
+    at: int
+
+
+def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
+    """Timers that fired before their time: the clock has stepped back since, or a setting has grown. What is left of
+    them is waited for, never longer than they are long."""
+    if task.ended:
+        return ()
+    limits = {
+        "deadline": task.deadline,
+        "timeout": task.open and min(task.asked_at, now) + bounds.step_timeout_ms,
+        "wait": task.status == "waiting" and min(task.waiting_at, now) + bounds.wait_ttl_ms,
+    }
+    return tuple(Timer(kind, int(at)) for kind, at in limits.items() if kind in arrived.controls and at and now < at)
 
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:

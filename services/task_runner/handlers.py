@@ -9,7 +9,7 @@ from contracts.commands import WakeUp
 from contracts.errors import ErrorCode
 from contracts.ids import rfc3339
 from contracts.streams import DEAD, TASK_WAKE, DeadLetter
-from services.task_runner.domain import Closed, End, Idle, Pause, Reopen, Think, plan, sort_mail
+from services.task_runner.domain import WAIT_EXPIRED, Closed, End, Idle, Pause, Reopen, Think, plan, sort_mail
 from services.task_runner.prompt import Known, TranscriptCache
 from services.task_runner.step import Step, Steps, bare
 from services.task_runner.thinking import Thinking
@@ -101,7 +101,7 @@ class RunnerHandler(Handler):
         if header is None:
             await self._actors.commit(self._steps.empty(keys), taken)
             return
-        step = Step(keys, taken, header, sort_mail(taken.mail), Known())
+        step = Step(keys, taken, header, sort_mail(taken.mail, header.ended_mail), Known())
         if taken.lease.starts > MAX_STARTS:
             await self._give_up(step, f"{MAX_STARTS} starts ended without an outcome")
             return
@@ -143,12 +143,11 @@ class RunnerHandler(Handler):
         header = None if taken is None else task_header(step.keys.tenant, step.keys.task, taken.raw)
         if taken is None or header is None:
             return None
-        return replace(step, taken=taken, task=header, arrived=sort_mail(taken.mail))
+        return replace(step, taken=taken, task=header, arrived=sort_mail(taken.mail, header.ended_mail))
 
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
-        limit, timeout_ms = self._settings.pentad_step_limit, self._steps.limits.step_timeout_ms
-        decided = plan(step.task, step.arrived, step.taken.lease.now, limit, timeout_ms)
+        decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
         if isinstance(decided, Think):
             return await self._thinking.think(step, held, decided.closed)
         writer = self._steps.writer(step)
@@ -163,7 +162,7 @@ class RunnerHandler(Handler):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
             writer.ended_without_answer()
             writer.end(decided.status, decided.reason)
-            writer.commit.mode = "fail" if decided.reason == ErrorCode.STEP_LIMIT else "end"
+            writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "end"
         return await self._steps.commit(writer, step) != "again"
 
     async def _give_up(self, step: Step, reason: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from services.task_runner.counters import Limits
-from services.task_runner.domain import Arrived
+from services.task_runner.domain import Arrived, Bounds, fired_early
 from services.task_runner.prompt import Known
 from services.task_runner.turn import TurnWriter
 from shared.settings import Settings
@@ -40,8 +40,12 @@ class Steps:
     def __init__(self, actors: Actors, settings: Settings) -> None:
         self.actors, self.settings = actors, settings
         self.limits = Limits(
-            grace_ms=round(settings.pentad_grace_s * 1000), step_timeout_ms=round(settings.pentad_step_timeout_s * 1000)
+            grace_ms=round(settings.pentad_grace_s * 1000),
+            step_timeout_ms=round(settings.pentad_step_timeout_s * 1000),
+            wait_ttl_ms=round(settings.pentad_wait_ttl_s * 1000),
+            session_ttl_s=settings.session_ttl_s,
         )
+        self.bounds = Bounds(settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms)
 
     def empty(self, keys: TaskKeys) -> Commit:
         """A commit that says nothing yet."""
@@ -50,9 +54,9 @@ class Steps:
 
     def writer(self, step: Step) -> TurnWriter:
         """Writes this handling into a commit of its own."""
-        return TurnWriter(
-            self.empty(step.keys), step.keys, step.task, step.taken.lease, step.arrived, self.limits, _unique
-        )
+        early = fired_early(step.task, step.arrived, step.taken.lease.now, self.bounds)
+        commit = self.empty(step.keys)
+        return TurnWriter(commit, step.keys, step.task, step.taken, step.arrived, self.limits, _unique, early)
 
     def commit(self, writer: TurnWriter, step: Step) -> Awaitable[Outcome]:
         """End the handling."""
@@ -79,5 +83,5 @@ def bare(keys: TaskKeys, taken: Taken) -> Step:
     raw = {name: value for name, value in taken.raw.items() if name in _PLAIN}
     header = task_header(keys.tenant, keys.task, raw)
     assert header is not None
-    spent = Arrived((), {}, frozenset(), (), (), tuple(m.number for m in taken.mail))
+    spent = Arrived((), (), {}, frozenset(), taken.read, 0, (), tuple(m.number for m in taken.signals))
     return Step(keys, taken, header, spent, Known())

@@ -1,5 +1,6 @@
 """The events of one handling of a task, on their way into its commit."""
 
+from collections.abc import Callable
 from typing import Any
 
 from contracts.envelope import Contract
@@ -14,11 +15,19 @@ from shared.state.keys import SessionKeys, TaskKeys
 class Telling:
     """Tells the task's session. Every event says why it exists (law 9)."""
 
-    def __init__(self, commit: Commit, keys: TaskKeys, task: TaskHeader, turn: Counters, now: int) -> None:
+    def __init__(
+        self, commit: Commit, keys: TaskKeys, task: TaskHeader, turn: Counters, clock: Callable[[], int]
+    ) -> None:
         self.commit, self.keys, self.task, self.turn = commit, keys, task, turn
+        self._clock = clock
+        """The server's clock in ms: a step may take minutes, and what it tells is told at its end."""
         self.session = SessionKeys(keys.shard, keys.tenant, task.session)
-        self.at = rfc3339(now)
         self._events = 0
+
+    @property
+    def at(self) -> str:
+        """The time of what is told now."""
+        return rfc3339(self._clock())
 
     def envelope(self) -> dict[str, Any]:
         """The fields of the next event."""

@@ -20,18 +20,19 @@ from contracts.events import (
 from contracts.records import Manifest, Step, TranscriptMeta
 from services.task_runner.asking import ask
 from services.task_runner.counters import Limits, counters
-from services.task_runner.domain import Arrived, Closed, Retry
+from services.task_runner.domain import Arrived, Closed, Retry, Timer
 from services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
 from services.task_runner.telling import Telling
 from shared import metrics
 from shared.models.ports import ModelAnswer
+from shared.state.actors import Taken
 from shared.state.commit import Commit
-from shared.state.headers import Lease, TaskHeader
-from shared.state.keys import SESSION_TTL_S, TURNS_KEPT, TaskKeys
-from shared.state.mail import ResultMail, Turn
+from shared.state.headers import TaskHeader
+from shared.state.keys import TURNS_KEPT, TaskKeys
+from shared.state.mail import ResultMail, Turn, UserMail
 from shared.state.transcript import entry, message_of
 
-_TIMERS = ("deadline", "timeout", "retry")
+_TIMERS = ("deadline", "timeout", "retry", "wait")
 
 
 class TurnWriter(Telling):
@@ -42,20 +43,22 @@ class TurnWriter(Telling):
         commit: Commit,
         keys: TaskKeys,
         task: TaskHeader,
-        lease: Lease,
+        taken: Taken,
         arrived: Arrived,
         limits: Limits,
         unique: Callable[[], str],
+        early: Sequence[Timer],
     ) -> None:
-        super().__init__(commit, keys, task, counters(task, arrived), lease.now)
-        self._lease, self._arrived, self._limits, self._unique = lease, arrived, limits, unique
-        self._now = lease.now
+        super().__init__(commit, keys, task, counters(task, arrived), taken.clock)
+        self._lease, self._arrived, self._limits, self._unique = taken.lease, arrived, limits, unique
         self.added: list[bytes] = []
         """The messages that this handling appends to the transcript, as the model is sent them."""
         self.last_entry = b""
         commit.unmail(arrived.control_numbers)
         if arrived.controls & {"cancel", "deadline"}:
             commit.set(keys.header, control="")
+        for timer in early:
+            commit.due(keys, timer.kind, timer.at)
 
     # What all share
 
@@ -81,12 +84,18 @@ class TurnWriter(Telling):
             result = self._arrived.results.get(call.id)
             text = given_up[call.id] if result is None else self._text(result, kept_aside)
             self._log(tool_result(call.id, text))
-        for mail in self._arrived.users:
+        self._place_messages(self._arrived.ended, self._arrived.ended_number)
+        self._place_messages(self._arrived.users, self._arrived.user_number)
+        self.commit.unmail(self._arrived.result_numbers)
+
+    def _place_messages(self, messages: Sequence[UserMail], number: int) -> None:
+        """Users' messages, word for word; they wait no more. ``number``: of the last of them."""
+        for mail in messages:
             for turn in mail.context:
                 self._log({"role": turn.role, "content": turn.content}, at=turn.at, message_id=turn.message_id)
             self._log(user(mail.message.content), at=mail.at, message_id=mail.message.message_id)
-        self.commit.unmail(self._arrived.result_numbers)
-        self.commit.unmail(self._arrived.user_numbers)
+        if number:
+            self.commit.consume(number)
 
     def _text(self, result: ResultMail, kept_aside: dict[str, str]) -> str:
         if result.ref is None:
@@ -99,18 +108,21 @@ class TurnWriter(Telling):
         if self._arrived.users:
             budget = t.budget.to_json() if t.budget else b""
             fields |= {"correlation": t.correlation, "traceparent": t.traceparent, "budget": budget}
-            fields |= {"instruction": self._instruction, "turn_at": self.turn.at}
-        fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd, "updated": self._now}
+            fields |= {"instruction": self._instruction, "turn_at": t.at, "speaker": t.speaker}
+        fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd}
         if self.added:
             fields |= {"log_length": self.task.log_length + len(self.added)}
         self.commit.set(self.keys.header, **fields)
+        self.commit.stamp(self.keys.header, "updated")
 
     # Outcomes
 
     def idle(self, spent: Sequence[int]) -> None:
-        """Nothing happened: the attempt does not count."""
+        """Nothing happened: the attempt does not count. Messages of what has ended find their place."""
         self.commit.unmail([n for n in spent if n not in self._arrived.control_numbers])
-        self.commit.set(self.keys.header, attempt=self._lease.attempt - 1)
+        self._place_messages(self._arrived.ended, self._arrived.ended_number)
+        fields = {"log_length": self.task.log_length + len(self.added)} if self.added else {}
+        self.commit.set(self.keys.header, attempt=self._lease.attempt - 1, **fields)
 
     def restart(self) -> None:
         """An ended task begins again, unless the router has just opened it."""
@@ -123,11 +135,12 @@ class TurnWriter(Telling):
     def reopen(self, deadline: int) -> None:
         """Begin again with messages that the end had left: their turn is the next handling's. ``deadline``: in ms."""
         self.restart()
-        attempt = self._lease.attempt - 1
-        self.commit.set(self.keys.header, status="active", reason="", updated=self._now, attempt=attempt)
+        self.idle(())
+        self.commit.set(self.keys.header, status="active", reason="")
+        self.commit.stamp(self.keys.header, "updated")
         if deadline:
             self.commit.set(self.keys.header, deadline=deadline)
-            self.commit.timer(self.keys, "deadline", deadline - self._now)
+            self.commit.due(self.keys, "deadline", deadline)
         self.commit.rewake()
 
     def end(self, status: EndStatus, reason: str) -> None:
@@ -137,15 +150,17 @@ class TurnWriter(Telling):
             self._remember(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
         t = self.task
         keys, session = self.keys, self.session
-        self.commit.set(keys.header, status=status, reason=reason, open="", ended_at=self._now, fails=0)
+        self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
+        self.commit.stamp(keys.header, "ended_at")
         self.tell(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
         self.commit.cut(session.header, "live", keys.task)
-        self.commit.set(session.header, done=keys.task, done_at=self._now)
-        self.commit.unset(keys.header, "deadline", "asked_at", "retry_since")
+        self.commit.set(session.header, done=keys.task)
+        self.commit.stamp(session.header, "done_at")
+        self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")
         self.commit.untimer(keys, *_TIMERS)
         self.commit.timer(keys, "archive", self._limits.grace_ms)
         if t.session:
-            self.commit.expire(session.header, SESSION_TTL_S)
+            self.commit.expire(session.header, self._limits.session_ttl_s)
 
     def _turn_is_over(self, status: TaskStatus) -> None:
         """Counted: the task comes into this status, unless it stays waiting, and the time of its turn."""
@@ -154,11 +169,15 @@ class TurnWriter(Telling):
         self.commit.tallies.measure(metrics.turn_seconds.labels(status), self.turn.at)
 
     def pause(self, reason: str) -> None:
-        """Wait for a person."""
+        """Wait for a person, for so long; what the answer needs lives longer than that."""
         self._turn_is_over("waiting")
         self._header(status="waiting", reason=reason, open="", fails=0)
+        self.commit.stamp(self.keys.header, "waiting_at")
         self.tell(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.untimer(self.keys, "timeout", "retry")
+        self.commit.timer(self.keys, "wait", self._limits.wait_ttl_ms)
+        for key in (self.session.header, self.session.turns):
+            self.commit.expire(key, self._limits.session_ttl_s)
 
     def retry(self, again: Retry, why: str) -> None:
         """Keep everything where it is and try later; the attempt goes on growing."""
@@ -211,26 +230,27 @@ class TurnWriter(Telling):
         fields |= {"open": to_json([[c.id, c.tool, c.queue] for c in calls]) if calls else b""}
         usage = self._usage
         fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
+        fields |= {"status": "active"}
         if calls:
-            fields |= {"status": "active", "asked_at": self._now}
+            self.commit.stamp(self.keys.header, "asked_at")
             self.commit.timer(self.keys, "timeout", self._limits.step_timeout_ms)
         else:
-            fields |= {"status": "active"}
             self.commit.untimer(self.keys, "timeout", "retry")
         if self.task.status == "waiting":
             self.commit.tallies.count(metrics.tasks.labels("active"))
+            self.commit.untimer(self.keys, "wait")
         self._header(**fields)
         if not calls:
+            self._remember(answer.text)  # also when a message overtakes the end: it was said
             self.commit.mode = "complete"
             self.commit.finish()
-            self._remember(answer.text)
             self.end("completed", "answered")
 
     def _remember(self, text: str) -> None:
         """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
         turn = Turn(role="assistant", content=text, task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
-        self.commit.expire(self.session.turns, SESSION_TTL_S)
+        self.commit.expire(self.session.turns, self._limits.session_ttl_s)
 
     def _manifest(self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, before: Sequence[bytes]) -> Manifest:
         if toolbox.json is not None and toolbox.digest != self.task.tools:

@@ -55,7 +55,7 @@ class Closing:
         mail = ResultMail(
             tool_call_id=call, content="" if large else answer.for_model, ok=answer.ok, ref=call if large else None
         )
-        names = [keys.calls, entry.stream, keys.header, keys.mail, keys.wake, session.events, bell(self._shard)]
+        names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
         args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), event.to_json()]
         args += [self._maxlen, self._ttl, session.actor]
         if large:
@@ -99,7 +99,7 @@ class Closing:
         )
         mail = ResultMail(tool_call_id=name.call, content=Answer(False, error).for_model, ok=False)
         chained = letter.model_copy(update={"chain": [event.correlation_id or "", name.task, name.call]})
-        names = [entry.stream, DEAD.key(self._shard), keys.calls, keys.header, keys.mail, keys.wake]
+        names = [entry.stream, DEAD.key(self._shard), keys.calls, keys.header, keys.signals, keys.wake]
         names += [session.events, bell(self._shard)]
         args: list[Argument] = [self._group, entry.id, chained.to_json(), name.call, keys.actor, mail.to_json()]
         args += [event.to_json(), self._maxlen, self._ttl, session.actor]

@@ -23,7 +23,7 @@ from shared.settings import Settings
 from shared.state.keys import (
     DEDUP_TTL_S,
     INBOUND_LEASE,
-    SESSION_TTL_S,
+    OLD_INBOUND_LEASE,
     SessionKeys,
     bell,
     dedup,
@@ -36,7 +36,7 @@ from shared.state.store import Argument, Store, is_outage
 log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
-"""Messages that may wait to be routed in one shard before the ingress stops copying."""
+"""Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
 _MOST_LEFT = WAITING_LIMIT
 """Entries for full shards that are read past to reach those for others."""
 _GROUP = INBOUND.group or ""
@@ -53,6 +53,9 @@ class Ingress:
         self._store, self._settings = store, settings
         self._owner = token_hex(16)
         self._token = 0
+        self._generation = ""
+        """Of the inbound stream: it is another after the stream was replaced."""
+        self._leases = [INBOUND_LEASE, OLD_INBOUND_LEASE]
         self._acks: list[str] = []
         self._last = "0-0"
 
@@ -86,8 +89,17 @@ class Ingress:
 
     async def _lease(self) -> bool:
         args: list[Argument] = [self._owner, self._settings.lease_ms]
-        self._token = await self._store.run("inbound_lease", [INBOUND_LEASE], args)
-        return self._token > 0
+        try:
+            reply = await self._store.run("inbound_lease", self._leases, args)
+        except ResponseError as error:
+            if "NOPERM" not in str(error) or len(self._leases) == 1:
+                raise
+            self._leases = [INBOUND_LEASE]  # a user that may not touch the old key had no old router either
+            return False
+        if reply is None:
+            return False
+        self._token, self._generation = int(reply[0]), reply[1].decode()
+        return True
 
     async def _hold(self) -> None:
         """First what is pending, in order, then what is fresh; until the lease is lost.
@@ -116,7 +128,8 @@ class Ingress:
                 start = arrivals[-1].entry_id if arrivals else ">"
 
     async def _read(self, start: str) -> list[tuple[str, dict[bytes, bytes]]] | None:
-        args: list[Argument] = [self._token, self._settings.lease_ms, _GROUP, start, _BATCH, *self._acks]
+        lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
+        args: list[Argument] = [*lease, _GROUP, start, _BATCH, *self._acks]
         reply = await self._store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
         if reply is None:
             return None
@@ -155,7 +168,7 @@ class Ingress:
         first = batch[0].session
         assert first is not None
         keys = [first.wake, load(shard)]
-        args: list[Argument] = [SESSION_TTL_S, DEDUP_TTL_S, WAITING_LIMIT]
+        args: list[Argument] = [self._settings.session_ttl_s, DEDUP_TTL_S, WAITING_LIMIT, self._generation]
         for arrival in batch:
             session, message = arrival.session, arrival.message
             assert session is not None
@@ -163,12 +176,11 @@ class Ingress:
             assert message.message_id is not None
             keys += (
                 session.header,
-                session.mail,
+                session.messages,
                 dedup(shard, session.tenant, session.session, message.message_id),
                 session_index(shard, session.tenant),
             )
-            at, number = arrival.entry_id.split("-")
-            args += (at, number, session.actor, session.session, at, message.to_json())
+            args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
         reply = await self._store.run("ingest", keys, args)
         metrics.waiting_mail.labels(str(shard)).set(int(reply[0]))
         metrics.consumed.labels(INBOUND.name, "InboundMessage").inc(len(reply) - 1)

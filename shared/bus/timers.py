@@ -40,6 +40,6 @@ class TimerLoop:
             kind, actor = member.decode().split(" ", 1)
             tenant, task = actor.split("/", 1)
             keys = TaskKeys(shard, tenant, task)
-            names = [timers(shard), keys.header, keys.mail, keys.wake, ARCHIVE.key(shard)]
+            names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard)]
             await self._store.run("fire", names, [member, kind, actor])
         return len(due)

@@ -2,22 +2,24 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+from time import monotonic
 from typing import Any
 
 from contracts.streams import SESSION_WAKE, TASK_WAKE
 from shared import metrics
-from shared.state.commit import ActorKeys, Commit, Outcome
+from shared.state.commit import ActorKeys, Commit, Outcome, own_keys
 from shared.state.headers import Lease, Mail, lease_of, mail_of, pairs
-from shared.state.keys import SessionKeys, TaskKeys
+from shared.state.keys import SessionKeys
 from shared.state.store import Argument, Store, guarded
 
-MAIL_LIMIT = 64
-"""Pieces of a session's mail that one handling reads; the rest waits for the next."""
-_WHOLE = 0
-"""A task's mailbox is read whole: a step needs the results of all its calls, wherever they lie."""
-
-
+SESSION_MESSAGES = 1
+"""Messages of a session that one handling reads: it routes one."""
+TASK_MESSAGES = 256
+"""Messages of a task that one step takes in, at most; the rest waits for the next."""
+MESSAGE_BYTES = 1 << 20
+"""Bytes of messages that one handling takes in; a longer message comes alone."""
 _LEASED_TRIES = 2
 """How often the end of another's lease is waited for; a holder that lives extends it meanwhile."""
 
@@ -28,14 +30,36 @@ class Taken:
 
     lease: Lease
     raw: dict[str, bytes]
-    mail: tuple[Mail, ...]
+    messages: tuple[Mail, ...]
+    """The oldest that wait: so many as one handling takes in."""
+    signals: tuple[Mail, ...]
+    """All that wait."""
     transcript: Sequence[bytes]
     """Entries from the position that was asked for."""
+    taken_at: float = field(default_factory=monotonic, compare=False)
+    """Our own clock when it was read, in s."""
+
+    def clock(self) -> int:
+        """The server's clock now, in ms, as far as it can be told without asking."""
+        return self.lease.now + round((monotonic() - self.taken_at) * 1000)
+
+    @property
+    def mail(self) -> tuple[Mail, ...]:
+        """Both, by their numbers."""
+        return tuple(sorted((*self.messages, *self.signals), key=lambda mail: mail.number))
 
     @property
     def read(self) -> int:
-        """Number of the newest mail seen, or of the newest ever when there was none."""
-        return self.mail[-1].number if self.mail else int(self.raw.get("mail", b"0"))
+        """Number of the newest message read, or of the newest mail ever when there was none."""
+        return self._newest(self.messages)
+
+    @property
+    def seen(self) -> int:
+        """Number of the newest signal seen, or of the newest mail ever when there was none."""
+        return self._newest(self.signals)
+
+    def _newest(self, box: tuple[Mail, ...]) -> int:
+        return box[-1].number if box else int(self.raw.get("mail", b"0"))
 
 
 def group_of(actor: ActorKeys) -> str:
@@ -43,6 +67,11 @@ def group_of(actor: ActorKeys) -> str:
     group = (SESSION_WAKE if isinstance(actor, SessionKeys) else TASK_WAKE).group
     assert group is not None
     return group
+
+
+def _pieces(actor: ActorKeys) -> tuple[int, int]:
+    """How many messages, and bytes of them, one handling reads."""
+    return (SESSION_MESSAGES if isinstance(actor, SessionKeys) else TASK_MESSAGES, MESSAGE_BYTES)
 
 
 class Actors:
@@ -59,11 +88,9 @@ class Actors:
         None when the wake-up is no longer current (it is acknowledged) or another holds the lease (it stays pending).
         ``start``: the position from which the transcript is read; None reads none of it.
         """
-        log = actor.log if isinstance(actor, TaskKeys) else actor.mail
-        keys = [actor.header, actor.mail, log, actor.wake]
+        keys = own_keys(actor)
         position: Argument = "" if start is None else start
-        limit = MAIL_LIMIT if isinstance(actor, SessionKeys) else _WHOLE
-        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, position, limit]
+        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, token_hex(8), position, *_pieces(actor)]
         reply = await self.store.run("take", keys, args)
         for _ in range(_LEASED_TRIES):
             if reply[0] != b"leased":
@@ -73,20 +100,22 @@ class Actors:
         if reply[0] != b"ok":
             return None
         raw = pairs(reply[2])
-        return Taken(lease_of(raw, wake_id, int(reply[1])), raw, mail_of(reply[3]), reply[4])
+        lease = lease_of(raw, wake_id, int(reply[1]))
+        return Taken(lease, raw, mail_of(reply[3]), mail_of(reply[4]), reply[5])
 
     async def look(self, actor: ActorKeys, taken: Taken) -> Taken | None:
-        """Read header and whole mailbox again under the lease; None when it is lost.
+        """Read header and mail again under the lease; None when it is lost.
 
         ``attempt`` grows: a plan that is made again must not be taken for the one before.
         """
-        keys = [actor.header, actor.mail]
-        reply = await guarded("look", lambda: self.store.run("look", keys, [taken.lease.token]))
+        keys = [actor.header, actor.messages, actor.signals]
+        args: list[Argument] = [taken.lease.token, *_pieces(actor)]
+        reply = await guarded("look", lambda: self.store.run("look", keys, args))
         if reply is None:
             return None
         raw = pairs(reply[1])
         lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
-        return replace(taken, lease=lease, raw=raw, mail=mail_of(reply[2]))
+        return Taken(lease, raw, mail_of(reply[2]), mail_of(reply[3]), taken.transcript)
 
     async def beat(self, actor: ActorKeys, lease: Lease) -> str | None:
         """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none)."""
@@ -97,7 +126,8 @@ class Actors:
     async def commit(self, commit: Commit, taken: Taken) -> Outcome:
         """End a handling. Repeated until Redis answers: the script knows its own step id."""
         lease = taken.lease
-        args = commit.arguments(lease.token, lease.version, lease.wake_id, taken.read, group_of(commit.actor))
+        known = (taken.read, taken.seen)
+        args = commit.arguments(lease.token, lease.version, lease.wake_id, known, group_of(commit.actor))
         reply = await guarded("commit", lambda: self.store.run("commit", commit.keys, args))
         outcome: Outcome = reply[0].decode()
         if outcome in ("ok", "open"):
@@ -108,13 +138,13 @@ class Actors:
 
     async def release(self, actor: ActorKeys, wake_id: str, token: str = "") -> None:
         """Hand an actor back untouched, so that another worker can take it at once."""
-        args: list[Argument] = [wake_id, group_of(actor), actor.actor, token]
+        args: list[Argument] = [wake_id, group_of(actor), actor.actor, self.lease_ms, token]
         await self.store.run("release", [actor.header, actor.wake], args)
 
     async def post(self, to: ActorKeys, kind: str, body: bytes, statuses: Sequence[str], control: str = "") -> str:
-        """Put mail into a mailbox if the actor has one of these statuses; returns the one it has ('none': no actor)."""
+        """Put mail into an actor's box if it has one of these statuses; returns the one it has ('none': no actor)."""
         args: list[Argument] = [to.actor, kind, body, control, "|".join(statuses)]
-        reply = await self.store.run("post", [to.header, to.mail, to.wake], args)
+        reply = await self.store.run("post", [to.header, to.box(kind), to.wake], args)
         status: str = reply.decode()
         return status
 

@@ -6,13 +6,19 @@ from typing import Literal
 from contracts.envelope import Contract
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from shared import metrics
-from shared.state.keys import SessionKeys, TaskKeys, bell, timers
+from shared.state.keys import SessionKeys, TaskKeys, bell, load, timers
 from shared.state.store import Argument
 from shared.state.tallies import Tallies
 
 Mode = Literal["go", "complete", "end", "fail"]
 Outcome = Literal["ok", "open", "again", "stale"]
 ActorKeys = SessionKeys | TaskKeys
+
+
+def own_keys(actor: ActorKeys) -> list[str]:
+    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header."""
+    log = actor.log if isinstance(actor, TaskKeys) else actor.header
+    return [actor.header, actor.messages, actor.signals, log, actor.wake]
 
 
 class Commit:
@@ -23,8 +29,7 @@ class Commit:
         self.step_id = step_id
         self.mode: Mode = "go"
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
-        log = actor.log if isinstance(actor, TaskKeys) else actor.mail
-        self.keys = [actor.header, actor.mail, log, actor.wake]
+        self.keys = own_keys(actor)
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
         self._expect: list[Argument] = []
         self.operations: list[Argument] = []
@@ -47,9 +52,17 @@ class Commit:
         self._expect.append("quiet")
 
     def unmail(self, numbers: Sequence[int]) -> None:
-        """Remove the mail that this step has consumed."""
+        """Remove the signals that this step has used up."""
         for number in numbers:
             self.operations += ("unmail", number)
+
+    def consume(self, number: int) -> None:
+        """Remove the messages up to this number: they do not wait any more."""
+        self.operations += ("consume", number, self._k(load(self.actor.shard)), self.actor.tenant)
+
+    def pass_on(self, number: int) -> None:
+        """Remove the messages up to this number, which now wait for another actor."""
+        self.operations += ("pass", number)
 
     def log(self, entry: bytes) -> None:
         """Append to the transcript."""
@@ -64,6 +77,10 @@ class Commit:
         self.operations += ("set", self._k(header), len(fields))
         for pair in fields.items():
             self.operations += pair
+
+    def stamp(self, header: str, *names: str) -> None:
+        """Set fields of a hash to the server's time of the commit, in ms."""
+        self.operations += ("stamp", self._k(header), len(names), *names)
 
     def set_once(self, key: str, name: str, value: Argument) -> None:
         """Set a field of a hash that does not change once it is there."""
@@ -104,10 +121,10 @@ class Commit:
             self.operations += ("ring", self._k(bell(session.shard)), session.actor)
 
     def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
-        """Put mail into an actor's mailbox and wake it."""
+        """Put mail into an actor's box and wake it."""
         stream = SESSION_WAKE if isinstance(to, SessionKeys) else TASK_WAKE
         self.tallies.count(metrics.published.labels(stream.name, kind))
-        self.operations += ("post", self._k(to.header), self._k(to.mail), self._k(to.wake), to.actor, kind, body)
+        self.operations += ("post", self._k(to.header), self._k(to.box(kind)), self._k(to.wake), to.actor, kind, body)
 
     def queue(self, stream: Stream, key: str, data: Contract) -> None:
         """Append to a work stream."""
@@ -117,6 +134,10 @@ class Commit:
     def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
         """Set the task's one timer of this kind; a set one moves."""
         self.operations += ("timer", self._k(timers(task.shard)), f"{kind} {task.actor}", max(0, delay_ms))
+
+    def due(self, task: TaskKeys, kind: str, at_ms: int) -> None:
+        """Set the task's one timer of this kind to a time of the server's clock."""
+        self.operations += ("due", self._k(timers(task.shard)), f"{kind} {task.actor}", at_ms)
 
     def untimer(self, task: TaskKeys, *kinds: str) -> None:
         """Remove the task's timers of these kinds."""
@@ -140,7 +161,7 @@ class Commit:
         self.tallies.finish()
         self.operations.append("finish")
 
-    def arguments(self, token: str, version: str, wake_id: str, read: int, group: str) -> list[Argument]:
-        """The script's arguments."""
-        head: list[Argument] = [token, version, self.step_id, read, group, wake_id, self.actor.actor, self.mode]
+    def arguments(self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str) -> list[Argument]:
+        """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
+        head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
         return head + self._expect + self.operations

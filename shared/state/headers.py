@@ -28,6 +28,7 @@ class Lease:
     """What a worker holds while it handles an actor; every write compares it."""
 
     token: str
+    """``COUNTER.NONCE``: given once, also by a Redis that has lost the counter's last steps."""
     version: str
     wake_id: str
     attempt: int
@@ -66,6 +67,9 @@ class TaskHeader:
     session: str
     status: TaskStatus
     user: str = ""
+    """Who began the task."""
+    speaker: str = ""
+    """Who said the turn's last message."""
     goal: str = ""
     instruction: str = "executor"
     created: int = 0
@@ -89,6 +93,10 @@ class TaskHeader:
     """When the turn's user message entered the inbound stream."""
     asked_at: int = 0
     """When the open tool calls were asked for: the step's time limit counts from here."""
+    waiting_at: int = 0
+    """When the task began to wait for a person."""
+    ended_mail: int = 0
+    """Number of the newest mail when an end took all messages with it: those up to here are part of what has ended."""
     retry_since: int = 0
     """When the model first could not be had for this step."""
     fails: int = 0
@@ -129,10 +137,10 @@ class TaskHeader:
 
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at retry_since fails log_length covered"
+    "deadline turn_at asked_at waiting_at ended_mail retry_since fails log_length covered"
 )
 _FLOATS = "turn_usd usd"
-_TEXTS = "session status user goal instruction correlation traceparent digest tools reason"
+_TEXTS = "session status user speaker goal instruction correlation traceparent digest tools reason"
 
 
 def _integer(value: bytes) -> int:
@@ -166,7 +174,8 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
     """A task's header from its hash, or None when there is no such task."""
     if not raw.get("status"):
         return None
-    fields: dict[str, Any] = {"tenant": tenant, "task": task}
+    # Headers of versions before 0.2 have no speaker.
+    fields: dict[str, Any] = {"tenant": tenant, "task": task, "speaker": raw.get("user", b"").decode()}
     for name, value in raw.items():
         if read := _READ.get(name):
             fields[name] = read(value)
@@ -178,7 +187,7 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
 
 
 def mail_of(members: Sequence[bytes]) -> tuple[Mail, ...]:
-    """A mailbox's members, ``NUMBER KIND BODY`` each, in order."""
+    """A box's members, ``NUMBER KIND BODY`` each, in order."""
     split = (member.split(b" ", 2) for member in members)
     return tuple(Mail(int(number), kind.decode(), body) for number, kind, body in split)
 
@@ -186,7 +195,7 @@ def mail_of(members: Sequence[bytes]) -> tuple[Mail, ...]:
 def lease_of(raw: dict[str, bytes], wake_id: str, now: int) -> Lease:
     """The lease that a take has just given."""
     return Lease(
-        token=raw["token"].decode(),
+        token=f"{raw['token'].decode()}.{raw['nonce'].decode()}",
         version=raw.get("v", b"0").decode(),
         wake_id=wake_id,
         attempt=int(raw["attempt"]),

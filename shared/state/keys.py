@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
 
 DAY_S = 86_400
-SESSION_TTL_S = 30 * DAY_S
-"""An idle session is forgotten after this long."""
 TURNS_KEPT = 200
 """Messages that a session remembers of its last turns."""
+USER = "user"
+"""The kind of mail that holds a user's message; every other kind is a signal."""
 DEDUP_TTL_S = DAY_S
 """A ``message_id`` is remembered this long."""
 
@@ -16,8 +16,11 @@ TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 IN_USE = "pentad:in-use:"
 """Begins the key under which a process says which model it uses; ends seconds after the process does."""
-INBOUND_LEASE = "{pentad:inbound}:lease"
-"""Who moves inbound entries into mailboxes; lies in the slot of ``pentad:inbound``."""
+INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
+"""Who moves inbound entries to their sessions. In the slot of ``pentad:inbound``; it never ends, and so its token never
+starts again."""
+OLD_INBOUND_LEASE = "{pentad:inbound}:lease"
+"""The same of versions before 0.2: kept taken for ever, so that no such router moves entries beside one of ours."""
 CLUSTER = "pentad:cluster"
 """Hash of facts that every process must agree on: the number of shards, the layout version."""
 
@@ -38,7 +41,8 @@ def bell(shard: int) -> str:
 
 
 def load(shard: int) -> str:
-    """Hash of counters for back-pressure: ``mail`` is the number of messages that wait to be routed."""
+    """Hash of counters for back-pressure: ``mail`` is the number of messages that no step has taken in yet,
+    ``tenant:TENANT`` how many of them are that tenant's."""
     return f"{tag(shard)}:load"
 
 
@@ -85,8 +89,18 @@ class SessionKeys:
         return f"{tag(self.shard)}:session:{self.tenant}:{self.session}"
 
     @property
-    def mail(self) -> str:
+    def messages(self) -> str:
+        """What users have said and no task has yet. Read in bounded pieces."""
         return f"{self.header}:mail"
+
+    @property
+    def signals(self) -> str:
+        """What is told to the session itself. Few; read whole."""
+        return f"{self.header}:signals"
+
+    def box(self, kind: str) -> str:
+        """Where mail of this kind lies."""
+        return self.messages if kind == USER else self.signals
 
     @property
     def turns(self) -> str:
@@ -120,8 +134,18 @@ class TaskKeys:
         return f"{tag(self.shard)}:task:{self.tenant}:{self.task}"
 
     @property
-    def mail(self) -> str:
+    def messages(self) -> str:
+        """What users have said and no step has taken in. Any number; read in bounded pieces."""
         return f"{self.header}:mail"
+
+    @property
+    def signals(self) -> str:
+        """Results of tools, cancels, timers that were due. Few; read whole."""
+        return f"{self.header}:signals"
+
+    def box(self, kind: str) -> str:
+        """Where mail of this kind lies."""
+        return self.messages if kind == USER else self.signals
 
     @property
     def log(self) -> str:
@@ -149,4 +173,4 @@ class TaskKeys:
 
     def all(self) -> tuple[str, ...]:
         """Every key that the task owns."""
-        return (self.header, self.mail, self.log, self.steps, self.calls, self.big)
+        return (self.header, self.messages, self.signals, self.log, self.steps, self.calls, self.big)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from shared.state.keys import SESSION_TTL_S
+from shared.state.keys import DAY_S
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
 
-_OLDEST_MS = SESSION_TTL_S * 1000
+_OLDEST_MS = 365 * DAY_S * 1000
 """A time further back than this is none: a producer may give its entries any id."""
 
 

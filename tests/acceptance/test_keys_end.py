@@ -18,6 +18,7 @@ pytestmark = pytest.mark.acceptance
 
 PERMANENT = {
     r"pentad:inbound": "work: trimmed to what is not consumed",
+    r"(pentad:)?\{pentad:inbound\}:lease": "the fence of the one ingress, and its sign to routers of older versions",
     r"pentad:dead": "dead letters: kept until a person discards them",
     r"pentad:cluster": "the number of shards",
     r"pentad:\{0\}:wake:session": "work",
@@ -27,7 +28,7 @@ PERMANENT = {
     r"pentad:\{0\}:archive": "work",
     r"pentad:\{0\}:dead": "dead letters",
     r"pentad:\{0\}:bell": "capped at a thousand entries",
-    r"pentad:\{0\}:load": "one counter",
+    r"pentad:\{0\}:load": "a counter, and one for each tenant with messages that wait",
     r"pentad:\{0\}:timers": "a timer goes when it fires, or with its task",
     r"pentad:\{0\}:tasks:[^:]+": "a tenant's index of tasks: cut after 30 days",
 }

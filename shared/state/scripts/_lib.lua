@@ -1,10 +1,36 @@
 -- Shared by all scripts: prepended to each before it is loaded.
--- An actor is a header (hash), a mailbox (sorted set of numbered mail) and a stream of wake-ups.
+-- An actor is a header (hash), two boxes of numbered mail and a stream of wake-ups. Its `messages` hold what users have
+-- said: any number, read in bounded pieces. Its `signals` hold what tools, timers and clients tell it: few, read whole.
 local call = redis.call
 
 local function now()
   local t = call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Whether an entry id comes before another. Numbers of Lua are exact to 2^53 only; ids go to 2^64.
+local function id_less(a, b)
+  local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
+  local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
+  local x, y = a_ms, b_ms
+  if x == y then x, y = a_seq, b_seq end
+  if #x ~= #y then return #x < #y end
+  return x < y
+end
+
+-- Whether this token is the lease's. It is a counter and a nonce of its taker: a Redis that lost its last writes counts
+-- again from an earlier number, and must not give an old holder's token to a new one.
+local function holds(header, token)
+  local n, nonce = unpack(call('HMGET', header, 'token', 'nonce'))
+  return n and n .. '.' .. (nonce or '') == token
+end
+
+-- For how many ms a lease still runs; 0 when it is over. One whose end lies further ahead than a lease is long was taken
+-- before the clock stepped back: it is over too.
+local function lease_left(expires, length, t)
+  local left = tonumber(expires or '0') - t
+  if left <= 0 or left > tonumber(length) then return 0 end
+  return left
 end
 
 -- The one place that spells a wake-up.
@@ -19,12 +45,28 @@ local function wake(header, stream, actor)
 end
 
 -- Mail is numbered by the header's counter; a wake-up is added when none is current.
-local function post(header, mail, stream, actor, kind, body)
+local function post(header, box, stream, actor, kind, body)
   local n = call('HINCRBY', header, 'mail', 1)
-  call('ZADD', mail, n, n .. ' ' .. kind .. ' ' .. body)
+  call('ZADD', box, n, n .. ' ' .. kind .. ' ' .. body)
   local current = call('HGET', header, 'wake')
   if not current or current == '' then wake(header, stream, actor) end
   return n
+end
+
+-- The oldest messages of a box: so many and so many bytes at most, but one at least.
+local function oldest(messages, most, most_bytes)
+  local found, size = call('ZRANGE', messages, 0, most - 1), 0
+  for n, member in ipairs(found) do
+    size = size + #member
+    if size > most_bytes and n > 1 then return {unpack(found, 1, n - 1)} end
+  end
+  return found
+end
+
+-- Count messages that wait to be taken into a step: all of the shard, and those of a tenant.
+local function count_waiting(load, tenant, by)
+  if call('HINCRBY', load, 'mail', by) < 0 then call('HSET', load, 'mail', 0) end
+  if call('HINCRBY', load, 'tenant:' .. tenant, by) <= 0 then call('HDEL', load, 'tenant:' .. tenant) end
 end
 
 local function status_of(header)

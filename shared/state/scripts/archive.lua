@@ -1,6 +1,6 @@
 -- Remove a finished task whose record is written, unless it has moved since the record was read.
 -- One that is ended and yet busy (late mail) is tried again after a while.
--- KEYS archive-stream session-header timers, then the task's keys (header first)
+-- KEYS archive-stream session-header timers, then the task's keys (header, messages, signals first)
 -- ARGV group entry-id version task-id timer-member again-ms
 local header = KEYS[4]
 call('XACK', KEYS[1], ARGV[1], ARGV[2])
@@ -8,7 +8,8 @@ local v, wake_id = unpack(call('HMGET', header, 'v', 'wake'))
 if not v then return 'gone' end
 local status = status_of(header)
 local ended = status == 'completed' or status == 'failed' or status == 'cancelled'
-local busy = (wake_id and wake_id ~= '') or call('ZCARD', KEYS[5]) > 0 -- a message may wait for the model to come back
+local busy = (wake_id and wake_id ~= '') or call('ZCARD', KEYS[5]) > 0 or call('ZCARD', KEYS[6]) > 0
+-- Mail without a wake-up: a message may wait for the model to come back.
 if v ~= ARGV[3] or not ended or busy then
   if ended then call('ZADD', KEYS[3], 'NX', now() + tonumber(ARGV[6]), ARGV[5]) end
   return 'moved'

@@ -1,5 +1,5 @@
 -- Write a call's one result: event, mail to the task, acknowledgement. What comes for a closed call is dropped.
--- KEYS calls queue header mail wake-stream events bell [big]
+-- KEYS calls queue header signals wake-stream events bell [big]
 -- ARGV call-id entry-id group actor mail-body event maxlen ttl bell-name [ref value]
 if call('HDEL', KEYS[1], ARGV[1]) == 0 then
   call('XACK', KEYS[2], ARGV[3], ARGV[2])

@@ -1,5 +1,5 @@
 -- Dead-letter a tool call's entry and end its call with an error, at once: the task need not wait for its time limit.
--- KEYS queue dead calls header mail wake-stream events bell
+-- KEYS queue dead calls header signals wake-stream events bell
 -- ARGV group entry-id dead-letter call-id actor mail-body event maxlen ttl bell-name
 -- Returns 'gone' (acknowledged before) | 'closed' (the call was closed already: only the dead letter) | 'ok'
 if call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 'gone' end

@@ -1,64 +1,73 @@
 -- The one way in which a handling of an actor ends (law 2): state, events, other actors' mail and the acknowledgement at once.
--- KEYS header mail log stream, then whatever the operations name by index
--- ARGV token version step-id read group wake-id actor mode, then operations
---   read: number of the newest mail that the step has seen
+-- KEYS header messages signals log stream, then whatever the operations name by index
+-- ARGV token version step-id read seen group wake-id actor mode, then operations
+--   read, seen: numbers of the newest message and the newest signal that the step knows
 --   mode: 'go'        no end
---         'complete'  an end, unless a user's message has come since: then the step commits without its end
---         'end'       an end that takes all messages with it: refused as 'again' when one has come since
+--         'complete'  an end, unless a message has come since: then the step commits without its end
+--         'end'       an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
 --         'fail'      an end; messages that have come start the next turn. Refused as 'again' when a cancel has come since:
 --                     it meant them too
---   An end takes all control mail with it: what was asked of the task as it was must not meet the next turn.
+--   An end takes all signals but results with it: what was asked of the task as it was must not meet the next turn.
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'again' unless the actor has this status (checked before anything is written)
 --   quiet                    refuse as 'again' when a tool's result has come that the step has not seen
---   unmail n                 remove mail number n
+--   unmail n                 remove signal number n
+--   consume n k tenant       remove the messages up to number n: they wait no more, which is counted in k
+--   pass n                   remove the messages up to number n: they go on waiting elsewhere
 --   log json                 append to the transcript
 --   push k json cap          append to a list, keep the last cap (0: all)
 --   set k n field value ...  n pairs               unset k field        incr k field n
+--   stamp k n field ...      n fields, set to the server's time
 --   setnx k field value      cut k field value     remove the field if it has this value
 --   event k json maxlen ttl  append to an event stream      delta k json maxlen ttl d   likewise, with the field d
---   post h m s actor kind body
+--   post h box s actor kind body
 --   queue k json             append to a work stream
---   timer k member ms        due that many ms from now     untimer k member
+--   timer k member ms        due that many ms from now     due k member ms    due at this time
+--   untimer k member
 --   rank k member score      zset member, e.g. an index    unrank k member
 --   ring k name              the session has news
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
 --   finish                   what follows belongs to the end
--- Returns {'ok' | 'open' (committed without its end) | 'again' | 'stale', now}
-local header, mail, log, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', now()} end
-if call('HGET', header, 'token') ~= ARGV[1] or (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', now()} end
+-- Returns {outcome, now}; outcome: 'ok' | 'open' (committed without its end) | 'again' | 'stale'
+local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
+local t = now()
+if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', t} end
+if not holds(header, ARGV[1]) or (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', t} end
 
-local read, group, wake_id, actor, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local width = {expect = 3, unmail = 2, log = 2, push = 4, setnx = 4, cut = 4, unset = 3, incr = 4, event = 5, delta = 6,
-  post = 7, queue = 3, timer = 4, untimer = 3, rank = 4, unrank = 3, ring = 3, expire = 3, rewake = 1, finish = 1}
+local read, seen = '(' .. ARGV[4], '(' .. ARGV[5]
+local group, wake_id, actor, mode = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local width = {expect = 3, unmail = 2, consume = 4, pass = 2, log = 2, push = 4, setnx = 4, cut = 4, unset = 3, incr = 4,
+  event = 5, delta = 6, post = 7, queue = 3, timer = 4, due = 4, untimer = 3, rank = 4, unrank = 3, ring = 3, expire = 3,
+  rewake = 1, finish = 1}
 
--- Whether mail of this kind has come that the step has not seen.
-local function newer(kind)
-  for _, m in ipairs(call('ZRANGEBYSCORE', mail, '(' .. read, '+inf')) do
+local function newer_message()
+  return #call('ZRANGEBYSCORE', messages, read, '+inf', 'LIMIT', 0, 1) > 0
+end
+
+-- Whether a signal of this kind has come that the step has not seen.
+local function newer_signal(kind)
+  for _, m in ipairs(call('ZRANGEBYSCORE', signals, seen, '+inf')) do
     if string.match(m, '^%d+ (%l+) ') == kind then return true end
   end
   return false
 end
 
-local i = 9
+local i = 10
 while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
   if ARGV[i] == 'quiet' then
-    if newer('result') then return {'again', now()} end
+    if newer_signal('result') then return {'again', t} end
     i = i + 1
   else
-    if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return {'again', now()} end
+    if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return {'again', t} end
     i = i + 3
   end
 end
 
-local outcome = 'ok'
-if mode == 'end' and newer('user') then return {'again', now()} end
-if mode == 'fail' and newer('cancel') then return {'again', now()} end
-if mode == 'complete' and newer('user') then outcome = 'open' end
+local outcome, rewake = 'ok', false
+if mode == 'fail' and newer_signal('cancel') then return {'again', t} end
+if mode == 'complete' and newer_message() then outcome = 'open' end
 
-local rewake = false
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
 while i <= #ARGV do
   local op = ARGV[i]
@@ -72,18 +81,29 @@ while i <= #ARGV do
     local n = tonumber(ARGV[i + 2])
     call('HSET', k(1), unpack(ARGV, i + 3, i + 2 + 2 * n))
     i = i + 3 + 2 * n - 1
+  elseif op == 'stamp' then
+    local n = tonumber(ARGV[i + 2])
+    for at = i + 3, i + 2 + n do call('HSET', k(1), ARGV[at], t) end
+    i = i + 3 + n - 1
   elseif op == 'cut' then
     if call('HGET', k(1), ARGV[i + 2]) == ARGV[i + 3] then call('HDEL', k(1), ARGV[i + 2]) end
   elseif op == 'setnx' then call('HSETNX', k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'unset' then call('HDEL', k(1), ARGV[i + 2])
   elseif op == 'incr' then call('HINCRBYFLOAT', k(1), ARGV[i + 2], ARGV[i + 3])
-  elseif op == 'unmail' then call('ZREMRANGEBYSCORE', mail, ARGV[i + 1], ARGV[i + 1])
+  elseif op == 'unmail' then
+    call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1])
+    call('ZREMRANGEBYSCORE', messages, ARGV[i + 1], ARGV[i + 1]) -- where versions before 0.2 put all mail
+  elseif op == 'consume' then
+    local n = call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
+    if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end
+  elseif op == 'pass' then call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
   elseif op == 'push' then
     call('RPUSH', k(1), ARGV[i + 2])
     if ARGV[i + 3] ~= '0' then call('LTRIM', k(1), -tonumber(ARGV[i + 3]), -1) end
   elseif op == 'post' then post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
   elseif op == 'queue' then call('XADD', k(1), '*', 'data', ARGV[i + 2])
-  elseif op == 'timer' then call('ZADD', k(1), now() + tonumber(ARGV[i + 3]), ARGV[i + 2])
+  elseif op == 'timer' then call('ZADD', k(1), t + tonumber(ARGV[i + 3]), ARGV[i + 2])
+  elseif op == 'due' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
   elseif op == 'untimer' then call('ZREM', k(1), ARGV[i + 2])
   elseif op == 'rank' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
   elseif op == 'unrank' then call('ZREM', k(1), ARGV[i + 2])
@@ -96,15 +116,17 @@ while i <= #ARGV do
 end
 
 if mode ~= 'go' and outcome == 'ok' then
-  for _, m in ipairs(call('ZRANGE', mail, 0, -1)) do
-    local kind = string.match(m, '^%d+ (%l+) ')
-    if kind ~= 'user' and kind ~= 'result' then call('ZREM', mail, m) end
+  for _, m in ipairs(call('ZRANGE', signals, 0, -1)) do
+    if string.match(m, '^%d+ (%l+) ') ~= 'result' then call('ZREM', signals, m) end
   end
   call('HDEL', header, 'control')
+  if mode == 'end' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
 end
 
 call('HINCRBY', header, 'v', 1)
 call('HSET', header, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
 call('XACK', stream, group, wake_id)
-if rewake or #call('ZRANGEBYSCORE', mail, '(' .. read, '+inf', 'LIMIT', 0, 1) > 0 then wake(header, stream, actor) end
-return {outcome, now()}
+if rewake or newer_message() or #call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1) > 0 then
+  wake(header, stream, actor)
+end
+return {outcome, t}

@@ -1,5 +1,5 @@
 -- Turn one due timer into mail (or, for the archiver, into a wake-up of its own stream). Fires once: the removal decides.
--- KEYS timers header mail wake-stream archive-stream   ARGV member kind actor
+-- KEYS timers header signals wake-stream archive-stream   ARGV member kind actor
 local due = call('ZSCORE', KEYS[1], ARGV[1])
 if not due or tonumber(due) > now() then return 0 end -- fired by another, or moved since it was found due
 call('ZREM', KEYS[1], ARGV[1])

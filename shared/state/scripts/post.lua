@@ -1,5 +1,5 @@
 -- Post mail to an actor from outside its shard's transactions, only while it has one of the given statuses.
--- KEYS header mail stream [bell]   ARGV actor kind body control statuses-separated-by-|
+-- KEYS header box stream   ARGV actor kind body control statuses-separated-by-|
 -- Returns the status it had, or 'none'; mail was posted exactly when that is one of the given ones.
 local status = status_of(KEYS[1])
 if not string.find('|' .. ARGV[5] .. '|', '|' .. status .. '|', 1, true) then return status end

@@ -1,14 +1,15 @@
 -- Hand an actor back untouched: another worker can take it at once, and nothing is counted.
--- KEYS header stream   ARGV wake-id group actor token ('' when the wake-up was never taken)
+-- KEYS header stream   ARGV wake-id group actor lease-ms token ('' when the wake-up was never taken)
 local header, stream = KEYS[1], KEYS[2]
 if call('HGET', header, 'wake') ~= ARGV[1] then
   call('XACK', stream, ARGV[2], ARGV[1])
   return 'gone'
 end
-if ARGV[4] == '' then
-  if tonumber(call('HGET', header, 'exp') or '0') > now() then return 'leased' end
+if ARGV[5] == '' then
+  local expires, length = unpack(call('HMGET', header, 'exp', 'lease'))
+  if lease_left(expires, length or ARGV[4], now()) > 0 then return 'leased' end
 else
-  if call('HGET', header, 'token') ~= ARGV[4] then return 'lost' end
+  if not holds(header, ARGV[5]) then return 'lost' end
   call('HSET', header, 'exp', 0)
   call('HINCRBY', header, 'starts', -1)
 end

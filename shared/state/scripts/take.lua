@@ -1,18 +1,21 @@
--- A worker that has read a wake-up takes the actor's lease and gets header, mailbox and new transcript in one round trip.
--- KEYS header mail log stream   ARGV wake-id group lease-ms log-position ('': none wanted) mail-limit (0: all)
--- Returns {'gone'} | {'leased', ms} | {'ok', now, header, mail, transcript from that position}
-local header, mail, log, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- A worker that has read a wake-up takes the actor's lease and gets header, mail and new transcript in one round trip.
+-- KEYS header messages signals log stream
+-- ARGV wake-id group lease-ms nonce log-position ('': none wanted) most-messages most-bytes
+-- Returns {'gone'} | {'leased', ms} | {'ok', now, header, messages, signals, transcript from that position}
+local header, messages, signals, log, stream = unpack(KEYS)
 if call('HGET', header, 'wake') ~= ARGV[1] then
   call('XACK', stream, ARGV[2], ARGV[1])
   return {'gone'}
 end
 local t = now()
-local expires = tonumber(call('HGET', header, 'exp') or '0')
-if expires > t then return {'leased', expires - t} end
+local expires, length = unpack(call('HMGET', header, 'exp', 'lease'))
+local left = lease_left(expires, length or ARGV[3], t)
+if left > 0 then return {'leased', left} end
 call('HINCRBY', header, 'token', 1)
 call('HINCRBY', header, 'attempt', 1)
 call('HINCRBY', header, 'starts', 1)
-call('HSET', header, 'exp', t + tonumber(ARGV[3]))
+call('HSET', header, 'exp', t + tonumber(ARGV[3]), 'lease', ARGV[3], 'nonce', ARGV[4])
 local transcript = {}
-if ARGV[4] ~= '' then transcript = call('LRANGE', log, ARGV[4], -1) end
-return {'ok', t, call('HGETALL', header), call('ZRANGE', mail, 0, tonumber(ARGV[5]) - 1), transcript}
+if ARGV[5] ~= '' then transcript = call('LRANGE', log, ARGV[5], -1) end
+return {'ok', t, call('HGETALL', header), oldest(messages, tonumber(ARGV[6]), tonumber(ARGV[7])),
+  call('ZRANGE', signals, 0, -1), transcript}

@@ -1,20 +1,14 @@
 -- Cut a work stream below what every group has consumed (law 7). Never by length.
 -- KEYS stream   Returns the number of entries cut.
 if call('EXISTS', KEYS[1]) == 0 then return 0 end
-local function less(a, b)
-  local ams, aseq = string.match(a, '^(%d+)-(%d+)$')
-  local bms, bseq = string.match(b, '^(%d+)-(%d+)$')
-  ams, aseq, bms, bseq = tonumber(ams), tonumber(aseq), tonumber(bms), tonumber(bseq)
-  return ams < bms or (ams == bms and aseq < bseq)
-end
 local floor
 for _, raw in ipairs(call('XINFO', 'GROUPS', KEYS[1])) do
   local g = {}
   for n = 1, #raw, 2 do g[raw[n]] = raw[n + 1] end
   local low = g['last-delivered-id']
   local pending = call('XPENDING', KEYS[1], g['name'])
-  if pending[1] > 0 and less(pending[2], low) then low = pending[2] end
-  if not floor or less(low, floor) then floor = low end
+  if pending[1] > 0 and id_less(pending[2], low) then low = pending[2] end
+  if not floor or id_less(low, floor) then floor = low end
 end
 if not floor then return 0 end
 return call('XTRIM', KEYS[1], 'MINID', '~', floor)

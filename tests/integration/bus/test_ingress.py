@@ -71,7 +71,7 @@ def messages(count: int, sessions: int = 1, first: int = 0) -> list[dict[str, An
 
 async def contents(store: Store, session: str, shards: int = 1) -> list[str]:
     keys = SessionKeys(shard_of("default", session, shards), "default", session)
-    mail = await store.call("ZRANGE", keys.mail, 0, -1)
+    mail = await store.call("ZRANGE", keys.messages, 0, -1)
     return [read_session_mail(m.split(b" ", 2)[2])[1].content for m in mail]
 
 
@@ -152,7 +152,7 @@ async def test_a_message_without_a_session_or_an_id_gets_its_entrys(store: Store
     start()
     (entry,) = await send(store, {"content": "alone"})
     await wait_until("the message", lambda: _count(store, f"s-{entry}", 1))
-    mail = await store.call("ZRANGE", SessionKeys(0, "default", f"s-{entry}").mail, 0, -1)
+    mail = await store.call("ZRANGE", SessionKeys(0, "default", f"s-{entry}").messages, 0, -1)
     assert read_session_mail(mail[0].split(b" ", 2)[2])[1].message_id == entry
 
 

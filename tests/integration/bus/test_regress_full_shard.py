@@ -32,7 +32,7 @@ async def send(store: Store, to: SessionKeys, content: str) -> None:
 
 
 async def contents(store: Store, of: SessionKeys) -> list[str]:
-    mail = await store.call("ZRANGE", of.mail, 0, -1)
+    mail = await store.call("ZRANGE", of.messages, 0, -1)
     return [read_session_mail(m.split(b" ", 2)[2])[1].content for m in mail]
 
 
@@ -55,4 +55,4 @@ async def test_a_full_shard_holds_up_no_other(
 
 
 async def _all_there(store: Store, full: SessionKeys) -> bool:
-    return bool(await store.call("ZCARD", full.mail) == SENT + 1)
+    return bool(await store.call("ZCARD", full.messages) == SENT + 1)

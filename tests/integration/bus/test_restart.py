@@ -70,7 +70,7 @@ async def test_the_ingress_goes_on_by_itself_and_keeps_order(durable: RedisServe
             await asyncio.to_thread(durable.restart)
         await guarded("send", partial(store.call, "XADD", INBOUND.key(), "*", "data", body))
         accepted.append(f"m{n}")
-    mail = SessionKeys(0, "default", "s1").mail
+    mail = SessionKeys(0, "default", "s1").messages
     await wait_until("all messages", lambda: _has(store, mail, len(accepted)))
     members = await store.call("ZRANGE", mail, 0, -1)
     assert [json.loads(m.split(b" ", 3)[3])["message_id"] for m in members] == accepted

@@ -72,7 +72,7 @@ async def test_cancel_is_mail_once_and_409_after_the_end(http: httpx2.AsyncClien
     keys = await speaker.task()
     for _ in range(2):
         assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 202
-    assert len(await speaker.store.call("ZRANGE", keys.mail, 0, -1)) == 1
+    assert len(await speaker.store.call("ZRANGE", keys.signals, 0, -1)) == 1
     await speaker.task(status="completed")
     assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 409
 

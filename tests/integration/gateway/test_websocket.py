@@ -172,7 +172,7 @@ async def test_cancel_reaches_the_task_of_this_session_only(gateway: GatewayServ
         await client.send(type="cancel", task_id=TASK)
         await client.send(type="ping")
         assert await client.receive() == {"type": "pong"}
-        await wait_until("the mail", lambda: speaker.store.call("ZRANGE", keys.mail, 0, -1))
+        await wait_until("the mail", lambda: speaker.store.call("ZRANGE", keys.signals, 0, -1))
         await client.send(type="cancel", task_id="task-0-nope")
         assert (await client.receive())["code"] == "unknown_task"
     assert await speaker.store.call("HGET", keys.header, "control") == b"cancel"

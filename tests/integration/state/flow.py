@@ -20,7 +20,7 @@ from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDra
 from shared.records import Records
 from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper
-from shared.state.keys import DEDUP_TTL_S, SESSION_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
+from shared.state.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
 from shared.state.store import Argument, Store
 from shared.state.tool_catalog import ToolCatalog
 
@@ -85,7 +85,8 @@ class Flow:
         self.keeper = LeaseKeeper(self.actors, 0.05)
         self.model = ScriptedPort(script, pause_s)
         self.records = Records(self.settings.records_url)
-        self.archiving = Archiving(store, self.records, round(self.settings.pentad_grace_s * 1000))
+        grace_ms = round(self.settings.pentad_grace_s * 1000)
+        self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
         router = RouterHandler(self.actors, self.keeper, self.records, self.settings, 0)
         runner = RunnerHandler(self.actors, self.keeper, self.model, _Builtins(store), self.settings, 0)
         tools = ToolHandler(store, self.settings, ToolProcesses((), 1, 1), 0, "flow")
@@ -109,10 +110,11 @@ class Flow:
         body = {"content": content, "session_id": "s1", "message_id": name} | fields
         message = InboundMessage.model_validate(body)
         seen = dedup(0, "default", "s1", name)
-        keys = [SESSION.wake, load(0), SESSION.header, SESSION.mail, seen, session_index(0, "default")]
-        args: list[Argument] = [SESSION_TTL_S, DEDUP_TTL_S, 1000]
+        keys = [SESSION.wake, load(0), SESSION.header, SESSION.messages, seen, session_index(0, "default")]
+        args: list[Argument] = [self.settings.session_ttl_s, DEDUP_TTL_S, 100_000, ""]
         now = await self.store.clock()
-        await self.store.run("ingest", keys, [*args, now, self._entries, SESSION.actor, "s1", now, message.to_json()])
+        entry = f"{now}-{self._entries}"
+        await self.store.run("ingest", keys, [*args, entry, SESSION.actor, SESSION.tenant, "s1", message.to_json()])
 
     async def once(self) -> int:
         """Serve what waits now, one stream after the other; returns how much it was."""

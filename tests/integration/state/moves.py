@@ -6,8 +6,9 @@ from uuid import uuid4
 from contracts.streams import SESSION_WAKE, TASK_WAKE
 from shared.bus.broker import ensure_group
 from shared.state.actors import Actors, Taken
-from shared.state.commit import ActorKeys, Commit
-from shared.state.keys import SessionKeys, TaskKeys
+from shared.state.commit import ActorKeys, Commit, own_keys
+from shared.state.headers import mail_of
+from shared.state.keys import SessionKeys, TaskKeys, load
 from shared.state.store import Argument, Store
 
 LEASE_MS = 60_000
@@ -47,8 +48,8 @@ class Moves:
 
     async def offer(self, wake_id: str) -> str:
         """What the script of `take` says to a second worker, which would wait for the lease's end."""
-        args: list[Argument] = [wake_id, "task-runner", LEASE_MS, "", 64]
-        verdict: bytes = (await self.store.run("take", [TASK.header, TASK.mail, TASK.log, TASK.wake], args))[0]
+        args: list[Argument] = [wake_id, "task-runner", LEASE_MS, "nonce", "", 64, 1 << 20]
+        verdict: bytes = (await self.store.run("take", own_keys(TASK), args))[0]
         return verdict.decode()
 
     async def expire(self, actor: ActorKeys = TASK) -> None:
@@ -62,7 +63,13 @@ class Moves:
 
     async def kinds(self, actor: ActorKeys = TASK) -> list[str]:
         """The kinds of the mail that waits, in order."""
-        return [m.split(b" ")[1].decode() for m in await self.store.call("ZRANGE", actor.mail, 0, -1)]
+        boxes = [await self.store.call("ZRANGE", box, 0, -1) for box in (actor.messages, actor.signals)]
+        return [m.kind for m in sorted(mail_of([*boxes[0], *boxes[1]]), key=lambda m: m.number)]
+
+    async def waiting(self) -> dict[str, int]:
+        """What is counted for back-pressure."""
+        raw = await self.store.call("HGETALL", load(0))
+        return {name.decode(): int(value) for name, value in zip(raw[::2], raw[1::2], strict=True)}
 
     async def pending(self, stream: str = TASK.wake, group: str = "task-runner") -> dict[str, str]:
         """Entries that are not acknowledged, with who has them."""

@@ -33,7 +33,7 @@ async def claim(moves: Moves, entry: str, owner: str, consumer: str, effect: str
 
 
 async def close(moves: Moves, entry: str) -> str:
-    keys = [TASK.calls, QUEUE, TASK.header, TASK.mail, TASK.wake, SESSION.events, bell(0)]
+    keys = [TASK.calls, QUEUE, TASK.header, TASK.signals, TASK.wake, SESSION.events, bell(0)]
     args: list[Argument] = ["c1", entry, GROUP, TASK.actor, "{}", "{}", 100, 100, SESSION.actor]
     outcome: bytes = await moves.store.run("call_close", keys, args)
     return outcome.decode()
@@ -119,7 +119,7 @@ async def test_a_beat_keeps_the_own_calls_and_names_the_lost_ones(moves: Moves) 
 
 async def test_a_large_result_is_kept_aside_with_its_mail(moves: Moves) -> None:
     entry = await queued(moves)
-    keys = [TASK.calls, QUEUE, TASK.header, TASK.mail, TASK.wake, SESSION.events, bell(0), TASK.big]
+    keys = [TASK.calls, QUEUE, TASK.header, TASK.signals, TASK.wake, SESSION.events, bell(0), TASK.big]
     args: list[Argument] = ["c1", entry, GROUP, TASK.actor, "{}", "{}", 100, 100, SESSION.actor, "c1", "large"]
     assert await moves.store.run("call_close", keys, args) == b"ok"
     assert await moves.store.call("HGET", TASK.big, "c1") == b"large"

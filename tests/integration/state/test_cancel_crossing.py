@@ -59,7 +59,7 @@ async def test_it_does_not_end_the_turn_that_reopens_the_task(store: Store, tmp_
 async def test_it_leaves_nothing_to_do(store: Store, tmp_path: Path) -> None:
     flow = await crossed(store, tmp_path)
     task = await flow.task()
-    assert await store.call("EXISTS", task.mail) == 0
+    assert await store.call("EXISTS", task.signals) == 0
     assert await store.call("HMGET", task.header, "wake", "control") == [b"", None]
 
 
@@ -79,7 +79,7 @@ async def test_after_the_end_it_is_told_so_and_leaves_nothing(store: Store, tmp_
     flow = await crossed(store, tmp_path)
     assert await cancel(flow) == "completed"
     task = await flow.task()
-    assert (await store.call("EXISTS", task.mail), await store.call("HGET", task.header, "control")) == (0, None)
+    assert (await store.call("EXISTS", task.signals), await store.call("HGET", task.header, "control")) == (0, None)
 
 
 async def test_a_turn_that_fails_behind_it_is_cancelled_with_the_messages_that_wait(

@@ -4,7 +4,7 @@ import pytest
 
 from contracts.streams import TASK_WAKE
 from shared.state.actors import Taken
-from shared.state.keys import TaskKeys, timers
+from shared.state.keys import TaskKeys, load, timers
 from tests.integration.state.moves import SESSION, TASK, Moves, commit
 
 OTHER = TaskKeys(0, "default", "task-0-b")
@@ -20,7 +20,7 @@ async def taken(moves: Moves) -> Taken:
 
 async def test_a_commit_writes_everything_and_acknowledges(moves: Moves, taken: Taken) -> None:
     step = commit("step-1")
-    step.unmail([1])
+    step.consume(1)
     step.log(b"entry")
     step.event(SESSION, b"{}")
     step.set(TASK.header, reason="because", step=1)
@@ -36,7 +36,7 @@ async def test_a_commit_writes_everything_and_acknowledges(moves: Moves, taken: 
 async def test_the_same_commit_again_changes_nothing_and_has_the_same_outcome(moves: Moves, taken: Taken) -> None:
     await moves.mail()
     step = commit("step-1")
-    step.unmail([1])
+    step.consume(1)
     step.log(b"entry")
     step.mode = "complete"
     outcomes = [await moves.one.commit(step, taken) for _ in range(3)]
@@ -72,7 +72,7 @@ async def test_a_task_does_not_complete_while_a_newer_message_waits(
 ) -> None:
     await moves.mail(kind)
     step = commit()
-    step.unmail([1])
+    step.consume(1)
     step.log(b"answer")
     step.mode = "complete"
     step.finish()
@@ -85,14 +85,15 @@ async def test_a_task_does_not_complete_while_a_newer_message_waits(
     assert len(await moves.read()) == len(left), "what is left has a wake-up in any case"
 
 
-async def test_an_end_that_takes_all_messages_is_refused_when_one_has_come(moves: Moves, taken: Taken) -> None:
+async def test_an_end_that_takes_all_messages_says_up_to_which_and_wakes_for_the_rest(
+    moves: Moves, taken: Taken
+) -> None:
     await moves.mail("user")
     step = commit()
     step.mode = "end"
-    assert await moves.one.commit(step, taken) == "again"
-    again = await moves.one.look(TASK, taken)
-    assert again is not None
-    assert await moves.one.commit(step, again) == "ok"
+    assert await moves.one.commit(step, taken) == "ok"
+    assert (await moves.header())["ended_mail"] == "2"
+    assert len(await moves.read()) == 1
 
 
 async def test_a_failure_ends_whatever_has_come_and_what_has_come_wakes_again(moves: Moves, taken: Taken) -> None:
@@ -140,6 +141,30 @@ async def test_an_actor_that_has_changed_its_status_refuses_the_whole(moves: Mov
     assert await moves.kinds(OTHER) == ["user"]
 
 
+async def test_messages_that_are_consumed_do_not_wait_any_more_and_those_passed_on_do(
+    moves: Moves, taken: Taken
+) -> None:
+    """What counts for back-pressure is what no step has taken in yet, of all and of the tenant."""
+    await moves.mail(count=3)
+    await moves.store.call("HSET", load(0), "mail", 9, "tenant:default", 4, "tenant:other", 5)
+    step = commit()
+    step.consume(2)
+    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.waiting() == {"mail": 7, "tenant:default": 2, "tenant:other": 5}
+    (wake,) = await moves.read()
+    step, taken = commit(), await moves.take(moves.one, wake)
+    step.pass_on(3)
+    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.waiting() == {"mail": 7, "tenant:default": 2, "tenant:other": 5}
+    (wake,) = await moves.read() or [(await moves.header())["wake"]]
+    await moves.mail(count=3)
+    taken = await moves.take(moves.one, wake or (await moves.read())[0])
+    step = commit()
+    step.consume(99)
+    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.waiting() == {"mail": 3, "tenant:other": 5}, "it never counts below nothing"
+
+
 async def test_mail_that_was_seen_and_left_does_not_spin(moves: Moves, taken: Taken) -> None:
     assert await moves.one.commit(commit(), taken) == "ok"
     assert await moves.unread() == 0
@@ -179,12 +204,16 @@ async def test_every_operation_does_what_its_name_says(moves: Moves, taken: Take
     step.unset(TASK.header, "session")
     step.rank("pentad:{0}:tasks:default", TASK.task, 7)
     step.expire(SESSION.turns, 100)
+    step.stamp(TASK.header, "asked_at", "ended_at")
+    step.due(TASK, "deadline", 7)
     step.delta(SESSION, b"{}", "content t 1 1 0 2")
     assert await moves.one.commit(step, taken) == "ok"
     assert await moves.store.call("LRANGE", SESSION.turns, 0, -1) == [b"b", b"c"]
+    assert await moves.store.call("ZSCORE", timers(0), f"deadline {TASK.actor}") == b"7"
     assert await moves.store.call("HGET", TASK.big, "x") == b"first"
     assert await moves.header(SESSION) == {"done": "other"}
     header = await moves.header()
+    assert taken.lease.now <= int(header["asked_at"]) == int(header["ended_at"]) <= await moves.store.clock()
     assert (header["step"], header["usd"], "session" in header, "nothing" in header) == ("2", "0.5", False, False)
     assert await moves.store.call("ZSCORE", "pentad:{0}:tasks:default", TASK.task) == b"7"
     assert 0 < await moves.store.call("TTL", SESSION.turns) <= 100

@@ -160,9 +160,9 @@ async def test_a_message_that_was_left_keeps_its_task_from_the_archive(store: St
     await flow.actors.post(task, "user", _user_mail(1), ("failed",))
     ((entry, fields),) = await store.call("XRANGE", "pentad:{0}:archive", "-", "+")
     await flow.archiving.handle(Entry("pentad:{0}:archive", entry.decode(), fields[1]))
-    assert (await store.call("ZCARD", task.mail), await flow.status()) == (1, "failed")
+    assert (await store.call("ZCARD", task.messages), await flow.status()) == (1, "failed")
     await flow.drive()
-    assert (await store.call("ZCARD", task.mail), await flow.status()) == (1, "active"), "it waits for the model"
+    assert (await store.call("ZCARD", task.messages), await flow.status()) == (1, "active"), "it waits for the model"
     assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"retry"]
 
 

@@ -6,37 +6,38 @@ import pytest
 
 from contracts.streams import INBOUND
 from shared.bus.broker import ensure_group
-from shared.state.keys import INBOUND_LEASE, dedup, load, session_index
+from shared.state.keys import INBOUND_LEASE, OLD_INBOUND_LEASE, dedup, load, session_index
 from shared.state.store import Argument, Store
 from tests.integration.state.moves import SESSION, Moves
 
 
 async def lease(store: Store, owner: str, ms: int = 60_000) -> int:
-    token: int = await store.run("inbound_lease", [INBOUND_LEASE], [owner, ms])
-    return token
+    """The token, 0 while another holds the lease."""
+    reply = await store.run("inbound_lease", [INBOUND_LEASE, OLD_INBOUND_LEASE], [owner, ms])
+    return int(reply[0]) if reply else 0
 
 
-async def read(store: Store, token: int, start: str = ">", *acks: str) -> list[str] | None:
-    args: list[Argument] = [token, 60_000, "router", start, 10, *acks]
+async def read(store: Store, owner: str, token: int, start: str = ">", *acks: str) -> list[str] | None:
+    args: list[Argument] = [owner, token, 60_000, "router", start, 10, *acks]
     reply: list[Any] | None = await store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
     return None if reply is None else [i.decode() for i, _ in reply]
 
 
-async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100) -> list[str]:
+async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100, generation: str = "") -> list[str]:
     """``(entry id, message id)`` of one session; the outcomes."""
-    keys, args = [SESSION.wake, load(0)], [1000, 1000, limit]
+    keys = [SESSION.wake, load(0)]
+    args: list[Argument] = [1000, 1000, limit, generation]
     for entry, message in entries:
-        ms, seq = entry.split("-")
         seen = dedup(0, "default", "s1", message)
-        keys += (SESSION.header, SESSION.mail, seen, session_index(0, "default"))
-        args += (ms, seq, SESSION.actor, "s1", ms, message)  # type: ignore[arg-type]
+        keys += (SESSION.header, SESSION.messages, seen, session_index(0, "default"))
+        args += (entry, SESSION.actor, SESSION.tenant, "s1", message)
     waiting, *outcomes = await store.run("ingest", keys, args)
-    assert waiting == int(await store.call("HGET", load(0), "mail"))
+    assert waiting == int(await store.call("HGET", load(0), "mail") or 0)
     return [o.decode() for o in outcomes]
 
 
 async def bodies(store: Store) -> list[str]:
-    return [m.decode().split()[-1] for m in await store.call("ZRANGE", SESSION.mail, 0, -1)]
+    return [m.decode().split()[-1] for m in await store.call("ZRANGE", SESSION.messages, 0, -1)]
 
 
 @pytest.fixture
@@ -52,20 +53,20 @@ async def test_one_holder_at_a_time_and_a_token_that_only_grows(inbound: Store) 
     assert await lease(inbound, "b") == 0, "only the holder gives it back"
     await inbound.run("inbound_release", [INBOUND_LEASE], ["a"])
     assert await lease(inbound, "b") == first + 1
-    assert await inbound.call("PTTL", INBOUND_LEASE) > 0
+    assert await inbound.call("PTTL", INBOUND_LEASE) == -1, "a token that starts again is no fence"
 
 
 async def test_a_holder_that_was_overtaken_reads_nothing_and_acknowledges_nothing(inbound: Store) -> None:
     old = await lease(inbound, "a")
     await inbound.call("XADD", INBOUND.key(), "1-1", "data", "x")
-    assert await read(inbound, old) == ["1-1"]
+    assert await read(inbound, "a", old) == ["1-1"]
     await inbound.call("HSET", INBOUND_LEASE, "exp", 0)
     new = await lease(inbound, "b")
     await inbound.call("XADD", INBOUND.key(), "1-2", "data", "x")
-    assert await read(inbound, old, ">", "1-1") is None
-    assert await read(inbound, new, "0") == ["1-1"], "what the predecessor left comes first"
-    assert await read(inbound, new, ">", "1-1") == ["1-2"]
-    assert await read(inbound, new, "0") == ["1-2"]
+    assert await read(inbound, "a", old, ">", "1-1") is None
+    assert await read(inbound, "b", new, "0") == ["1-1"], "what the predecessor left comes first"
+    assert await read(inbound, "b", new, ">", "1-1") == ["1-2"]
+    assert await read(inbound, "b", new, "0") == ["1-2"]
 
 
 async def test_entries_are_taken_once_and_in_order(store: Store) -> None:
@@ -97,7 +98,7 @@ async def test_over_the_limit_it_stops_at_the_first_and_takes_nothing_later(stor
 
 async def test_everything_of_a_session_has_its_time_to_live(store: Store) -> None:
     await ingest(store, ("5-1", "a"))
-    for key in (SESSION.header, SESSION.mail, dedup(0, "default", "s1", "a"), session_index(0, "default")):
+    for key in (SESSION.header, SESSION.messages, dedup(0, "default", "s1", "a"), session_index(0, "default")):
         assert await store.call("TTL", key) > 0, key
 
 

@@ -122,7 +122,7 @@ async def test_a_finished_task_leaves_with_all_its_keys(moves: Moves) -> None:
         await moves.store.call("RPUSH", key, "x")
     for key in (TASK.calls, TASK.big):
         await moves.store.call("HSET", key, "a", "x")
-    assert await moves.store.call("EXISTS", *TASK.all()) == len(TASK.all()) - 1, "all but its mail"
+    assert await moves.store.call("EXISTS", *TASK.all()) == len(TASK.all()) - 2, "all but its mail"
     await moves.store.call("HSET", SESSION.header, "done", TASK.task, "done_at", 5, "last_in", "1-1")
     assert [await archive(moves, "3") for _ in range(2)] == ["ok", "gone"]
     assert await moves.store.call("EXISTS", *TASK.all()) == 0
@@ -142,6 +142,6 @@ async def test_a_finished_task_that_is_busy_is_tried_again_later(moves: Moves) -
     await moves.store.call("HSET", TASK.header, "wake", "")
     assert await archive(moves, "3") == "moved", "a message waits for the model to come back"
     assert await moves.store.call("ZCARD", timers(0)) == 1
-    await moves.store.call("DEL", TASK.mail)
+    await moves.store.call("DEL", TASK.messages)
     assert await archive(moves, "2") == "moved"
     assert await archive(moves, "3") == "ok"

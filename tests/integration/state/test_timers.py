@@ -10,7 +10,7 @@ from shared.state.keys import timers
 from shared.state.store import Argument
 from tests.integration.state.moves import TASK, Moves, commit
 
-FIRE_KEYS = [timers(0), TASK.header, TASK.mail, TASK.wake, ARCHIVE.key(0)]
+FIRE_KEYS = [timers(0), TASK.header, TASK.signals, TASK.wake, ARCHIVE.key(0)]
 
 
 async def set_timers(moves: Moves, **delays_ms: int) -> None:

@@ -57,7 +57,7 @@ async def test_a_result_that_could_not_be_written_does_not_run_an_unsafe_tool_ag
         await handler.handle(entry)
     await handler.handle(entry)
     assert tools.runs == runs
-    (mail,) = await moves.store.call("ZRANGE", TASK.mail, 0, -1)
+    (mail,) = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
     told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
     assert told.content == (f"error: {UNKNOWN}" if effect is Effect.UNSAFE else "fine")
     assert await moves.pending(QUEUE, "tool-worker") == {}
@@ -89,7 +89,7 @@ async def test_a_call_whose_deadline_has_passed_does_not_run(moves: Moves) -> No
     deadline = rfc3339(await moves.store.clock() - 1)
     handler, tools, entry = await call(moves, Effect.UNSAFE, deadline=deadline)
     await handler.handle(entry)
-    (mail,) = await moves.store.call("ZRANGE", TASK.mail, 0, -1)
+    (mail,) = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
     told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
     assert (tools.runs, told.content) == (0, "error: the deadline has passed")
 
@@ -107,5 +107,5 @@ async def test_a_worker_remembers_nothing_of_a_call_that_is_closed(moves: Moves)
     handler, _, entry = await call(moves, Effect.PURE)
     command = entry.parse(ToolCallCommand).model_copy(update={"tool": "echo", "args": {"text": "x"}})
     await handler.handle(Entry(QUEUE, entry.id, command.to_json()))
-    assert await moves.store.call("ZCARD", TASK.mail) == 1
+    assert await moves.store.call("ZCARD", TASK.signals) == 1
     assert not handler._begun

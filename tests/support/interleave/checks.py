@@ -22,7 +22,7 @@ _EPHEMERAL = ("content", "thinking", "tool_progress")
 _MARK = re.compile(r"^m\d+\.")
 _NAMED = re.compile(
     r"^(test:.*|pentad:(inbound|dead|cluster)|pentad:\{0\}:(wake:(session|task)|tools:default|archive|dead|timers|load|bell"
-    r"|tasks:default))$"
+    r"|tasks:default)|(pentad:)?\{pentad:inbound\}:lease)$"
 )
 
 

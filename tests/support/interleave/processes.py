@@ -168,7 +168,10 @@ class Archiver(Process):
         super().__init__(parts)
         settings = parts.settings
         archiving = Archiving(
-            self.store, SlowRecords(settings.records_url, parts.outside), round(settings.pentad_grace_s * 1000)
+            self.store,
+            SlowRecords(settings.records_url, parts.outside),
+            round(settings.pentad_grace_s * 1000),
+            settings.session_ttl_s,
         )
         self._handler = EntryHandler(self.store, archiving.handle, settings.pentad_max_attempts)
         self.consume(ARCHIVE, ARCHIVE.key(0), self._handler)

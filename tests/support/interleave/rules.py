@@ -30,16 +30,18 @@ class Rule:
     or a test of the script itself looks into its narrow window."""
 
 
-_ENTRY_ID = Edit("ingest", "if last and not greater(ARGV[i], ARGV[i + 1], last) then", "if false then")
+_ENTRY_ID = Edit(
+    "ingest", "if last and (generation or '') == ARGV[4] and not id_less(last, entry) then", "if false then"
+)
 _MESSAGE_ID = Edit("ingest", "'NX', 'EX', ARGV[2]", "'EX', ARGV[2]")
-_HOLDER = Edit("take", "if expires > t then return {'leased', expires - t} end")
+_HOLDER = Edit("take", "if left > 0 then return {'leased', left} end")
 _BEAT = Edit(
     "beat",
-    "if call('HGET', header, 'token') ~= ARGV[1] or call('HGET', header, 'wake') ~= ARGV[5] then return false end",
+    "if not holds(header, ARGV[1]) or call('HGET', header, 'wake') ~= ARGV[5] then return false end",
 )
 _FENCE = Edit(
     "commit",
-    "if call('HGET', header, 'token') ~= ARGV[1] or (call('HGET', header, 'v') or '0') ~= ARGV[2] then",
+    "if not holds(header, ARGV[1]) or (call('HGET', header, 'v') or '0') ~= ARGV[2] then",
     "if false then",
 )
 _MOVED = "if v ~= ARGV[3] or not ended or busy then"
@@ -48,34 +50,39 @@ _RULES = (
     Rule("commit_is_fenced", (_FENCE,), "runner"),
     Rule(
         "completion_waits_for_the_newest_message",
-        (Edit("commit", "if mode == 'complete' and newer('user') then outcome = 'open' end"),),
+        (Edit("commit", "if mode == 'complete' and newer_message() then outcome = 'open' end"),),
     ),
     Rule(
         "end_takes_all_messages",
-        (Edit("commit", "if mode == 'end' and newer('user') then return {'again', now()} end"),),
+        (
+            Edit(
+                "commit",
+                "if mode == 'end' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end",
+            ),
+        ),
         "cancel",
     ),
     Rule(
         "a_cancel_ends_with_its_turn",
-        (Edit("commit", "if kind ~= 'user' and kind ~= 'result' then", "if false then"),),
+        (Edit("commit", "if string.match(m, '^%d+ (%l+) ') ~= 'result' then", "if false then"),),
         "cancel",
         seeds=0,
     ),
-    Rule("next_wake_up", (Edit("commit", "if rewake or #call(", "if false and #call("),)),
-    Rule("rewake", (Edit("commit", "if rewake or #call(", "if #call("),)),
+    Rule("next_wake_up", (Edit("commit", "if rewake or newer_message() or #call(", "if false and #call("),)),
+    Rule("rewake", (Edit("commit", "if rewake or newer_message()", "if newer_message()"),)),
     Rule(
         "sender_checks_the_status",
-        (Edit("commit", "~= ARGV[i + 2] then return {'again', now()} end", "== '?' then return {'again', now()} end"),),
+        (Edit("commit", "~= ARGV[i + 2] then return {'again', t} end", "== '?' then return {'again', t} end"),),
         "cancel",
     ),
-    Rule("giving_up_waits_for_results", (Edit("commit", "if newer('result') then return {'again', now()} end"),)),
+    Rule("giving_up_waits_for_results", (Edit("commit", "if newer_signal('result') then return {'again', t} end"),)),
     Rule(
         "acknowledged_only_by_the_commit",
         (Edit("take", "local transcript = {}", "call('XACK', stream, ARGV[2], ARGV[1]) local transcript = {}"),),
     ),
     Rule(
         "inbound_read_is_fenced",
-        (Edit("inbound_read", "if call('HGET', KEYS[1], 'token') ~= ARGV[1] then return false end"),),
+        (Edit("inbound_read", "if owner ~= ARGV[1] or token ~= ARGV[2] then return false end"),),
         "inbound",
     ),
     Rule("message_id_guard", (_MESSAGE_ID,)),
@@ -97,7 +104,11 @@ _RULES = (
     Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),), "archive"),
     Rule("a_fired_timer_is_removed", (Edit("fire", "call('ZREM', KEYS[1], ARGV[1])"),)),
     Rule("a_moved_timer_is_not_fired", (Edit("fire", " or tonumber(due) > now()"),), seeds=0),
-    Rule("archive_waits_for_mail", (Edit("archive", " or call('ZCARD', KEYS[5]) > 0"),), seeds=0),
+    Rule(
+        "archive_waits_for_mail",
+        (Edit("archive", " or call('ZCARD', KEYS[5]) > 0 or call('ZCARD', KEYS[6]) > 0"),),
+        seeds=0,
+    ),
     Rule(
         "step_id_is_compared",
         (Edit("commit", "if call('HGET', header, 'last_step') == ARGV[3] then", "if false then"),),

@@ -7,7 +7,7 @@ from shared.state.keys import SessionKeys, TaskKeys, bell, timers
 
 TASK = TaskKeys(0, "default", "task-0-a")
 SESSION = SessionKeys(0, "default", "s1")
-HEAD = ["token", "7", "step-1", 3, "group", "1-1", "default/task-0-a"]
+HEAD = ["token", "7", "step-1", 3, 4, "group", "1-1", "default/task-0-a"]
 
 
 class Note(Contract):
@@ -21,20 +21,20 @@ def made() -> Commit:
 
 
 def arguments(commit: Commit) -> list[object]:
-    whole: list[object] = list(commit.arguments("token", "7", "1-1", 3, "group"))
-    assert whole[:7] == HEAD
-    return whole[7:]
+    whole: list[object] = list(commit.arguments("token", "7", "1-1", (3, 4), "group"))
+    assert whole[:8] == HEAD
+    return whole[8:]
 
 
 def test_an_empty_commit_has_the_actors_keys_and_no_operation() -> None:
     commit = made()
-    assert commit.keys == [TASK.header, TASK.mail, TASK.log, TASK.wake]
+    assert commit.keys == [TASK.header, TASK.messages, TASK.signals, TASK.log, TASK.wake]
     assert arguments(commit) == ["go"]
 
 
 def test_a_session_has_no_transcript() -> None:
     commit = Commit(SESSION, "step-1")
-    assert commit.keys == [SESSION.header, SESSION.mail, SESSION.mail, SESSION.wake]
+    assert commit.keys == [SESSION.header, SESSION.messages, SESSION.signals, SESSION.header, SESSION.wake]
 
 
 def test_checks_come_before_operations_whenever_they_are_added() -> None:
@@ -43,7 +43,7 @@ def test_checks_come_before_operations_whenever_they_are_added() -> None:
     commit.expect(SESSION.header, "none")
     commit.quiet()
     commit.mode = "end"
-    assert arguments(commit) == ["end", "expect", 5, "none", "quiet", "log", b"entry"]
+    assert arguments(commit) == ["end", "expect", 6, "none", "quiet", "log", b"entry"]
 
 
 def test_a_key_is_named_once_and_then_by_its_place() -> None:
@@ -51,9 +51,9 @@ def test_a_key_is_named_once_and_then_by_its_place() -> None:
     commit.set(SESSION.header, live="t", done="")
     commit.cut(SESSION.header, "live", "t")
     commit.unset(TASK.header, "a", "b")
-    assert commit.keys[4:] == [SESSION.header]
+    assert commit.keys[5:] == [SESSION.header]
     assert arguments(commit)[1:] == [
-        *("set", 5, 2, "live", "t", "done", ""), *("cut", 5, "live", "t"), *("unset", 1, "a"), *("unset", 1, "b"),
+        *("set", 6, 2, "live", "t", "done", ""), *("cut", 6, "live", "t"), *("unset", 1, "a"), *("unset", 1, "b"),
     ]  # fmt: skip
 
 
@@ -66,10 +66,10 @@ def test_operations_keep_their_order_and_layout() -> None:
     commit.queue(TOOL_CALLS, TOOL_CALLS.key(0, queue="q"), Note())
     commit.rewake()
     commit.finish()
-    assert commit.keys[4:] == [TASK.steps, TASK.big, "pentad:{0}:tools:q"]
+    assert commit.keys[5:] == [TASK.steps, TASK.big, "pentad:{0}:tools:q"]
     assert arguments(commit)[1:] == [
-        *("unmail", 1, "unmail", 2), *("push", 5, b"s", 9), *("setnx", 6, "n", "v"), *("incr", 1, "step", 1),
-        *("queue", 7, b'{"text":"x"}'), "rewake", "finish",
+        *("unmail", 1, "unmail", 2), *("push", 6, b"s", 9), *("setnx", 7, "n", "v"), *("incr", 1, "step", 1),
+        *("queue", 8, b'{"text":"x"}'), "rewake", "finish",
     ]  # fmt: skip
 
 
@@ -78,10 +78,10 @@ def test_the_doorbell_is_rung_once_for_a_session() -> None:
     commit.event(SESSION, Note())
     commit.event(SESSION, b"{}")
     commit.delta(SESSION, b"{}", "d")
-    assert commit.keys[4:] == [SESSION.events, bell(0)]
+    assert commit.keys[5:] == [SESSION.events, bell(0)]
     assert arguments(commit)[1:] == [
-        *("event", 5, b'{"text":"x"}', 100, 60), *("ring", 6, "default/s1"), *("event", 5, b"{}", 100, 60),
-        *("delta", 5, b"{}", 100, 60, "d"),
+        *("event", 6, b'{"text":"x"}', 100, 60), *("ring", 7, "default/s1"), *("event", 6, b"{}", 100, 60),
+        *("delta", 6, b"{}", 100, 60, "d"),
     ]  # fmt: skip
 
 
@@ -89,18 +89,18 @@ def test_timers_are_named_by_kind_and_task_and_never_lie_in_the_past() -> None:
     commit = made()
     commit.timer(TASK, "retry", -5)
     commit.untimer(TASK, "timeout", "retry")
-    assert commit.keys[4:] == [timers(0)]
+    assert commit.keys[5:] == [timers(0)]
     assert arguments(commit)[1:] == [
-        *("timer", 5, "retry default/task-0-a", 0), *("untimer", 5, "timeout default/task-0-a"),
-        *("untimer", 5, "retry default/task-0-a"),
+        *("timer", 6, "retry default/task-0-a", 0), *("untimer", 6, "timeout default/task-0-a"),
+        *("untimer", 6, "retry default/task-0-a"),
     ]  # fmt: skip
 
 
 def test_mail_to_another_names_its_header_mailbox_and_stream() -> None:
     commit = made()
     commit.post(SESSION, "user", b"{}")
-    assert commit.keys[4:] == [SESSION.header, SESSION.mail, SESSION.wake]
-    assert arguments(commit)[1:] == ["post", 5, 6, 7, "default/s1", "user", b"{}"]
+    assert commit.keys[5:] == [SESSION.header, SESSION.messages, SESSION.wake]
+    assert arguments(commit)[1:] == ["post", 6, 7, 8, "default/s1", "user", b"{}"]
 
 
 def test_everything_that_commits_together_lies_in_one_slot() -> None:

@@ -59,9 +59,9 @@ def test_mail_keeps_its_body_whatever_is_in_it() -> None:
 
 
 def test_a_lease_is_what_a_take_has_given() -> None:
-    lease = lease_of({"token": b"3", "attempt": b"2", "starts": b"1"}, "1-1", 5)
+    lease = lease_of({"token": b"3", "nonce": b"n", "attempt": b"2", "starts": b"1"}, "1-1", 5)
     assert (lease.token, lease.version, lease.wake_id, lease.attempt, lease.starts, lease.now) == (
-        "3",
+        "3.n",
         "0",
         "1-1",
         2,

@@ -10,6 +10,7 @@ from contracts.commands import InboundMessage
 from contracts.envelope import Budget
 from services.task_runner.domain import (
     Arrived,
+    Bounds,
     Closed,
     End,
     Idle,
@@ -17,8 +18,10 @@ from services.task_runner.domain import (
     Plan,
     Reopen,
     Think,
+    Timer,
     after_model_error,
     exceeded_by,
+    fired_early,
     parse_arguments,
     plan,
     remaining,
@@ -27,7 +30,8 @@ from services.task_runner.domain import (
 from shared.state.headers import Mail, OpenCall, TaskHeader
 from shared.state.mail import ResultMail, UserMail
 
-NOW, STEP_MS, LIMIT = 100_000, 10_000, 10
+NOW, STEP_MS, LIMIT, WAIT_MS = 100_000, 10_000, 10, 50_000
+BOUNDS = Bounds(LIMIT, STEP_MS, WAIT_MS)
 CALLS = (OpenCall("c1", "echo", "default"), OpenCall("c2", "echo", "default"))
 ACTIVE = TaskHeader("default", "t", "s1", "active", asked_at=NOW)
 ASKED = replace(ACTIVE, open=CALLS)
@@ -48,7 +52,7 @@ def control(number: int, kind: str) -> Mail:
 
 
 def planned(task: TaskHeader, *mail: Mail, now: int = NOW) -> Plan:
-    return plan(task, sort_mail(mail), now, LIMIT, STEP_MS)
+    return plan(task, sort_mail(mail, task.ended_mail), now, BOUNDS)
 
 
 def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
@@ -114,14 +118,60 @@ def test_an_ended_task_begins_again_under_the_last_deadline_that_was_left() -> N
     assert planned(failed, *left) == Reopen(5000)
 
 
+def test_messages_that_an_end_took_with_it_ask_for_nothing() -> None:
+    """The end comes first, and what waited behind it is written down afterwards, piece by piece."""
+    cancelled = replace(ACTIVE, status="cancelled", ended_mail=2)
+    assert planned(cancelled, user(1), user(2)) == Idle()
+    opened_again = replace(ACTIVE, ended_mail=2)
+    assert planned(opened_again, user(1), user(2)) == Idle()
+    assert planned(opened_again, user(2), user(3)) == Think()
+    late = replace(ACTIVE, status="failed", ended_mail=2)
+    assert (planned(late, user(2)), planned(late, user(2), user(3))) == (Idle(), Reopen(0))
+    arrived = sort_mail([user(1), user(2), user(3)], 2)
+    assert ([u.message.content for u in arrived.ended], arrived.ended_number) == (["m1", "m2"], 2)
+    assert ([u.message.content for u in arrived.users], arrived.user_number) == (["m3"], 3)
+
+
+WAITING = replace(ACTIVE, status="waiting", waiting_at=NOW - WAIT_MS)
+
+
+def test_a_task_that_waited_for_a_person_too_long_ends() -> None:
+    assert planned(WAITING, control(1, "wait")) == End("failed", "wait_expired")
+    assert planned(WAITING, control(1, "wait"), user(2)) == Think(), "they came after all"
+    assert planned(replace(WAITING, waiting_at=NOW - WAIT_MS + 1), control(1, "wait")) == Idle((1,))
+    assert planned(replace(WAITING, status="active"), control(1, "wait")) == Idle((1,))
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "due"),
+    [
+        pytest.param(replace(ACTIVE, deadline=NOW + 7), "deadline", NOW + 7, id="the deadline"),
+        pytest.param(replace(ASKED, asked_at=NOW - 1), "timeout", NOW - 1 + STEP_MS, id="the limit of the calls"),
+        pytest.param(replace(ASKED, asked_at=NOW + 9_999), "timeout", NOW + STEP_MS, id="asked in the future"),
+        pytest.param(replace(WAITING, waiting_at=NOW - 1), "wait", NOW - 1 + WAIT_MS, id="waiting"),
+        pytest.param(replace(ACTIVE, deadline=NOW), "deadline", None, id="a deadline that is due"),
+        pytest.param(replace(ACTIVE, asked_at=NOW), "timeout", None, id="no open call"),
+        pytest.param(replace(WAITING, status="active"), "wait", None, id="not waiting any more"),
+        pytest.param(replace(ACTIVE, status="failed", deadline=NOW + 7), "deadline", None, id="an ended task"),
+    ],
+)
+def test_a_timer_that_fired_before_its_time_is_set_again_for_what_is_left(
+    task: TaskHeader, kind: str, due: int | None
+) -> None:
+    """The clock has stepped back, or a restart has brought a longer time: nothing is spent by an early timer."""
+    arrived = sort_mail([control(1, kind)], 0)
+    assert fired_early(task, arrived, NOW, BOUNDS) == (() if due is None else (Timer(kind, due),))
+    assert fired_early(task, sort_mail([control(1, "cancel")], 0), NOW, BOUNDS) == ()
+
+
 def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
-    arrived = sort_mail([user(1), result(2, "c1"), control(3, "cancel"), user(4), result(5, "c2")])
+    arrived = sort_mail([user(1), result(2, "c1"), control(3, "cancel"), user(4), result(5, "c2")], 0)
     assert [u.message.content for u in arrived.users] == ["m1", "m4"]
     assert list(arrived.results) == ["c1", "c2"]
-    numbers = (arrived.user_numbers, arrived.result_numbers, arrived.control_numbers)
-    assert numbers == ((1, 4), (2, 5), (3,))
+    numbers = (arrived.user_number, arrived.result_numbers, arrived.control_numbers)
+    assert numbers == (4, (2, 5), (3,))
     assert arrived.controls == frozenset({"cancel"})
-    assert sort_mail([]) == Arrived((), {}, frozenset(), (), (), ())
+    assert sort_mail([], 0) == Arrived((), (), {}, frozenset(), 0, 0, (), ())
 
 
 @pytest.mark.parametrize(
