@@ -81,6 +81,64 @@ async def test_entry_ids_are_compared_as_numbers(store: Store, last: str, next_o
     assert await ingest(store, (next_one, "b"), (last, "c")) == ["new", "old"]
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [f"{1849302938475738112 + n}-0" for n in range(10)],
+        [f"5-{(1 << 53) + n}" for n in range(10)],
+        ["1-1", "9223372036854775807-3", "18446744073709551615-0", "18446744073709551615-18446744073709551615"],
+    ],
+    ids=["beyond 2^53", "numbers beyond 2^53", "to the end"],
+)
+async def test_ids_of_every_size_are_taken_in_stream_order(store: Store, ids: list[str]) -> None:
+    """Lua's numbers are exact to 2^53: neighbours beyond it are not repeats of each other."""
+    messages = [f"m{n}" for n, _ in enumerate(ids)]
+    assert await ingest(store, *zip(ids, messages, strict=True)) == ["new"] * len(ids)
+    assert await ingest(store, *zip(ids, messages, strict=True)) == ["old"] * len(ids)
+    assert await bodies(store) == messages
+
+
+async def test_ids_of_another_stream_s_life_do_not_compare(store: Store) -> None:
+    """After the inbound stream was replaced its ids begin anew: what is small now is not old."""
+    assert await ingest(store, ("18446744073709551615-5", "a")) == ["new"]
+    assert await ingest(store, ("7-1", "b"), ("7-2", "a"), generation="next") == ["new", "repeat"]
+    assert await ingest(store, ("7-1", "c"), generation="next") == ["old"]
+
+
+async def test_each_tenants_messages_are_counted(store: Store) -> None:
+    await ingest(store, ("5-1", "a"), ("5-2", "b"))
+    assert await store.call("HGETALL", load(0)) == [b"mail", b"2", b"tenant:default", b"2"]
+
+
+async def test_the_lease_of_an_older_version_is_waited_for_and_its_token_goes_on(inbound: Store) -> None:
+    """Data of 0.1: no router of ours beside one of its, now or later."""
+    now = await inbound.clock()
+    await inbound.call("HSET", OLD_INBOUND_LEASE, "owner", "old", "exp", now + 60_000, "token", 41)
+    await inbound.call("PEXPIRE", OLD_INBOUND_LEASE, 86_400_000)
+    assert await lease(inbound, "a") == 0
+    await inbound.call("HSET", OLD_INBOUND_LEASE, "exp", now - 1)
+    assert await lease(inbound, "a") == 42
+    owner, exp = await inbound.call("HMGET", OLD_INBOUND_LEASE, "owner", "exp")
+    assert (owner, int(exp) > now + 10**12) == (b"moved", True), "to its routers it is taken"
+    assert await inbound.call("PTTL", OLD_INBOUND_LEASE) == -1
+    await inbound.run("inbound_release", [INBOUND_LEASE], ["a"])
+    assert await lease(inbound, "b") == 43
+
+
+async def test_a_lease_of_the_future_is_over(inbound: Store) -> None:
+    """Its holder died, and the clock stepped back."""
+    await lease(inbound, "dead", 2000)
+    await inbound.call("HINCRBY", INBOUND_LEASE, "exp", 60_000)
+    assert await lease(inbound, "b", 2000) == 2
+
+
+async def test_a_token_without_its_owner_reads_nothing(inbound: Store) -> None:
+    """A Redis that lost the last take may give its number again, to another router."""
+    token = await lease(inbound, "a")
+    await inbound.call("HSET", INBOUND_LEASE, "owner", "b")
+    assert await read(inbound, "a", token) is None
+
+
 async def test_a_repeated_message_id_adds_nothing_and_the_first_body_wins(store: Store) -> None:
     assert await ingest(store, ("5-1", "a")) == ["new"]
     assert await ingest(store, ("5-2", "a")) == ["repeat"]
