@@ -8,9 +8,12 @@ from contracts.ids import Timestamp
 
 
 class Contract(BaseModel):
-    """Frozen data. Unknown fields are dropped, so that a newer writer does not stop an older reader."""
+    """Frozen data. Unknown fields are dropped, so that a newer writer does not stop an older reader.
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    No number is infinite or none at all: JSON could not say it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     @classmethod
     def type_name(cls) -> str:

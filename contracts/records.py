@@ -1,6 +1,6 @@
 """What is kept: messages of a transcript, steps with their context manifest, tasks, and anchors into them."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -77,6 +77,11 @@ class Anchor(Contract):
     """Index in the task's transcript."""
 
 
+ShownStatus = TaskStatus | Literal["unreadable"]
+"""A task's status, or that what is kept of it cannot be read."""
+SHOWN_STATUSES: tuple[str, ...] = (*get_args(TaskStatus), "unreadable")
+
+
 class Task(Contract):
     """A task as inspection shows it."""
 
@@ -93,6 +98,13 @@ class Task(Contract):
     waiting_for: list[str] = Field(default_factory=list)
     """Open tool calls, or what a person is asked for."""
     archived_at: str | None = None
+
+
+class UnreadableTask(Task):
+    """A task of which nothing but its id and age is known: what is kept of it is damaged, or of a newer version."""
+
+    status: Literal["unreadable"] = "unreadable"  # type: ignore[assignment]
+    problem: str
 
 
 class TaskRecord(Contract):

@@ -20,7 +20,7 @@ class Effect(StrEnum):
 class ToolSpec(BaseModel):
     """A tool as tool-workers publish it and as the model is told about it."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")
     description: str = ""

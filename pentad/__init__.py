@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NotAuthorized,
         NotFound,
         Refused,
+        Unreadable,
     )
     from pentad.turn import TurnEnd
     from shared.errors import PentadError
@@ -38,6 +39,7 @@ _HOMES = {
     "Refused": "pentad.errors",
     "ToolContext": "shared.plugins.context",
     "TurnEnd": "pentad.turn",
+    "Unreadable": "pentad.errors",
     "connect": "pentad.client",
     "tool": "shared.plugins.registry",
 }
@@ -54,6 +56,7 @@ __all__ = [
     "Refused",
     "ToolContext",
     "TurnEnd",
+    "Unreadable",
     "connect",
     "tool",
 ]

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from contracts.commands import MAX_CONTENT
 from contracts.envelope import Contract
-from contracts.events import SessionEvent, Snapshot, TaskStatus
+from contracts.events import SessionEvent, Snapshot
 from contracts.ids import is_identifier
-from contracts.records import Task
+from contracts.records import ShownStatus, Task, UnreadableTask
 from pentad.errors import NotFound, Refused
 from pentad.feed import Feed, Notice, Received, position
 from pentad.rest import Rest
@@ -35,19 +35,24 @@ class Inspection:
         self._rest = rest
 
     async def tasks(
-        self, status: TaskStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
+        self, status: ShownStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
     ) -> list[Task]:
-        """The newest tasks first, at most ``limit`` (None: all of them)."""
+        """The newest tasks first, at most ``limit`` (None: all of them). An ``UnreadableTask`` says its ``problem``."""
         found = self._rest.pages("/v1/tasks", limit, status=status, session_id=session_id)
-        return [Task.model_validate(item) async for item in found]
+        return [(UnreadableTask if "problem" in item else Task).model_validate(item) async for item in found]
 
     async def task(self, task_id: str) -> Task:
-        """One task; archived ones answer from their record. Raises ``NotFound``."""
+        """One task; archived ones answer from their record. Raises ``NotFound``, or its kind ``Unreadable``."""
         return Task.model_validate(await self._rest.call("GET", _path("tasks", task_id)))
 
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""
         return Transcript.model_validate(await self._rest.call("GET", _path("tasks", task_id, "transcript")))
+
+    async def value(self, task_id: str, ref: str) -> str:
+        """What the ``ref`` of a ``tool_result`` stands for, whole, as the model is told it. Raises ``NotFound``."""
+        found = await self._rest.call("GET", _path("tasks", task_id, "values", ref))
+        return str(found["content"])
 
     async def sessions(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """The sessions of this tenant, as the gateway tells them."""

@@ -19,6 +19,10 @@ class NotFound(ClientError):  # noqa: N818 - reads as what happened
     """There is no such task or session, or it belongs to another tenant."""
 
 
+class Unreadable(NotFound):
+    """What is kept of it cannot be read: it is damaged, or a newer version wrote it. Ask who operates the gateway."""
+
+
 class Conflict(ClientError):  # noqa: N818 - reads as what happened
     """It is too late for this: the task has ended."""
 

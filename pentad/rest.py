@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from pentad.errors import Busy, ClientError, Conflict, NotFound, Refused
+from pentad.errors import Busy, ClientError, Conflict, NotFound, Refused, Unreadable
 from pentad.transport import Address, seconds
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Rest:
             raise self._address.unreachable(str(error)) from None
 
     async def pages(self, path: str, limit: int | None, **query: Any) -> AsyncIterator[dict[str, Any]]:
-        """The items of a list, page after page, up to ``limit``."""
+        """The items of a list, page after page, up to ``limit``. A page may be empty and yet not be the last."""
         cursor, left = None, limit
         while left is None or left > 0:
             page = await self.call("GET", path, limit=min(left or PAGE, PAGE), cursor=cursor, **query)
@@ -57,7 +57,7 @@ class Rest:
                 yield item
             left = None if left is None else left - len(page["items"])
             cursor = page.get("next")
-            if not cursor or not page["items"]:
+            if not cursor:
                 return
 
     async def aclose(self) -> None:
@@ -92,6 +92,8 @@ class Rest:
             return NotFound(text)
         if status == 409:
             return Conflict(text)
+        if status == 410:
+            return Unreadable(text)
         if status == 429:
             after = seconds(response.headers.get("Retry-After"))
             return Busy(f"the gateway is busy: try again {'later' if after is None else f'in {after:g} s'}", after)

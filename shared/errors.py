@@ -13,5 +13,9 @@ class OutageError(PentadError):
     """A store does not answer or refuses to write. Nothing was the entry's fault: wait and try again, count nothing."""
 
 
+class DamagedError(PentadError):
+    """Something kept cannot be read: it is damaged, or of a newer version. It stays as it is, for a person to look."""
+
+
 class PoisonError(PentadError):
     """This entry can never be handled. Set it aside with this text as the reason."""

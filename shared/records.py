@@ -1,19 +1,34 @@
-"""The record store: finished tasks as JSON documents under an fsspec URL (a folder, S3, GCS)."""
+"""The record store: finished tasks as JSON documents under an fsspec URL (a folder, S3, GCS).
+
+Several writers may hold one task, the slower with a shorter transcript: it must not undo what the other wrote. A file
+is replaced under a lock. Objects have neither locks nor, everywhere, conditional writes, so each is written under its
+own length and the longest counts (docs/decisions/0008).
+"""
 
 import asyncio
+import contextlib
+import errno
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from contracts.records import TaskRecord
-from shared.errors import OutageError, SettingsError
+from shared.errors import DamagedError, OutageError, SettingsError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+_LOOKS = 3
+"""How often a list of versions is read again, because a longer one has just replaced what it named."""
+_LEFT_S = 3600.0
+"""A half-written file that was not touched for so long was left by a writer that was killed."""
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+"""What file systems answer on which a folder cannot be synchronised."""
 
 
 class Records:
@@ -26,23 +41,36 @@ class Records:
         self._url = url.rstrip("/")
         _check(self._url)
         self._opened: tuple[Any, str] | None = None
+        self._swept: set[str] = set()
+        """Folders from which this process has removed what killed writers left."""
 
     async def write(self, record: TaskRecord) -> None:
         """Keep a record. Raises ``OutageError`` when the store does not take it."""
-        await self._try(lambda fs, root: _keep(fs, _path(root, record.tenant_id, record.task.task_id), record))
+        await self._try(lambda fs, root: self._keep(fs, f"{root}/{record.tenant_id}", record))
 
     async def read(self, tenant: str, task: str) -> TaskRecord | None:
-        """A task's record, or None. Raises ``OutageError`` when the store does not answer."""
+        """A task's record, or None.
 
-        def load(fs: Any, root: str) -> bytes | None:
-            try:
-                data: bytes = fs.cat_file(_path(root, tenant, task))
-            except FileNotFoundError:
-                return None
-            return data
+        Raises ``OutageError`` when the store does not answer, ``DamagedError`` when nobody can read what it has.
+        """
+        data = await self._try(lambda fs, root: _load(fs, f"{root}/{tenant}", task))
+        if data is None:
+            return None
+        try:
+            return TaskRecord.model_validate_json(data)
+        except ValidationError as error:
+            raise DamagedError(f"the record of task {task} cannot be read: {_why(data, error)}") from None
 
-        data = await self._try(load)
-        return None if data is None else TaskRecord.model_validate_json(data)
+    def _keep(self, fs: Any, folder: str, record: TaskRecord) -> None:
+        name = record.task.task_id
+        if not _is_local(fs):
+            _put(fs, folder, name, record)
+            return
+        _make_folder(folder)
+        if folder not in self._swept:
+            self._swept.add(folder)
+            _sweep(folder)
+        _replace(f"{folder}/{name}.json", record)
 
     def _place(self) -> tuple[Any, str]:
         """The file system and the path of the records in it."""
@@ -72,23 +100,65 @@ def _check(url: str) -> None:
         raise SettingsError(f"PENTAD_RECORDS_URL names a store {kind}:// that cannot be used here: {error}") from None
 
 
-def _path(root: str, tenant: str, task: str) -> str:
-    return f"{root}/{tenant}/{task}.json"
+def _why(data: bytes, error: ValidationError) -> str:
+    """What is wrong with a record, in words."""
+    if not data:
+        return "it is empty"
+    return "a newer version wrote it" if any(e["loc"] == ("version",) for e in error.errors()) else "it is damaged"
 
 
-def _keep(fs: Any, path: str, record: TaskRecord) -> None:
-    """Objects are put whole, and the same again changes nothing; a file is replaced by one writer at a time."""
-    fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-    if "file" in fs.protocol:
-        _replace(fs, path, record)
-    elif not _has_longer(fs, path, record):
-        fs.pipe_file(path, record.to_json())
+def _is_local(fs: Any) -> bool:
+    return "file" in fs.protocol
 
 
-def _has_longer(fs: Any, path: str, record: TaskRecord) -> bool:
+def _load(fs: Any, folder: str, name: str) -> bytes | None:
+    """The record's text: the longest of an object's versions, else the one document of this name."""
+    if not _is_local(fs):
+        for _ in range(_LOOKS):
+            versions = _versions(fs, f"{folder}/{name}")
+            if not versions:
+                break
+            with contextlib.suppress(FileNotFoundError):
+                return bytes(fs.cat_file(_version(folder, name, versions[-1])))
+    try:
+        return bytes(fs.cat_file(f"{folder}/{name}.json"))
+    except FileNotFoundError:
+        return None
+
+
+# Objects
+
+
+def _put(fs: Any, folder: str, name: str, record: TaskRecord) -> None:
+    """Write an object of its own, then remove the shorter ones: whoever is late removes its own."""
+    length, single = len(record.messages), f"{folder}/{name}.json"
+    if length < max(_versions(fs, f"{folder}/{name}"), default=0) or _has_longer(fs.cat_file, single, record):
+        return
+    fs.pipe_file(_version(folder, name, length), record.to_json())
+    shorter = _versions(fs, f"{folder}/{name}")[:-1]
+    for path in (single, *(_version(folder, name, version) for version in shorter)):
+        with contextlib.suppress(FileNotFoundError):
+            fs.rm_file(path)
+
+
+def _version(folder: str, name: str, length: int) -> str:
+    return f"{folder}/{name}/{length:09d}.json"
+
+
+def _versions(fs: Any, place: str) -> list[int]:
+    """The lengths under which a record is there, the longest last."""
+    fs.invalidate_cache(place)  # others write too
+    try:
+        names = [str(path).rpartition("/")[2].removesuffix(".json") for path in fs.ls(place, detail=False)]
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+
+def _has_longer(read: Callable[[str], bytes], path: str, record: TaskRecord) -> bool:
     """Whether a longer one is there: transcripts only grow, so ours comes from a writer that was overtaken."""
     try:
-        there = TaskRecord.model_validate_json(fs.cat_file(path))
+        there = TaskRecord.model_validate_json(read(path))
     except FileNotFoundError:
         return False
     except ValidationError:
@@ -97,18 +167,62 @@ def _has_longer(fs: Any, path: str, record: TaskRecord) -> bool:
     return len(there.messages) > len(record.messages)
 
 
-def _replace(fs: Any, path: str, record: TaskRecord) -> None:
-    """Write beside, then move: a killed writer leaves no half record, and what it left is written over."""
+# Files
+
+
+def _replace(path: str, record: TaskRecord) -> None:
+    """Write beside, then move: a killed writer leaves no half record, and what it left is written over.
+
+    Both are on the disk before anybody is told that the record is kept: its task leaves Redis then.
+    """
     beside = f"{path}.part"
     with open(beside, "ab") as part:
         _lock(part.fileno(), beside)
-        if _has_longer(fs, path, record):
+        if _has_longer(_read_file, path, record):
             os.unlink(beside)
             return
         part.truncate(0)
         part.write(record.to_json())
         part.flush()
+        os.fsync(part.fileno())
         os.replace(beside, path)
+        _sync_folder(os.path.dirname(path))
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _make_folder(folder: str) -> None:
+    if not os.path.isdir(folder):
+        os.makedirs(folder, exist_ok=True)
+        _sync_folder(os.path.dirname(folder))
+
+
+def _sync_folder(folder: str) -> None:
+    """A name is on the disk only when its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
+
+def _sweep(folder: str) -> None:
+    """Remove what writers that were killed have left, unless somebody writes it just now."""
+    for entry in os.scandir(folder):
+        if not entry.name.endswith(".json.part"):
+            continue
+        with contextlib.suppress(OSError):  # gone meanwhile, or being written
+            if time.time() - entry.stat().st_mtime < _LEFT_S:
+                continue
+            with open(entry.path, "ab") as part:
+                _lock(part.fileno(), entry.path)
+                os.unlink(entry.path)
 
 
 def _lock(handle: int, path: str) -> None:

@@ -21,7 +21,7 @@ _SESSION_TTL_S = 30 * _DAY_S
 class Settings(BaseModel):
     """One process's settings. Field names are the variables' names in lower case."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     llm_model_id: str | None = None
     """The chat model; unset: the first that the endpoint lists. Alone it leaves the offline model on."""

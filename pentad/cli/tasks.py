@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from contracts.records import Task
+from contracts.records import Task, UnreadableTask
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import Style, ago, call_line, harmless, one_line, style_for, table, width
@@ -45,7 +45,11 @@ def _rows(tasks: list[Task]) -> list[tuple[str, ...]]:
     rows = [(t.task_id, t.status, t.session_id, str(t.steps), ago(t.updated_at), "") for t in tasks]
     taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(5))
     left = max(30, width() - taken)
-    return [(*row[:5], one_line(task.goal, left)) for row, task in zip(rows, tasks, strict=True)]
+    return [(*row[:5], one_line(_about(task), left)) for row, task in zip(rows, tasks, strict=True)]
+
+
+def _about(task: Task) -> str:
+    return task.problem if isinstance(task, UnreadableTask) else task.goal
 
 
 async def _task(args: argparse.Namespace, settings: Settings) -> int:

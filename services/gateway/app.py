@@ -24,6 +24,7 @@ from shared.state.cluster import agree
 from shared.state.inbox import Inbox
 from shared.state.queries import Queries
 from shared.state.store import Store
+from shared.state.task_list import TaskList
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0
@@ -58,6 +59,7 @@ class GatewayService:
             store=store,
             relay=self._relay,
             queries=queries,
+            tasks=TaskList(store, queries, settings.pentad_shards),
             inbox=inbox,
             accepting=Accepting(inbox, self._watch),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),

@@ -2,7 +2,7 @@
 
 from contracts.errors import ErrorCode
 from services.gateway.problems import ProblemError, busy, missing
-from shared.errors import OutageError
+from shared.errors import DamagedError, OutageError
 from shared.state.actors import Actors
 from shared.state.headers import ENDED
 from shared.state.queries import Queries
@@ -25,19 +25,17 @@ class Control:
         if keys is None:
             raise _unknown(task)
         try:
-            if session is not None and await self._session_of(tenant, task) != session:
+            if session is not None and await self._queries.session_of(tenant, task) != session:
                 raise _unknown(task)
             status = await self._actors.post(keys, "cancel", b"{}", _LIVE, control="cancel")
             if status == "none" and await self._queries.record(tenant, task) is None:
                 raise _unknown(task)
+        except DamagedError:  # it has a record, so it has ended
+            status = "none"
         except OutageError:
             raise busy("the store does not serve now: nothing was changed", outage=True) from None
         if status == "none" or status in ENDED:
             raise ProblemError(409, f"task {task} has ended", ErrorCode.NOT_ALLOWED)
-
-    async def _session_of(self, tenant: str, task: str) -> str | None:
-        found = await self._queries.task(tenant, task)
-        return None if found is None else found.session_id
 
 
 def _unknown(task: str) -> ProblemError:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from contracts.commands import InboundMessage
 from contracts.events import MessageRouted, TaskEnd, TaskStatusEvent
+from contracts.plain_json import read_json
 from shared.errors import PentadError
 
 _ROUTED, _ENDED, _STATUS = MessageRouted.type_name(), TaskEnd.type_name(), TaskStatusEvent.type_name()
@@ -22,7 +22,7 @@ class UnreadableError(PentadError):
 def read_object(raw: bytes | str) -> dict[str, Any]:
     """A JSON object. Raises ``UnreadableError``."""
     try:
-        body = from_json(raw)
+        body = read_json(raw)
     except ValueError as error:
         raise UnreadableError(f"not JSON: {error}") from None
     if not isinstance(body, dict):

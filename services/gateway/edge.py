@@ -13,7 +13,7 @@ from services.gateway.problems import ProblemError, busy, missing
 from services.gateway.rest import on_problem, routes
 from services.gateway.websocket import BAD_KEY, REFUSED, WebSocketSession, close
 from shared.bus.subscription import BadCursorError, parse_cursor
-from shared.errors import OutageError
+from shared.errors import DamagedError, OutageError
 from shared.state.keys import SessionKeys
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def make_app(parts: Parts, health: "list[Route]") -> Any:
         exception_handlers={
             ProblemError: on_problem,
             OutageError: _on_outage,
+            DamagedError: _on_damage,
             HTTPException: _on_http,
             ClientDisconnect: _on_gone,
             Exception: _on_bug,
@@ -55,6 +56,10 @@ def make_app(parts: Parts, health: "list[Route]") -> Any:
 
 async def _on_outage(request: "Request", error: Exception) -> "Response":
     return busy(f"a store does not serve now: {error}", outage=True).response()
+
+
+async def _on_damage(request: "Request", error: Exception) -> "Response":
+    return ProblemError(410, f"{error}: an operator must look at what is kept").response()
 
 
 async def _on_http(request: "Request", error: Exception) -> "Response":

@@ -7,7 +7,7 @@ from pydantic.json_schema import models_json_schema
 
 from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
-from contracts.records import Task
+from contracts.records import Task, UnreadableTask
 from contracts.tools import ToolSpec
 
 Json = dict[str, Any]
@@ -52,6 +52,7 @@ _PROBLEMS = {
     403: "a foreign Host or Origin at the open loopback gateway",
     404: "no such thing, or another tenant's",
     409: "the task has ended",
+    410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
@@ -116,26 +117,36 @@ def _paths() -> dict[str, Json]:
         },
         "/v1/tasks": {
             "get": _operation(
-                "Tasks, newest first",
+                "Tasks, newest first. A page may hold fewer than `limit`, even none: go on while `next` is there. "
+                "What cannot be read is `unreadable` and says its `problem`; asked for by itself it is a 410",
                 _query("status", "string", "only those with this status"),
                 _query("session_id", "string", "only those of this session"),
                 *_LIST,
                 problems=(400, 422),
-                _200=_gives("", _page(_ref("Task"))),
+                _200=_gives("", _page({"anyOf": [_ref("Task"), _ref("UnreadableTask")]})),
             )
         },
         "/v1/tasks/{task}": {
-            "get": _operation("One task", _path("task"), problems=(404,), _200=_gives("", _ref("Task")))
+            "get": _operation("One task", _path("task"), problems=(404, 410), _200=_gives("", _ref("Task")))
         },
         "/v1/tasks/{task}/transcript": {
             "get": _operation(
                 "What the model would be sent, system prompt aside",
                 _path("task"),
-                problems=(404,),
+                problems=(404, 410),
                 _200=_gives(
                     "OpenAI chat form plus `step attempt at model` where they apply",
                     _object(task_id=_ref("Id"), messages={"type": "array", "items": _ANY}),
                 ),
+            )
+        },
+        "/v1/tasks/{task}/values/{ref}": {
+            "get": _operation(
+                "What the `ref` of a `tool_result` stands for, whole, as the model is told it",
+                _path("task"),
+                _path("ref"),
+                problems=(404, 410),
+                _200=_gives("", _object(task_id=_ref("Id"), ref=_ref("Id"), content=_TEXT)),
             )
         },
         "/v1/tasks/{task}/cancel": {
@@ -165,7 +176,7 @@ def _paths() -> dict[str, Json]:
 
 
 def _schemas() -> Json:
-    wanted = [(model, "serialization") for model in (Task, ToolSpec, InboundMessage)]
+    wanted = [(model, "serialization") for model in (Task, UnreadableTask, ToolSpec, InboundMessage)]
     _, definitions = models_json_schema(wanted, ref_template=_REFS)  # type: ignore[arg-type]
     problem = _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT)
     problem["properties"]["code"] = {"enum": [code.value for code in ErrorCode]}

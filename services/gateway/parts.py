@@ -23,6 +23,7 @@ from shared.state.inbox import Inbox
 from shared.state.keys import SessionKeys
 from shared.state.queries import Queries
 from shared.state.store import Store, guarded
+from shared.state.task_list import TaskList
 
 _SUBSCRIBE_S = 5.0
 
@@ -34,6 +35,7 @@ class Parts:
     store: Store
     relay: Relay
     queries: Queries
+    tasks: TaskList
     inbox: Inbox
     accepting: Accepting
     control: Control

@@ -1,10 +1,11 @@
 """The REST routes: inspection and control, all in the tenant of the request."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from contracts.errors import ErrorCode
-from contracts.events import TaskStatus
+from contracts.ids import is_identifier
+from contracts.records import SHOWN_STATUSES
 from services.gateway.http import answer, page_of, task_of, tenant_of
 from services.gateway.messages import post_message
 from services.gateway.openapi import document
@@ -40,11 +41,11 @@ async def list_tasks(parts: Parts, request: "Request") -> "Response":
     """The tenant's tasks, the newest first."""
     limit, after = page_of(request)
     status, session = request.query_params.get("status"), request.query_params.get("session_id")
-    if status not in (None, *get_args(TaskStatus)):
-        raise invalid(f"status must be one of {', '.join(get_args(TaskStatus))}")
+    if status not in (None, *SHOWN_STATUSES):
+        raise invalid(f"status must be one of {', '.join(SHOWN_STATUSES)}")
     if session is not None:
         parts.session(tenant_of(request), session)
-    return _page(await parts.queries.tasks(tenant_of(request), limit, after, status, session))
+    return _page(await parts.tasks.page(tenant_of(request), limit, after, status, session))
 
 
 async def get_task(parts: Parts, request: "Request") -> "Response":
@@ -62,6 +63,15 @@ async def get_transcript(parts: Parts, request: "Request") -> "Response":
     if messages is None:
         raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
     return answer({"task_id": task, "messages": messages})
+
+
+async def get_value(parts: Parts, request: "Request") -> "Response":
+    """What an event's ``ref`` stands for, whole."""
+    task, ref = task_of(request), request.path_params["ref"]
+    content = await parts.queries.value(tenant_of(request), task, ref) if is_identifier(ref) else None
+    if content is None:
+        raise missing("this task has no such value")
+    return answer({"task_id": task, "ref": ref, "content": content})
 
 
 async def cancel_task(parts: Parts, request: "Request") -> "Response":
@@ -109,6 +119,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/tasks", list_tasks),
     ("GET", "/v1/tasks/{task}", get_task),
     ("GET", "/v1/tasks/{task}/transcript", get_transcript),
+    ("GET", "/v1/tasks/{task}/values/{ref}", get_value),
     ("POST", "/v1/tasks/{task}/cancel", cancel_task),
     ("GET", "/v1/tools", list_tools),
     ("GET", "/", get_welcome),

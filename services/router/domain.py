@@ -22,6 +22,8 @@ class View:
     """The task that the message names, when it is a task of this session."""
     archived: bool = False
     """The named task has left Redis and has a record."""
+    damaged: str = ""
+    """Why the named task cannot be read; '' when nothing is wrong with it."""
     instructions: frozenset[str] = frozenset({"executor"})
     now: int = 0
     grace_ms: int = 0
@@ -81,7 +83,7 @@ def _to_named(view: View, candidates: list[str]) -> Route:
     if task is None and view.archived:
         return Route("new", "the named task is archived: a new one begins with what it knows", continues="record")
     if task is None:
-        reason = f"this session has no task {view.message.task_id!r}"
+        reason = view.damaged or f"this session has no task {view.message.task_id!r}"
         return Route("rejected", reason, error=ErrorCode.UNKNOWN_TASK, candidates=candidates)
     if task.status == "cancelled":
         return Route("rejected", "the named task was cancelled", error=ErrorCode.NOT_ALLOWED, candidates=candidates)

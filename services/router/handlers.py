@@ -15,7 +15,7 @@ from services.router.routing import RouteWriter
 from shared import metrics
 from shared.bus.entry import Done, Entry, printable, reason_of
 from shared.bus.handler import MAX_STARTS, Handler
-from shared.errors import OutageError
+from shared.errors import DamagedError, OutageError
 from shared.instructions import INSTRUCTIONS
 from shared.records import Records
 from shared.settings import Settings
@@ -114,16 +114,20 @@ class RouterHandler(Handler):
         named = tasks[2]
         if named is not None and named.session != keys.session:
             named = None
-        archived = False
+        archived, damaged = False, ""
         if message.task_id and named is None and shard_in(named_id, self._settings.pentad_shards) == keys.shard:
-            record = await self._records.read(keys.tenant, named_id)
-            archived = record is not None and record.task.session_id == keys.session
+            try:
+                record = await self._records.read(keys.tenant, named_id)
+                archived = record is not None and record.task.session_id == keys.session
+            except DamagedError as error:
+                damaged = str(error)
         return View(
             message=message,
             live=tasks[0],
             done=tasks[1],
             named=named,
             archived=archived,
+            damaged=damaged,
             instructions=frozenset(INSTRUCTIONS),
             now=now,
             grace_ms=round(self._settings.pentad_grace_s * 1000),

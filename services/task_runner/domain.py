@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic_core import from_json
-
 from contracts.envelope import Budget
 from contracts.errors import ErrorCode
 from contracts.events import EndStatus
+from contracts.plain_json import read_json
 from shared.state.headers import Mail, OpenCall, TaskHeader
 from shared.state.mail import ResultMail, UserMail, due
 
@@ -205,7 +204,7 @@ class ParsedArguments:
 def parse_arguments(raw: str) -> ParsedArguments:
     """Read a call's arguments; an empty text is an empty object."""
     try:
-        parsed = from_json(raw or "{}")
+        parsed = read_json(raw or "{}")
     except ValueError as error:
         return ParsedArguments(None, raw, f"the arguments are not JSON ({error})")
     if not isinstance(parsed, dict):

@@ -9,6 +9,12 @@ from pydantic_core import from_json
 
 from shared.models.ports import DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
+_MOST_TOKENS = 10**12
+_MOST_USD = 1e6
+"""What one answer may say that it cost. More is a mistake of the server's, and counts as not said."""
+_NAME_LENGTH = 256
+"""Characters of the model's and a tool's name and of a finish reason: they go into headers, events and records."""
+
 
 class ToolCallAssembly:
     """Tool calls from deltas that arrive in pieces, interleaved, and not always with an index."""
@@ -28,7 +34,7 @@ class ToolCallAssembly:
         slot = self._slot(delta.get("index"), as_text(delta.get("id")), name)
         # Some servers repeat the whole name with every piece of the arguments.
         if not (slot.arguments and name == slot.name):
-            slot.name += name
+            slot.name = (slot.name + name)[:_NAME_LENGTH]
         if arguments:
             slot.arguments.append(arguments)
         self._last = slot
@@ -87,7 +93,7 @@ class Assembly:
     def add(self, chunk: dict[str, Any]) -> None:
         """Take one chunk of a stream, or a whole answer that was not streamed."""
         if not self._model:
-            self._model = as_text(chunk.get("model"))
+            self._model = as_text(chunk.get("model"))[:_NAME_LENGTH]
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self._usage = usage
@@ -109,7 +115,7 @@ class Assembly:
         if (calls := delta.get("tool_calls")) and isinstance(calls, list):
             for call in calls:
                 self._calls.add(call)
-        self.finish_reason = as_text(choice.get("finish_reason")) or self.finish_reason
+        self.finish_reason = as_text(choice.get("finish_reason"))[:_NAME_LENGTH] or self.finish_reason
 
     def answer(self, model: str) -> ModelAnswer:
         """The whole answer; `model` stands in where the server did not name its own."""
@@ -166,9 +172,10 @@ def _arguments(value: Any) -> str:
 
 def _usage(usage: dict[str, Any]) -> Usage:
     cost = usage.get("cost")
-    usd = float(cost) if isinstance(cost, int | float) and 0 <= cost < 1e6 else 0.0
+    said = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
+    usd = float(cost) if said else 0.0  # type: ignore[arg-type]
     return Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), usd)
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and value >= 0 else 0
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

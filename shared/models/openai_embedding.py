@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from pydantic_core import to_json
 from shared.models.embeddings import MOST_TEXTS
 from shared.models.endpoint import Endpoint
 from shared.models.ports import ModelRefused, ModelUnavailable
+
+_LARGEST = 3e38
+"""What a number of four bytes holds: vectors are kept so."""
 
 
 class OpenAIEmbedding:
@@ -83,8 +87,10 @@ class OpenAIEmbedding:
     def _vectors(self, answer: dict[str, Any], count: int) -> list[list[float]]:
         try:
             rows = [(int(row["index"]), [float(value) for value in row["embedding"]]) for row in answer["data"]]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise self._refused("no vectors") from None
+        if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= _LARGEST for _, v in rows):
+            raise self._refused("a vector whose values are not all numbers")
         vectors = [vector for _, vector in sorted(rows, key=lambda row: row[0])]
         lengths = {len(vector) for vector in vectors}
         if sorted(index for index, _ in rows) != list(range(count)) or len(lengths) != 1:

@@ -1,6 +1,7 @@
 """From a function's signature to a pydantic model and a JSON schema of its arguments."""
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace, UnionType
@@ -109,9 +110,11 @@ def _field(parameter: inspect.Parameter, hint: Any, docs: Mapping[str, str]) -> 
 
 def _shown_default(default: Any) -> dict[str, Any]:
     try:
-        return {"default": to_jsonable_python(default)}
+        shown = to_jsonable_python(default)
+        json.dumps(shown, allow_nan=False)
     except Exception:  # a default that is not JSON is simply not shown
         return {}
+    return {"default": shown}
 
 
 def _model(tool: str, definitions: dict[str, Any], fields: Mapping[str, str]) -> tuple[type[BaseModel], dict[str, Any]]:
@@ -122,6 +125,12 @@ def _model(tool: str, definitions: dict[str, Any], fields: Mapping[str, str]) ->
     except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
         raise PluginError(_blame(tool, definitions, fields, error)) from error
     schema.pop("title", None)
+    try:
+        json.dumps(schema, allow_nan=False)
+    except ValueError:
+        raise PluginError(
+            f"tool {tool!r}: its schema holds NaN or Infinity, which JSON has not: leave it out"
+        ) from None
     return model, schema if "properties" in schema else {"type": "object", "properties": {}} | schema
 
 

@@ -1,15 +1,17 @@
 """The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pydantic_core import from_json
 
 from contracts.envelope import Budget
 from contracts.events import TaskStatus, TaskUsage
-from contracts.ids import rfc3339
+from contracts.ids import LAST_MS, rfc3339
 from contracts.records import Task
+from shared.errors import DamagedError
 
 ENDED = frozenset({"completed", "failed", "cancelled"})
 
@@ -140,17 +142,30 @@ _INTEGERS = (
     "deadline turn_at asked_at waiting_at ended_mail retry_since fails log_length covered"
 )
 _FLOATS = "turn_usd usd"
+_MOST = LAST_MS
+"""No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
+_STATUSES = frozenset(get_args(TaskStatus))
 _TEXTS = "session status user speaker goal instruction correlation traceparent digest tools reason"
 
 
+def _number(value: bytes) -> float:
+    """Bounded, so that one absurd number does not make a task unreadable. Raises ``ValueError`` for what is none."""
+    number = float(value)
+    return 0.0 if math.isnan(number) else min(max(number, 0.0), float(_MOST))
+
+
 def _integer(value: bytes) -> int:
-    return int(float(value))
+    return int(_number(value))
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
 
 
 _READ: dict[str, Callable[[bytes], object]] = {
     **dict.fromkeys(_INTEGERS.split(), _integer),
-    **dict.fromkeys(_FLOATS.split(), float),
-    **dict.fromkeys(_TEXTS.split(), bytes.decode),
+    **dict.fromkeys(_FLOATS.split(), _number),
+    **dict.fromkeys(_TEXTS.split(), _text),
 }
 
 
@@ -163,19 +178,25 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
 def session_header(raw: dict[str, bytes]) -> SessionHeader:
     """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
     return SessionHeader(
-        live=raw.get("live", b"").decode(),
-        done=raw.get("done", b"").decode(),
-        done_at=int(raw.get("done_at", b"0")),
-        last_in=raw.get("last_in", b"").decode(),
+        live=_text(raw.get("live", b"")),
+        done=_text(raw.get("done", b"")),
+        done_at=_integer(raw.get("done_at", b"0")),
+        last_in=_text(raw.get("last_in", b"")),
     )
 
 
 def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | None:
-    """A task's header from its hash, or None when there is no such task."""
+    """A task's header from its hash, or None when there is no such task. Raises ``DamagedError``."""
     if not raw.get("status"):
         return None
-    # Headers of versions before 0.2 have no speaker.
-    fields: dict[str, Any] = {"tenant": tenant, "task": task, "speaker": raw.get("user", b"").decode()}
+    try:
+        # Headers of versions before 0.2 have no speaker.
+        return _task_header({"tenant": tenant, "task": task, "speaker": raw.get("user", b"").decode()}, raw)
+    except (ValueError, TypeError) as error:
+        raise DamagedError(f"the header of task {task} cannot be read ({type(error).__name__})") from error
+
+
+def _task_header(fields: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
     for name, value in raw.items():
         if read := _READ.get(name):
             fields[name] = read(value)
@@ -183,6 +204,8 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
         fields["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("open"):
         fields["open"] = tuple(OpenCall(*call) for call in from_json(raw["open"]))
+    if fields["status"] not in _STATUSES:
+        raise ValueError("no status of a task")
     return TaskHeader(**fields)
 
 

@@ -11,6 +11,8 @@ from shared.state.store import Store
 
 T = TypeVar("T")
 _READ = 200
+_END = 1e16
+"""Behind every score: a cursor holds 16 digits."""
 
 
 class BadPageError(PentadError):
@@ -71,9 +73,15 @@ async def _piece(store: Store, key: str, after: Entry | None) -> list[Entry]:
     skip = 0
     while len(found) < _READ:
         flat = await store.call("ZREVRANGEBYSCORE", key, highest, "-inf", "WITHSCORES", "LIMIT", skip, _READ)
-        read = [Entry(int(float(score)), member.decode()) for member, score in zip(flat[::2], flat[1::2], strict=True)]
-        found += [entry for entry in read if after is None or entry < after]
+        read = [_entry(member, score) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+        found += [entry for entry in read if entry is not None and (after is None or entry < after)]
         skip += len(read)
         if len(read) < _READ:
             break
     return found[:_READ]
+
+
+def _entry(member: bytes, score: bytes) -> Entry | None:
+    """None for what is none of ours: nobody could ask for it."""
+    name, at = member.decode(errors="replace"), float(score)
+    return Entry(int(at), name) if is_identifier(name) and 0 <= at < _END else None

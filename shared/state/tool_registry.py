@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Sequence
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
+from contracts.plain_json import read_json
 from contracts.tools import ToolSpec
 from shared.state.keys import DAY_S, TOOLS_REGISTRY
 from shared.state.store import Argument, Store
@@ -40,7 +41,7 @@ async def published(store: Store) -> dict[str, ToolSpec]:
 def _read(value: bytes, oldest: int) -> ToolSpec | None:
     """One published tool, or None when its last beat is too long ago or nobody can read it."""
     try:
-        entry = from_json(value)
+        entry = read_json(value)
         return ToolSpec.model_validate(entry["spec"]) if entry["beat"] >= oldest else None
     except (ValueError, TypeError, KeyError) as error:
         log.warning("a published tool cannot be read and is left out: %s", type(error).__name__)

@@ -47,10 +47,13 @@ async def test_a_task_is_archived_whole_and_answers_from_its_record(tmp_path: Pa
         await bus.send(SECOND, "s1", user_id="u1", message_id="m2")  # within the grace time
         ends = await bus.until("s1", "task_end", 2)
         routed = await bus.events("s1", "message_routed")
+        (cut,) = [e for e in await bus.events("s1", "tool_result") if e.get("ref")]
         before = await api.get(f"/v1/tasks/{task}"), await api.transcript(task)
+        value = await api.get(f"/v1/tasks/{task}/values/{cut['ref']}")
         record = await until_record(Records(url), bus, task)
         asked = list(model.chats)
         after = await api.get(f"/v1/tasks/{task}"), await api.transcript(task)
+        value_after = await api.get(f"/v1/tasks/{task}/values/{cut['ref']}")
         await bus.send("what was it?", "s1", task_id=task)
         new = (await bus.until("s1", "task_end", 3))[-1]
         continued = model.chats[-1]["messages"]
@@ -61,6 +64,8 @@ async def test_a_task_is_archived_whole_and_answers_from_its_record(tmp_path: Pa
     check_record(record, asked)
     assert (record.tenant_id, record.task.session_id, record.task.user_id) == ("default", "s1", "u1")
     assert before[1] == after[1]
+    assert len(cut["result"]) < len(value["content"])
+    assert value == value_after == {"task_id": task, "ref": cut["ref"], "content": "x" * 20_000}
     assert {k: v for k, v in after[0].items() if k != "archived_at"} == {
         k: v for k, v in before[0].items() if k != "archived_at"
     }

@@ -26,10 +26,20 @@ def one_call(asked: Reply) -> Script:
         ("no_such_tool", {"x": 1}, {"x": 1}, ["no_such_tool", "calculator"]),
         ("calculator", '{"expression": ', '{"expression": ', ["calculator"]),
         ("calculator", "[1, 2]", "[1, 2]", ["calculator"]),
+        ("calculator", '{"expression": NaN}', '{"expression": NaN}', ["calculator", "not JSON"]),
+        ("calculator", '{"expression": 1e999}', '{"expression": 1e999}', ["calculator", "not JSON"]),
         ("calculator", {"expresion": "1+1"}, {"expresion": "1+1"}, ["calculator", "expression"]),
         ("calculator", {"expression": "1/0"}, {"expression": "1/0"}, ["calculator", "zero"]),
     ],
-    ids=["unknown tool", "arguments do not parse", "arguments are no object", "arguments do not fit", "an exception"],
+    ids=[
+        "unknown tool",
+        "arguments do not parse",
+        "arguments are no object",
+        "not a number",
+        "no double",
+        "arguments do not fit",
+        "an exception",
+    ],
 )
 async def test_a_wrong_call_is_one_result_with_its_error_and_the_model_is_told(
     pentad_up: Stage, name: str, arguments: Any, shown: Any, named: list[str]

@@ -59,6 +59,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "budget below zero": (message(budget={"tokens": -1}), "budget.tokens: "),
     "budget with a fraction": (message(budget={"steps": 1.5}), "budget.steps: "),
     "budget not a number": (b'{"content":"hi","budget":{"usd":NaN}}', "budget.usd: "),
+    "budget without an end": (b'{"content":"hi","budget":{"usd":1e999}}', "budget.usd: "),
+    "metadata not a number": (b'{"content":"hi","metadata":{"a":NaN}}', "metadata.a: "),
     "budget below zero dollars": (message(budget={"usd": -0.01}), "budget.usd: "),
     "another version": (message(version=2), "version: Input should be 1"),
 }

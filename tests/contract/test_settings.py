@@ -92,6 +92,13 @@ def test_a_wrong_value_is_refused_by_name_and_not_shown(name: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["PENTAD_GRACE_S", "PENTAD_STEP_TIMEOUT_S"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_a_time_has_an_end(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} is wrong"):
+        load_settings({name: value})
+
+
 def test_every_wrong_value_is_named_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings(WRONG)

@@ -66,3 +66,24 @@ async def test_a_server_that_never_answers_is_an_outage() -> None:
             await model.embed(["x"])
         await asyncio.wait_for(hung_up.wait(), 5)
         await model.aclose()
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", "1e39", '"nan"'])
+async def test_a_vector_that_holds_no_number_is_refused(value: str) -> None:
+    """What is no number, or more than four bytes hold, would be kept and compared with everything for ever."""
+    document = f'{{"data":[{{"index":0,"embedding":[0.5,{value}]}}]}}'
+    body = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(document)}\r\n\r\n{document}"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}")
+        writer.write(body.encode())
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        model = OpenAIEmbedding(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", None, "embedder")
+        with pytest.raises(ModelRefused, match="not all numbers"):
+            await model.embed(["x"])
+        await model.aclose()

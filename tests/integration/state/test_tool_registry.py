@@ -28,6 +28,15 @@ async def test_a_worker_whose_tools_are_gone_publishes_them_again_at_once(store:
     await worker.stop()
 
 
+async def test_a_published_tool_that_is_no_json_is_left_out(store: Store) -> None:
+    """Its schema would go into every prompt, and model servers refuse what they cannot read."""
+    now = await store.clock()
+    schema = '{"type":"object","properties":{"x":{"type":"number","default":NaN}}}'
+    await store.call("HSET", TOOLS_REGISTRY, "bad", f'{{"spec":{{"name":"bad","parameters":{schema}}},"beat":{now}}}')
+    await publish(store, [ONE])
+    assert list(await published(store)) == ["one"]
+
+
 async def test_what_another_worker_has_published_meanwhile_does_not_hide_that_tools_are_gone(store: Store) -> None:
     await publish(store, [ONE])
     assert not await lost(store, [ONE])

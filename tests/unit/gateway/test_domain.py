@@ -42,6 +42,12 @@ def test_a_rejected_message_ends_at_once() -> None:
     assert tracker.result("s")["answer"] is None
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_what_a_client_sends_holds_no_number_that_json_has_not(number: str) -> None:
+    with pytest.raises(UnreadableError, match="not JSON"):
+        read_object(f'{{"content":"hi","metadata":{{"a":[{number}]}}}}')
+
+
 def test_an_error_that_names_another_message_is_not_ours() -> None:
     tracker = TurnTracker("m1")
     tracker.feed(ROUTED)

@@ -1,5 +1,6 @@
 """Chunks of every habit that servers have become one answer."""
 
+import math
 from typing import Any
 
 import pytest
@@ -120,13 +121,32 @@ def test_text_and_thinking_reach_the_sink_as_they_come_and_the_answer_whole() ->
         (None, Usage(0, 0)),
         ({"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.01}, Usage(3, 2, 0.01)),
         ({"prompt_tokens": -3, "completion_tokens": "2", "cost": float("nan")}, Usage(0, 0)),
-        ({"prompt_tokens": True, "completion_tokens": 2.5}, Usage(0, 0)),
+        ({"prompt_tokens": True, "completion_tokens": 2.5, "cost": True}, Usage(0, 0)),
+        ({"prompt_tokens": 10**12, "completion_tokens": 10**12 + 1, "cost": 1e6}, Usage(10**12, 0, 1e6)),
+        ({"prompt_tokens": int("9" * 308), "completion_tokens": 1, "cost": 10**308}, Usage(0, 1)),
+        ({"prompt_tokens": float("inf"), "completion_tokens": 1, "cost": float("inf")}, Usage(0, 1)),
         ([1], Usage(0, 0)),
     ],
 )
 def test_usage_that_is_missing_or_nonsense_counts_nothing(usage: Any, expected: Usage) -> None:
     assembly, _ = assemble(delta(content="x"), {"choices": [], "usage": usage})
     assert assembly.answer("m").usage == expected
+
+
+def test_what_a_server_calls_itself_and_its_tools_has_a_bound() -> None:
+    """Names go into headers, events and records: 64 MiB of answer may not become 64 MiB of name."""
+    long = "x" * 100_000
+    assembly, _ = assemble(
+        {"model": long, "choices": [{"delta": {"tool_calls": [part("{}", index=0, id="x", name=long)] * 3}}]},
+        {"choices": [{"delta": {}, "finish_reason": long}]},
+    )
+    answer = assembly.answer("m")
+    assert [len(text) for text in (answer.model, answer.finish_reason, answer.tool_calls[0].name)] == [256] * 3
+
+
+def test_arguments_as_an_object_that_is_no_json_stay_recognisable() -> None:
+    assembly, _ = assemble(delta(tool_calls=[{"index": 0, "function": {"name": "f", "arguments": {"a": math.nan}}}]))
+    assert assembly.answer("m").tool_calls == (ToolCallDraft("f", '{"a": NaN}'),)
 
 
 @pytest.mark.parametrize(

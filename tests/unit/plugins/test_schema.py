@@ -1,6 +1,7 @@
 """What the model is told follows from signature, type hints and docstring; what it sends becomes a call."""
 
 import enum
+import math
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict
 
 from shared.plugins.context import ToolContext
 from shared.plugins.definition import ToolDefinition
-from shared.plugins.errors import InvalidArguments
+from shared.plugins.errors import InvalidArguments, PluginError
 from shared.plugins.registry import define
 
 
@@ -175,3 +176,38 @@ def test_nested_arguments_are_named_by_their_path() -> None:
 def test_a_validator_that_breaks_is_an_error_of_the_call() -> None:
     with pytest.raises(InvalidArguments, match="could not be checked: no such thing"):
         _with(Place).validate({"value": {"city": "crash"}})
+
+
+@dataclass
+class Spread:
+    width: float = math.inf
+
+
+def test_a_default_that_json_has_not_is_not_shown() -> None:
+    def tool(x: float = math.nan, y: float = 1.5) -> str:
+        """D."""
+        return ""
+
+    assert define(tool).spec.parameters["properties"] == {
+        "x": {"type": "number"},
+        "y": {"type": "number", "default": 1.5},
+    }
+
+
+def test_a_schema_that_cannot_be_json_is_refused() -> None:
+    def tool(spread: Spread) -> str:
+        """D."""
+        return ""
+
+    with pytest.raises(PluginError, match="NaN or Infinity"):
+        define(tool)
+
+
+@pytest.mark.parametrize("timeout", [math.nan, math.inf])
+def test_a_time_limit_is_a_number(timeout: float) -> None:
+    def tool() -> str:
+        """D."""
+        return ""
+
+    with pytest.raises(PluginError, match="timeout"):
+        define(tool, timeout=timeout)

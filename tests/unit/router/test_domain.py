@@ -97,3 +97,9 @@ def test_a_goal_fits_into_a_header(length: int, kept: int) -> None:
     goal = goal_of("x" * length)
     assert len(goal) == kept
     assert goal.endswith("…") is (length > 500)
+
+
+def test_a_named_task_that_cannot_be_read_is_refused_with_the_reason() -> None:
+    route = decide(view("t", damaged="the record of task t cannot be read: it is empty"))
+    assert (route.decision, route.error) == ("rejected", ErrorCode.UNKNOWN_TASK)
+    assert route.reason == "the record of task t cannot be read: it is empty"

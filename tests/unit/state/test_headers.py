@@ -3,6 +3,7 @@
 import pytest
 
 from contracts.envelope import Budget
+from shared.errors import DamagedError
 from shared.state.headers import Mail, OpenCall, lease_of, mail_of, pairs, session_header, task_header
 
 FULL = {
@@ -26,6 +27,35 @@ def test_a_task_is_read_with_every_field_in_its_type() -> None:
 @pytest.mark.parametrize("raw", [{}, {"status": b""}, {"token": b"1", "mail": b"3"}])
 def test_a_hash_without_a_status_is_no_task(raw: dict[str, bytes]) -> None:
     assert task_header("default", "t", raw) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [(b"9" * 308, 253_402_300_799_999), (b"9" * 400, 253_402_300_799_999), (b"inf", 253_402_300_799_999),
+     (b"nan", 0), (b"-5", 0), (b"-inf", 0)],
+)  # fmt: skip
+def test_an_absurd_number_makes_no_task_unreadable(value: bytes, read: int) -> None:
+    """An earlier version kept what a model said of itself as it came."""
+    numbers = ("input_tokens", "turn_tokens", "created", "updated", "usd", "turn_usd")
+    task = task_header("default", "t", {**FULL, **dict.fromkeys(numbers, value)})
+    assert task is not None
+    assert (task.input_tokens, task.turn_tokens, task.created, task.usd) == (read, read, read, read)
+    assert task.describe().usage.input_tokens == read
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"status": b"later"}, {"step": b"many"}, {"budget": b"{"}, {"open": b"["}, {"open": b'[["a"]]'}, {"open": b"[1]"}],
+)
+def test_a_header_that_cannot_be_read_says_so(wrong: dict[str, bytes]) -> None:
+    with pytest.raises(DamagedError, match="the header of task t cannot be read"):
+        task_header("default", "t", FULL | wrong)
+
+
+def test_text_that_is_not_utf8_is_shown_as_far_as_it_goes() -> None:
+    task = task_header("default", "t", {**FULL, "goal": b"g\xff"})
+    assert task is not None
+    assert task.goal == "g\ufffd"
 
 
 def test_empty_fields_are_unset() -> None:

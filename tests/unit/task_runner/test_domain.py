@@ -183,6 +183,10 @@ def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
         ("[1]", None, "are not a JSON object"),
         ("null", None, "are not a JSON object"),
         ('"text"', None, "are not a JSON object"),
+        ('{"a":1e308}', {"a": 1e308}, ""),
+        ('{"a":NaN}', None, "are not JSON"),
+        ('{"a":[{"b":-Infinity}]}', None, "are not JSON"),
+        ('{"a":[1e999]}', None, "are not JSON (a number in it is too large)"),
     ],
 )
 def test_arguments_are_an_object_or_a_problem(raw: str, args: dict[str, object] | None, problem: str) -> None:

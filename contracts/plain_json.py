@@ -1,0 +1,20 @@
+"""JSON of others, read as RFC 8259 has it."""
+
+import json
+from typing import Any
+
+from pydantic_core import from_json
+
+
+def read_json(text: bytes | str) -> Any:
+    """What a JSON text says. Raises ``ValueError`` for what is not JSON.
+
+    That is also ``NaN`` and ``Infinity``, which many writers put out, and a number beyond a double's range, which would
+    be read as infinite: neither could be written down again as JSON.
+    """
+    found = from_json(text, allow_inf_nan=False)
+    try:
+        json.dumps(found, allow_nan=False)
+    except ValueError:
+        raise ValueError("a number in it is too large") from None
+    return found
