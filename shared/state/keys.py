@@ -12,12 +12,16 @@ TURNS_KEPT = 200
 DEDUP_TTL_S = DAY_S
 """A ``message_id`` is remembered this long."""
 
+PREFIX = "pentad:"
+"""Begins every key: what an ACL has to allow is ``~pentad:*``."""
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 IN_USE = "pentad:in-use:"
 """Begins the key under which a process says which model it uses; ends seconds after the process does."""
 INBOUND_LEASE = "{pentad:inbound}:lease"
 """Who moves inbound entries into mailboxes; lies in the slot of ``pentad:inbound``."""
+PROBE = "pentad:probe"
+"""Never written. Its removal, which changes nothing, asks whether the server takes writes."""
 CLUSTER = "pentad:cluster"
 """Hash of facts that every process must agree on: the number of shards, the layout version."""
 
