@@ -75,6 +75,16 @@ _BY_WORDS = (
     ("Script killed by user", _BUSY),
 )
 """Refusals without a code of their own."""
+_HINTS = (
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "its certificate is not trusted: name its CA in REDIS_URL, ?ssl_ca_certs=FILE",
+    ),
+    ("WRONG_VERSION_NUMBER", "this port speaks no TLS: REDIS_URL with redis:// instead of rediss://"),
+    ("record layer failure", "this port speaks no TLS: REDIS_URL with redis:// instead of rediss://"),
+    ("Protocol error, got", "what answers there is no Redis, or wants TLS: REDIS_URL with rediss://"),
+)
+"""What to do about errors of the connection."""
 _IN_SCRIPT = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
 """Servers that wrap what a script was refused say its code further on."""
 _CODE = re.compile(r"([A-Z]+)(?: |$)")
@@ -107,11 +117,12 @@ def quit_after(error: BaseException) -> float | None:
     return refusal.quit_after_s if refusal is not None else None
 
 
-def said(error: BaseException) -> str:
-    """An error on one line, with what is waited for."""
+def said(error: BaseException, about: str = "") -> str:
+    """An error on one line, with what it is about and what is waited for."""
     refusal = refusal_of(error)
     text = text_of(error) or type(error).__name__
-    return f"{text}: {refusal.waits_for}" if refusal is not None else text
+    hint = refusal.waits_for if refusal is not None else next((h for words, h in _HINTS if words in text), "")
+    return f"{text}{f' ({about})' if about else ''}{f': {hint}' if hint else ''}"
 
 
 def text_of(error: BaseException) -> str:

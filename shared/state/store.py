@@ -14,7 +14,7 @@ from importlib import resources
 from time import monotonic
 from typing import Any, TypeVar
 
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from contracts.ids import rfc3339
 from shared.errors import OutageError
@@ -104,6 +104,14 @@ class Store:
         self._refused_at = asyncio.get_running_loop().time()
         return OutageError(self._trouble.note(error, await explained(error, command, self._wire)))
 
+    def refused(self, why: str) -> OutageError:
+        """The error for something that Redis would not do; readiness says so for a while."""
+        return OutageError(self._trouble.refuse(why))
+
+    def unfit(self, why: str | None) -> None:
+        """What must be changed at the server; readiness says so for as long as it is not None."""
+        self._trouble.unfit = why
+
     def stumbled(self, what: str, error: Exception) -> None:
         """Note that a loop, which goes on, was refused something for no reason that this version knows."""
         _say.error(what, "%s", self._trouble.refuse(f"{what} is refused: {said(error)}"))
@@ -111,6 +119,17 @@ class Store:
     def send(self, *command: Argument) -> None:
         """Send a command and wait for nothing: for what may be lost. It keeps its place before later commands."""
         self._wire.tell(*command)
+
+    async def answers(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """What the server says to several commands that it may refuse: each reply, or the refusal. Nothing is noted.
+
+        Raises ``OutageError`` when the connection fails.
+        """
+        replies = await asyncio.gather(*(self._wire.ask(*command) for command in commands), return_exceptions=True)
+        for reply in replies:
+            if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
+                raise await self._understood(reply, ()) if isinstance(reply, Exception) else reply
+        return replies
 
     async def news(self, stream: str, after: str, block_ms: int) -> None:
         """Sleep until a stream has entries behind this one, for so long at most; one caller at a time.

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 from shared.seldom import Seldom
 from shared.state.key_kinds import strangers
 from shared.state.keys import PREFIX
-from shared.state.refusals import refusal_of, text_of
+from shared.state.refusals import REFUSALS, refusal_of, said, text_of
 from shared.state.wire import Wire, Word
 
 _say = Seldom(logging.getLogger(__name__))
@@ -28,6 +28,8 @@ class Trouble:
         """Why nothing is served; None as soon as something is."""
         self._down_since = 0.0
         self._refused: dict[str, float] = {}
+        self.unfit: str | None = None
+        """What must be changed at a server that serves."""
 
     @property
     def text(self) -> str | None:
@@ -35,7 +37,7 @@ class Trouble:
         if self._refused:
             limit = monotonic() - _STANDS_S
             self._refused = {text: at for text, at in self._refused.items() if at > limit}
-        return "; ".join(self._refused) or self.down
+        return "; ".join(self._refused) or self.down or self.unfit
 
     def note(self, error: Exception, words: str) -> str:
         """Keep an error in mind; returns it as it is said."""
@@ -64,17 +66,13 @@ class Trouble:
 
 async def explained(error: Exception, command: Sequence[Word], wire: Wire) -> str:
     """An error with what is waited for, and the keys that it is about."""
-    refusal = refusal_of(error)
-    text = text_of(error) or type(error).__name__
-    if refusal is None:
-        return text
     keys = list(dict.fromkeys(w for w in command if isinstance(w, str) and w.startswith(PREFIX)))[:_NAMED]
-    about = ""
+    text = text_of(error)
     if text.startswith("WRONGTYPE"):
-        about = "; ".join(await _strangers(keys, wire))
-    elif text.startswith("NOPERM") or "ACL failure" in text:
-        about = f"{command[0]!s} {' '.join(keys)}".strip()
-    return f"{text}{f' ({about})' if about else ''}: {refusal.waits_for}"
+        return said(error, "; ".join(await _strangers(keys, wire)))
+    if refusal_of(error) is REFUSALS["NOPERM"]:
+        return said(error, f"{command[0]!s} {' '.join(keys)}".strip())
+    return said(error)
 
 
 async def _strangers(keys: Sequence[str], wire: Wire) -> list[str]:

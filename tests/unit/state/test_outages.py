@@ -47,9 +47,15 @@ REFUSED = {
 """What servers say, and a word of what we say that we wait for."""
 
 
+def parsed(words: str) -> Exception:
+    """As redis-py raises it."""
+    error: Exception = BaseParser.parse_error(words)  # type: ignore[no-untyped-call]
+    return error
+
+
 @pytest.mark.parametrize("words", REFUSED)
 def test_redis_that_says_no_is_an_outage_and_it_is_said_what_is_waited_for(words: str) -> None:
-    for error in (ResponseError(words), BaseParser.parse_error(words)):
+    for error in (ResponseError(words), parsed(words)):
         assert is_outage(error)
         assert REFUSED[words] in said(error)
 
@@ -63,7 +69,7 @@ def test_redis_that_does_not_answer_is_an_outage(error: Exception) -> None:
 
 
 def test_a_wrong_password_is_said_as_such() -> None:
-    error = BaseParser.parse_error("WRONGPASS invalid username-password pair")
+    error = parsed("WRONGPASS invalid username-password pair")
     assert isinstance(error, AuthenticationError)
     assert "password of REDIS_URL" in said(error)
 
