@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from contracts.ids import is_identifier
 from shared.errors import SettingsError
+from shared.redis_url import check_redis_url
 
 _PREFIX = "PENTAD_"
-_SCHEMES = ("redis", "rediss", "unix")
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
 
@@ -100,8 +100,8 @@ class Settings(BaseModel):
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, value: str | None) -> str | None:
-        if value is not None and urlsplit(value).scheme not in _SCHEMES:
-            raise ValueError("must start with redis://, rediss:// or unix://, e.g. redis://127.0.0.1:6379")
+        if value is not None:
+            check_redis_url(value)
         return value
 
     @field_validator("llm_base_url", "embed_base_url", "pentad_url")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pentad.cli.render import Style, harmless, plural
-from shared.state.diagnosis import DeadStream, Diagnosis, Server, WorkStream
+from shared.state.diagnosis import DeadStream, Diagnosis, WorkStream
+from shared.state.server import Server, refusal_at_start
 
 Level = Literal["ok", "note", "warn", "fail"]
 _NEARLY_FULL = 0.9
@@ -69,43 +70,54 @@ def of_redis(place: str, embedded: bool, seen: Diagnosis) -> Iterator[Finding]:
     """The server, the work on it, and what was set aside."""
     kind = "embedded" if embedded else "external"
     server = seen.server
-    yield Finding("redis", "ok", f"{kind}: {server.name} at {place}, answers in {server.latency_ms:.1f} ms")
-    yield from _server(server)
+    if (refusal := refusal_at_start(server)) is not None:
+        what, _, do = refusal.partition(": ")
+        yield Finding("redis", "fail", f"{place}: {what}", do)
+        return
+    yield Finding("redis", "ok", f"{kind}: {server.name} at {place}, answers in {seen.latency_ms:.1f} ms")
+    if server.role == "replica":
+        yield Finding("role", "fail", "this is a read-only replica", "point REDIS_URL to the primary")
+    yield _memory(server)
+    yield _persistence(server, seen.fsync)
+    yield from _unseen(seen.unseen)
     yield from _work(seen)
     yield from _dead(seen.dead)
 
 
-def _server(server: Server) -> Iterator[Finding]:
-    if server.missing:
-        what = f"{server.name} lacks {', '.join(server.missing)}"
-        yield Finding("version", "fail", what, "use Redis >= 7.0 or Valkey >= 8")
-    if not server.writable:
-        do = "point REDIS_URL to the primary"
-        yield Finding("role", "fail", "this is a read-only replica", do)
-    yield _memory(server)
-    yield _persistence(server)
+def _unseen(refused: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    for what, why in refused:
+        if why.startswith("WRONGTYPE"):
+            yield Finding("keys", "fail", f"{what} does not hold what Pentad keeps there", "rename or delete it")
+        else:
+            do = "allow it to the user of REDIS_URL: docs/redis.md"
+            yield Finding("keys", "warn", f"{what}: not looked at: {why}", do)
 
 
 def _memory(server: Server) -> Finding:
+    if server.used is None and server.policy is None:
+        do = "see to it yourself that maxmemory-policy is noeviction"
+        return Finding("memory", "note", "not known: INFO and CONFIG are not allowed here", do)
     of = f" of {_mib(server.limit)}" if server.limit else ", no limit"
-    detail = f"{_mib(server.used)}{of}, policy {server.policy or 'unknown'}"
-    if server.policy not in ("noeviction", ""):
-        do = "set maxmemory-policy to noeviction: an evicted key is a lost task"
+    used = "an unknown part" if server.used is None else _mib(server.used)
+    detail = f"{used}{of}, policy {server.policy or 'unknown'}"
+    if server.evicts:
+        do = "set maxmemory-policy noeviction: an evicted key is a lost task"
         return Finding("memory", "fail", detail, do)
-    if server.limit and server.used > _NEARLY_FULL * server.limit:
+    if server.limit and server.used is not None and server.used > _NEARLY_FULL * server.limit:
         return Finding("memory", "warn", detail, "raise maxmemory: when it is full, new messages are refused")
     return Finding("memory", "ok", detail)
 
 
-def _persistence(server: Server) -> Finding:
+def _persistence(server: Server, fsync: str | None) -> Finding:
+    if server.aof is None:
+        do = "see to it yourself that appendonly is on"
+        return Finding("persistence", "note", "not known: INFO and CONFIG are not allowed here", do)
     if not server.aof:
         do = "set appendonly yes: without it a restart of Redis loses what was accepted"
         return Finding("persistence", "warn", "no append-only file", do)
     loss = {"always": "loses nothing", "everysec": "may lose the last two seconds", "no": "may lose more"}
-    promise = loss.get(server.fsync or "", "how much it may lose is not known")
-    return Finding(
-        "persistence", "ok", f"append-only file, fsync {server.fsync or 'unknown'}: a killed Redis {promise}"
-    )
+    promise = loss.get(fsync or "", "how much it may lose is not known")
+    return Finding("persistence", "ok", f"append-only file, fsync {fsync or 'unknown'}: a killed Redis {promise}")
 
 
 def _mib(size: int) -> str:

@@ -18,11 +18,13 @@ from services.gateway.problems import busy
 from shared import metrics
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
+from shared.seldom import Seldom
 from shared.state.inbox import Inbox
 from shared.state.keys import SessionKeys
 from shared.state.store import Store, guarded
 
 log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 WAITING_LIMIT = 10_000
 """Messages that may wait, unrouted, before more are refused."""
@@ -56,7 +58,7 @@ class Accepting:
                 raise busy("too many messages wait to be routed: try again shortly", _BUSY_S)
             entry = await self._append(message)
         except OutageError as error:
-            log.warning("a message was refused: %s", error)
+            _say.warning("refused", "a message was refused: %s", error)
             raise busy("the store does not serve now: nothing was accepted", _BUSY_S, outage=True) from None
         metrics.published.labels(INBOUND.name, "InboundMessage").inc()
         message_id = message.message_id or entry

@@ -20,6 +20,7 @@ from shared.service.listening import DEFAULT_PORTS
 from shared.service.port import RunnableService
 from shared.settings import Settings, is_loopback
 from shared.state.actors import Actors
+from shared.state.admission import keep_watching
 from shared.state.cluster import agree
 from shared.state.inbox import Inbox
 from shared.state.queries import Queries
@@ -81,6 +82,7 @@ class GatewayService:
         await wait_for_redis(self._store, self.name)
         await agree(self._store, self._settings.pentad_shards)
         self._background.run(self._ask_redis())
+        self._background.run(keep_watching(self._store))
         await self._relay.start()
         await self._server.start()
         self._started = True

@@ -18,6 +18,7 @@ from shared.bus.handler import MAX_STARTS, Handler
 from shared.errors import DamagedError, OutageError
 from shared.instructions import INSTRUCTIONS
 from shared.records import Records
+from shared.seldom import Seldom
 from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper, Taken
 from shared.state.commit import Commit
@@ -27,6 +28,7 @@ from shared.state.mail import Turn, due, read_session_mail
 from shared.state.sessions import last_turns, load_tasks
 
 log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
@@ -80,7 +82,7 @@ class RouterHandler(Handler):
 
     async def _hand_on(self, keys: SessionKeys, taken: Taken, error: OutageError) -> None:
         """A store does not serve: after a pause any router may try again, and this was no start."""
-        log.warning("routing in %s waits: %s", keys.actor, error)
+        _say.warning("routing", "routing in %s waits: %s", keys.actor, error)
         await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
         await self._actors.release(keys, taken.lease.wake_id, taken.lease.token)
 

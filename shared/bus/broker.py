@@ -6,21 +6,17 @@ outage of Redis is a pause of the read and nothing else.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
 from faststream.redis.configs import RedisConnectionState
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from shared.bus.entry import Entry, data_of
-from shared.state.store import guarded
+from shared.state.store import Store, guarded
 from shared.state.wire import Wire, Word
-
-log = logging.getLogger(__name__)
 
 BLOCK_MS = 1000
 _REFUSED_S = 0.2
@@ -37,8 +33,8 @@ class _Stream(StreamSub):
 class _Reader:
     """What FastStream's stream subscriber asks of a client, over our own wire; an outage is waited out in place."""
 
-    def __init__(self, url: str) -> None:
-        self._wire = Wire(url)
+    def __init__(self, store: Store) -> None:
+        self._store, self._wire = store, Wire(store.url)
 
     async def ping(self) -> bool:
         """FastStream gives a start three seconds; the first read waits for Redis as long as it takes."""
@@ -66,11 +62,11 @@ class _Reader:
             except ResponseError as error:
                 if "NOGROUP" in str(error):
                     raise
-                log.warning("Redis refuses a read, which is tried again: %s", error)
+                self._store.stumbled(f"a read of {command[-2]!s}", error)
             await asyncio.sleep(_REFUSED_S)
 
     async def _ask(self, *command: Word) -> Any:
-        return await guarded("reading", lambda: self._wire.ask(*command))
+        return await guarded("reading", lambda: self._store.read(self._wire, *command))
 
     async def aclose(self) -> None:
         """Close the connection, and with it a read that waits."""
@@ -80,33 +76,33 @@ class _Reader:
 class _Connection(RedisConnectionState):
     """A connection whose client is our `_Reader`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, store: Store) -> None:
         super().__init__()
-        self._url = url
+        self._store = store
 
     async def connect(self) -> Any:
-        self._client = cast(Any, _Reader(self._url))
+        self._client = cast(Any, _Reader(self._store))
         self._connected = True
         return self._client
 
 
 class _Broker(RedisBroker):
-    def __init__(self, url: str) -> None:
-        self._wire_url = url
+    def __init__(self, store: Store) -> None:
+        self._store = store
         super().__init__(
-            url,
+            store.url,
             apply_types=False,
             logger=None,  # type: ignore[arg-type]
             graceful_timeout=0.1,
         )
 
     def _make_connection_state(self, connection_options: dict[str, Any], kwargs: dict[str, Any]) -> _Connection:
-        return _Connection(self._wire_url)
+        return _Connection(self._store)
 
 
-def make_broker(url: str) -> RedisBroker:
+def make_broker(store: Store) -> RedisBroker:
     """A broker that only reads; everything is written by scripts."""
-    return _Broker(url)
+    return _Broker(store)
 
 
 def subscribe(
@@ -131,10 +127,10 @@ def subscribe(
     return subscriber
 
 
-async def ensure_group(redis: Redis, stream: str, group: str) -> None:
+async def ensure_group(store: Store, stream: str, group: str) -> None:
     """The group exists from the stream's first entry on, and the stream exists."""
     try:
-        await redis.xgroup_create(stream, group, id="0", mkstream=True)
+        await store.call("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
     except ResponseError as error:
         if "BUSYGROUP" not in str(error):
             raise

@@ -22,10 +22,13 @@ from shared.bus.failures import Failures
 from shared.bus.handler import MAX_FAILURES, Handler
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
+from shared.seldom import Seldom
 from shared.state.leaving import leave
-from shared.state.store import Store, guarded, is_outage
+from shared.state.refusals import is_outage
+from shared.state.store import Store, guarded
 
 log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 _PREFETCH = 32
@@ -53,7 +56,7 @@ class Consumer:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._acks: list[str] = []
         self._acker: asyncio.Task[None] | None = None
-        self._broker = make_broker(store.url)
+        self._broker = make_broker(store)
         self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, min(_PREFETCH, slots), self._fresh)
         self._tasks: list[asyncio.Task[None]] = []
         self.kind = stream.carries[0].__name__
@@ -61,20 +64,19 @@ class Consumer:
         self._seconds = metrics.handler_seconds.labels(self.group, self.kind)
         self.failures = Failures(store, stream, key, shard, handler)
         self._stopping = False
-        self._died: str | None = None
 
     # Life
 
     async def start(self) -> None:
         """Create the group and begin to read."""
-        await guarded(f"group {self.group}", lambda: ensure_group(self.store.redis, self.key, self.group))
+        await guarded(f"group {self.group}", lambda: ensure_group(self.store, self.key, self.group))
         await self._broker.start()
         for loop in (self._reclaim(), self._supervise()):
             self._tasks.append(asyncio.create_task(loop))
 
     def alive(self) -> bool:
         """False when nothing reads the stream any more and nothing will."""
-        return self._died is None and all(not t.done() for t in self._tasks)
+        return all(not t.done() for t in self._tasks)
 
     async def stop_reading(self) -> None:
         """Take nothing new. What is being handled goes on."""
@@ -147,7 +149,7 @@ class Consumer:
                 await self._let_owners_beat()
             except ResponseError as error:
                 if "NOGROUP" not in str(error):
-                    raise
+                    self.store.stumbled(f"reclaiming in {self.key}", error)
             await asyncio.sleep(pause)
 
     async def _let_owners_beat(self) -> None:
@@ -162,13 +164,11 @@ class Consumer:
             if self._subscriber.running:
                 continue
             try:
-                await ensure_group(self.store.redis, self.key, self.group)
+                await ensure_group(self.store, self.key, self.group)
                 await self._subscriber.start()
                 log.warning("%s: the group %s had vanished and was created again", self.key, self.group)
             except Exception as error:
-                if not is_outage(error):
-                    self._died = f"{self.key} is not read any more: {error}"
-                    raise
+                self.store.stumbled(f"reading {self.key} again", error)
 
     # Handling
 
@@ -194,7 +194,7 @@ class Consumer:
             await self.failures.set_aside(entry, str(error), 1)
         except Exception as error:
             if isinstance(error, OutageError) or is_outage(error):
-                log.warning("%s %s waits: %s", self.key, entry.id, error)
+                _say.warning(self.key, "%s %s waits: %s", self.key, entry.id, error)
                 return False
             await self._failed(entry, error)
         return True

@@ -6,15 +6,18 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from shared import metrics
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry, reason_of
 from shared.bus.handler import MAX_STARTS, Handler
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
+from shared.seldom import Seldom
 from shared.state.store import Argument, Store
 
-log = logging.getLogger(__name__)
+_say = Seldom(logging.getLogger(__name__))
 
 _BACKOFF_S = 0.2
 _OUTAGE_S = 1.0
@@ -47,7 +50,7 @@ class EntryHandler(Handler):
             except PoisonError:
                 raise
             except OutageError as error:
-                log.warning("%s %s waits: %s", entry.stream, entry.id, error)
+                _say.warning(entry.stream, "%s %s waits: %s", entry.stream, entry.id, error)
                 await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
             except Exception as error:
                 counted = True
@@ -72,6 +75,9 @@ class EntryHandler(Handler):
             try:
                 lost = await self.store.run("entry_beat", [self.consumer.key], args)
             except OutageError:
+                continue
+            except ResponseError as error:
+                self.store.stumbled(f"beats in {self.consumer.key}", error)
                 continue
             for entry_id in lost:
                 task = self._held.get(entry_id.decode())

@@ -9,9 +9,10 @@ from redis.exceptions import RedisError
 from contracts.streams import Stream
 from shared import metrics
 from shared.errors import OutageError
+from shared.seldom import Seldom
 from shared.state.store import Argument, Store
 
-log = logging.getLogger(__name__)
+_say = Seldom(logging.getLogger(__name__))
 
 _EVERY_S = 5.0
 _FORGET_MS = 60_000
@@ -30,7 +31,7 @@ class Housekeeping:
             try:
                 await self.once()
             except (OutageError, RedisError) as error:
-                log.warning("housekeeping waits: %s", error)
+                _say.warning("waits", "housekeeping waits: %s", error)
 
     async def once(self) -> None:
         """One round over all streams."""
@@ -42,8 +43,8 @@ class Housekeeping:
                 await self._measure(stream, key)
 
     async def _measure(self, stream: Stream, key: str) -> None:
-        for group in await self._store.redis.xinfo_groups(key):
-            name = group["name"].decode()
-            lag = group.get("lag")
+        for flat in await self._store.call("XINFO", "GROUPS", key):
+            group = dict(zip(flat[::2], flat[1::2], strict=True))
+            name, lag = group[b"name"].decode(), group.get(b"lag")
             metrics.lag.labels(stream.name, name).set(-1 if lag is None else lag)
-            metrics.pending.labels(stream.name, name).set(group["pending"])
+            metrics.pending.labels(stream.name, name).set(group[b"pending"])

@@ -19,6 +19,7 @@ from shared.bus.arrival import Arrival, read_entry
 from shared.bus.broker import ensure_group
 from shared.bus.entry import printable
 from shared.errors import OutageError
+from shared.seldom import Seldom
 from shared.settings import Settings
 from shared.state.keys import (
     DEDUP_TTL_S,
@@ -31,9 +32,11 @@ from shared.state.keys import (
     session_index,
 )
 from shared.state.leaving import leave
-from shared.state.store import Argument, Store, is_outage
+from shared.state.refusals import is_outage
+from shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 WAITING_LIMIT = 20_000
 """Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
@@ -67,15 +70,15 @@ class Ingress:
     async def _compete(self) -> None:
         """Hold the lease for as long as it is ours; an outage is waited out."""
         try:
-            await ensure_group(self._store.redis, INBOUND.key(), _GROUP)
+            await ensure_group(self._store, INBOUND.key(), _GROUP)
             if await self._lease():
                 await self._hold()
             else:
                 await asyncio.sleep(min(_LOOK_S, self._settings.lease_ms / 8000))
         except (OutageError, RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
-                raise
-            log.warning("the ingress waits: %s", error)
+                self._store.stumbled("the ingress", error)
+            _say.warning("the ingress", "the ingress waits: %s", error)
             await asyncio.sleep(0.2)
 
     async def release(self) -> None:

@@ -14,11 +14,13 @@ from typing import Any
 from shared import metrics
 from shared.bus.feed import START, Feed
 from shared.cancelling import cancel_all
+from shared.seldom import Seldom
 from shared.state.keys import SessionKeys, bell
-from shared.state.store import is_outage
+from shared.state.refusals import is_outage, said
 from shared.state.wire import Wire
 
 log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 _BELLS = 1000
 """Rings read at once. The bell keeps no fewer, so a full reply may hide lost ones."""
@@ -87,9 +89,9 @@ class ShardRelay:
 
     def _complain(self, error: Exception) -> None:
         """What is no outage is our bug; the relay begins anew all the same, and readiness says so."""
-        self.trouble = f"Redis does not serve now: {error}"
+        self.trouble = f"Redis does not serve now: {said(error)}"
         if is_outage(error):
-            log.warning("the relay waits for Redis: %s", error)
+            _say.warning("waits", "the relay waits for Redis: %s", said(error))
         else:
             log.error("the relay begins anew", exc_info=error)
 

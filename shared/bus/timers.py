@@ -4,12 +4,15 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from redis.exceptions import ResponseError
+
 from contracts.streams import ARCHIVE
 from shared.errors import OutageError
+from shared.seldom import Seldom
 from shared.state.keys import TaskKeys, timers
 from shared.state.store import Store
 
-log = logging.getLogger(__name__)
+_say = Seldom(logging.getLogger(__name__))
 
 _BATCH = 100
 _LONGEST_S = 0.25
@@ -27,7 +30,10 @@ class TimerLoop:
             try:
                 fired = sum([await self.fire(shard) for shard in self._shards])
             except OutageError as error:
-                log.warning("timers wait: %s", error)
+                _say.warning("wait", "timers wait: %s", error)
+                fired = 0
+            except ResponseError as error:
+                self._store.stumbled("timers", error)
                 fired = 0
             if not fired:
                 await asyncio.sleep(_LONGEST_S)

@@ -6,7 +6,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from shared.cancelling import cancel_all
-from shared.state.store import Store, guarded
+from shared.state.admission import admit
+from shared.state.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -40,5 +41,5 @@ class Background:
 
 
 async def wait_for_redis(store: Store, who: str) -> None:
-    """Wait until Redis answers, with backoff, saying so (hazard 11)."""
-    await guarded(who, store.clock)
+    """Wait until Redis answers and can be worked with, saying what is waited for (hazard 11)."""
+    await admit(store, who)

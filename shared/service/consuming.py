@@ -13,6 +13,7 @@ from shared.bus.handler import Handler
 from shared.bus.housekeeping import Housekeeping
 from shared.service.background import Background, wait_for_redis
 from shared.settings import Settings
+from shared.state.admission import keep_watching
 from shared.state.cluster import agree
 from shared.state.store import Store
 
@@ -65,7 +66,7 @@ class ConsumingService:
         await self.prepare()
         await wait_for_redis(self.store, self.name)
         await agree(self.store, self.settings.pentad_shards)
-        for loop in (*self.loops(), Housekeeping(self.store, self.streams()).run()):
+        for loop in (*self.loops(), Housekeeping(self.store, self.streams()).run(), keep_watching(self.store)):
             self.background.run(loop)
         for consumer in self.consumers:
             await consumer.start()

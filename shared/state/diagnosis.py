@@ -1,10 +1,11 @@
 """What a Redis looks like to someone who has to mend it. Reads only, and changes nothing."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError, ResponseError
@@ -24,14 +25,16 @@ from contracts.streams import (
 from shared.errors import OutageError
 from shared.state.in_use import ModelInUse
 from shared.state.keys import IN_USE
-from shared.state.wire import connect
+from shared.state.refusals import said, text_of
+from shared.state.server import Server, look, refusal_at_start
+from shared.state.wire import Wire, connect
+
+T = TypeVar("T")
 
 ACTIVE_MS = 10_000
 """A consumer that asked for work within this time is alive."""
 NEWEST = 3
 """Dead letters whose reasons are shown, of each stream."""
-_NEEDED = ("XAUTOCLAIM", "EXPIRETIME")
-"""Commands that tell Redis 7.0 from what came before; Valkey names versions of its own."""
 TIMEOUT_S = 3.0
 _QUEUE = "tools:"
 
@@ -88,34 +91,22 @@ class DeadStream:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """The server itself. Sizes in bytes; ``limit`` 0 means none."""
-
-    name: str
-    missing: tuple[str, ...]
-    """Commands that we need and it has not."""
-    latency_ms: float
-    writable: bool
-    aof: bool
-    fsync: str | None
-    """None when the server does not say."""
-    used: int
-    limit: int
-    policy: str
-
-
-@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Everything at once."""
 
     server: Server
-    shards: tuple[int, ...]
-    work: tuple[WorkStream, ...]
-    dead: tuple[DeadStream, ...]
-    event_streams: int
+    latency_ms: float
+    fsync: str | None
+    """None when the server does not say."""
+    unseen: tuple[tuple[str, str], ...] = ()
+    """What the server refused to show, and its words."""
+    shards: tuple[int, ...] = ()
+    work: tuple[WorkStream, ...] = ()
+    dead: tuple[DeadStream, ...] = ()
+    event_streams: int = 0
     """Sessions whose events are kept."""
-    reply_streams: int
-    in_use: tuple[ModelInUse, ...]
+    reply_streams: int = 0
+    in_use: tuple[ModelInUse, ...] = ()
     """What the running task-runners and embedding services use, each once."""
 
 
@@ -142,62 +133,76 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
 
     Raises ``OutageError`` when it does not answer.
     """
-    async with _reading(url, timeout_s) as redis:
-        server = await _server(redis)
-        found = await _walk(redis)
+    async with _reading(url, timeout_s) as (redis, wire):
+        seen = await _server(wire)
+        if refusal_at_start(seen.server) is not None:
+            return seen
+        unseen: list[tuple[str, str]] = []
+        found = _Found()
+        await _seen("all keys", _walk(redis, found), unseen)
         numbers = sorted(found.shards | set(range(shards)))
-        work = [await _work(redis, stream, key, active_ms) for stream, key in _work_streams(numbers, found)]
-        dead = [await _dead(redis, key) for key in (INBOUND_DEAD.key(), *(DEAD.key(number) for number in numbers))]
-        in_use = await _in_use(redis)
-    return Diagnosis(server, tuple(numbers), tuple(work), tuple(dead), found.events, found.replies, in_use)
-
-
-@asynccontextmanager
-async def _reading(url: str, timeout_s: float) -> AsyncIterator[Any]:
-    redis = connect(url, decode_responses=True, encoding_errors="backslashreplace", socket_timeout=timeout_s)
-    try:
-        yield redis
-    except (RedisError, OSError) as error:
-        raise OutageError(str(error) or type(error).__name__) from None
-    finally:
-        await redis.aclose()
-
-
-async def _server(redis: Any) -> Server:
-    began = time.perf_counter()
-    await redis.ping()
-    latency = (time.perf_counter() - began) * 1000
-    info = await redis.info()
-    known = await redis.execute_command("COMMAND", "INFO", *_NEEDED)
-    valkey = info.get("valkey_version")
-    return Server(
-        name=f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', '?')}",
-        missing=tuple(name for name, about in zip(_NEEDED, known, strict=True) if not about),
-        latency_ms=latency,
-        writable=info.get("role") in ("master", None),
-        aof=bool(info.get("aof_enabled")),
-        fsync=await _setting(redis, "appendfsync"),
-        used=int(info.get("used_memory", 0)),
-        limit=int(info.get("maxmemory", 0)),
-        policy=str(info.get("maxmemory_policy", "")),
+        work = [
+            await _seen(key, _work(redis, stream, key, active_ms), unseen)
+            for stream, key in _work_streams(numbers, found)
+        ]
+        letters = (INBOUND_DEAD.key(), *(DEAD.key(number) for number in numbers))
+        dead = [await _seen(key, _dead(redis, key), unseen) for key in letters]
+        in_use = await _seen(f"{IN_USE}*", _in_use(redis), unseen)
+    return replace(
+        seen,
+        unseen=tuple(unseen),
+        shards=tuple(numbers),
+        work=tuple(stream for stream in work if stream is not None),
+        dead=tuple(stream for stream in dead if stream is not None),
+        event_streams=found.events,
+        reply_streams=found.replies,
+        in_use=in_use or (),
     )
 
 
-async def _setting(redis: Any, name: str) -> str | None:
-    """A configured value; managed servers do not let everyone see them."""
+async def _seen(what: str, looking: Awaitable[T], unseen: list[tuple[str, str]]) -> T | None:
+    """A part of the whole; what the server refuses to show is noted, and the rest is looked at all the same."""
     try:
-        found = await redis.config_get(name)
-    except ResponseError:
+        return await looking
+    except ResponseError as error:
+        unseen.append((what, text_of(error)))
         return None
-    return str(found[name]) if name in found else None
 
 
-async def _walk(redis: Any) -> _Found:
-    found = _Found()
+@asynccontextmanager
+async def _reading(url: str, timeout_s: float) -> AsyncIterator[tuple[Any, Wire]]:
+    redis = connect(url, decode_responses=True, encoding_errors="backslashreplace", socket_timeout=timeout_s)
+    wire = Wire(url, timeout_s)
+    try:
+        yield redis, wire
+    except (RedisError, OSError) as error:
+        raise OutageError(said(error)) from None
+    finally:
+        await redis.aclose()
+        await wire.close()
+
+
+async def _server(wire: Wire) -> Diagnosis:
+    async def ask(commands: Sequence[Sequence[str]]) -> Sequence[Any]:
+        replies = await asyncio.gather(*(wire.ask(*command) for command in commands), return_exceptions=True)
+        for reply in replies:
+            if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
+                raise reply
+        return replies
+
+    await ask([("PING",)])
+    began = time.perf_counter()
+    await ask([("PING",)])
+    latency = (time.perf_counter() - began) * 1000
+    server = await look(ask)
+    [fsync] = await ask([("CONFIG", "GET", "appendfsync")])
+    return Diagnosis(server, latency, fsync[1].decode() if isinstance(fsync, list) and fsync else None)
+
+
+async def _walk(redis: Any, found: _Found) -> None:
     async for key in redis.scan_iter(match=IN_SHARDS, count=1000, _type="STREAM"):
         if (parts := split_key(key)) is not None:
             _note(found, *parts, key)
-    return found
 
 
 async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:

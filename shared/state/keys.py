@@ -12,6 +12,8 @@ USER = "user"
 DEDUP_TTL_S = DAY_S
 """A ``message_id`` is remembered this long."""
 
+PREFIX = "pentad:"
+"""Begins every key: what an ACL has to allow is ``~pentad:*``."""
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 IN_USE = "pentad:in-use:"
@@ -21,6 +23,8 @@ INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
 starts again."""
 OLD_INBOUND_LEASE = "{pentad:inbound}:lease"
 """The same of versions before 0.2: kept taken for ever, so that no such router moves entries beside one of ours."""
+PROBE = "pentad:probe"
+"""Never written. Its removal, which changes nothing, asks whether the server takes writes."""
 CLUSTER = "pentad:cluster"
 """Hash of facts that every process must agree on: the number of shards, the layout version."""
 

@@ -14,49 +14,24 @@ from importlib import resources
 from time import monotonic
 from typing import Any, TypeVar
 
-from redis.exceptions import (
-    BusyLoadingError,
-    ClusterError,
-    ConnectionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TimeoutError,
-)
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from contracts.ids import rfc3339
 from shared.errors import OutageError
+from shared.seldom import Seldom
+from shared.state.refusals import is_outage, said
+from shared.state.trouble import Trouble, explained
 from shared.state.wire import Wire, Word, connect
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Argument = Word
 
-_OUTAGES = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, ClusterError, OSError)
-_OUTAGE_WORDS = (
-    "LOADING",
-    "READONLY",
-    "OOM",
-    "MISCONF",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "NOREPLICAS",
-    "BUSY ",
-)
+_say = Seldom(log)
 _CLOCK_S = 5.0
 _SILENT_S = 1.0
 _LATELY_S = 1.5
 """Longer than any pause of `guarded`: as long as somebody is refused, the last refusal is not older."""
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether an error says that Redis cannot serve now, rather than that the command was wrong."""
-    if isinstance(error, ResponseError) and not isinstance(error, _OUTAGES):
-        return str(error).startswith(_OUTAGE_WORDS) or "OOM command not allowed" in str(error)
-    return isinstance(error, _OUTAGES)
 
 
 class Script:
@@ -90,8 +65,12 @@ class Store:
         """For reads that wait: whatever is asked behind one waits with it."""
         self.scripts = _read_scripts()
         self._clock = (0, float("-inf"))
-        self.trouble: str | None = None
-        """Why Redis did not serve when it was last asked; None when it did."""
+        self._trouble = Trouble()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why Redis did not serve when it was last asked, or does not serve some commands; None when all is well."""
+        return self._trouble.text
 
     @property
     def away(self) -> bool:
@@ -106,24 +85,58 @@ class Store:
         try:
             reply = await self._wire.ask(*command)
         except Exception as error:
-            self.trouble = f"Redis does not serve now: {error or type(error).__name__}" if is_outage(error) else None
-            if self.trouble is None:
-                raise
-            self._refused_at = asyncio.get_running_loop().time()
-            raise OutageError(self.trouble) from None
-        self.trouble = None
+            raise await self._understood(error, command) from None
+        if self._trouble.down is not None:
+            self._trouble.over()
         return reply
+
+    async def read(self, wire: Wire, *command: Argument) -> Any:
+        """Send one command over a connection of the caller's own, e.g. one that waits. Raises as `call` does."""
+        try:
+            return await wire.ask(*command)
+        except Exception as error:
+            raise await self._understood(error, command) from None
+
+    async def _understood(self, error: Exception, command: Sequence[Argument]) -> Exception:
+        """The error that the caller gets: an outage, said once for readiness, or what the server said."""
+        if not is_outage(error):
+            return error
+        self._refused_at = asyncio.get_running_loop().time()
+        return OutageError(self._trouble.note(error, await explained(error, command, self._wire)))
+
+    def refused(self, why: str) -> OutageError:
+        """The error for something that Redis would not do; readiness says so for a while."""
+        return OutageError(self._trouble.refuse(why))
+
+    def unfit(self, why: str | None) -> None:
+        """What must be changed at the server; readiness says so for as long as it is not None."""
+        self._trouble.unfit = why
+
+    def stumbled(self, what: str, error: Exception) -> None:
+        """Note that a loop, which goes on, was refused something for no reason that this version knows."""
+        _say.error(what, "%s", self._trouble.refuse(f"{what} is refused: {said(error)}"))
 
     def send(self, *command: Argument) -> None:
         """Send a command and wait for nothing: for what may be lost. It keeps its place before later commands."""
         self._wire.tell(*command)
 
+    async def answers(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """What the server says to several commands that it may refuse: each reply, or the refusal. Nothing is noted.
+
+        Raises ``OutageError`` when the connection fails.
+        """
+        replies = await asyncio.gather(*(self._wire.ask(*command) for command in commands), return_exceptions=True)
+        for reply in replies:
+            if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
+                raise await self._understood(reply, ()) if isinstance(reply, Exception) else reply
+        return replies
+
     async def news(self, stream: str, after: str, block_ms: int) -> None:
         """Sleep until a stream has entries behind this one, for so long at most; one caller at a time.
 
-        Raises redis-py's errors when Redis does not serve.
+        Raises ``OutageError`` as `call` does.
         """
-        await self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
+        await self.read(self._ear, "XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run a script. Raises ``OutageError`` as `call` does."""
@@ -162,6 +175,6 @@ async def guarded(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         except (OutageError, RedisError, OSError) as error:
             if not isinstance(error, OutageError) and not is_outage(error):
                 raise
-            log.warning("%s waits for Redis: %s", what, error)
+            _say.warning(what, "%s waits for Redis: %s", what, error)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 2, 1.0)

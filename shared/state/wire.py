@@ -6,21 +6,25 @@ what redis-py and asyncio's streams add for a command costs more than the comman
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import hiredis
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, InvalidResponse, NoScriptError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, TimeoutError
+
+from shared.state.keys import PROBE
+from shared.state.line import Heard, Line
+from shared.state.refusals import quit_after
 
 TIMEOUT_S = 10.0
 Word = str | bytes | int | float
 """A word of a command."""
-Heard = asyncio.Future[Any]
-"""Where a reply goes."""
 _pack: Any = hiredis.pack_command  # whose stub knows of one word only
+_PROBE = _pack(("DEL", PROBE))
+"""Whether the server takes writes. A read would be answered as before by a primary that has become a replica."""
 
 
 def connect(url: str, **options: Any) -> Redis:
@@ -32,13 +36,16 @@ def connect(url: str, **options: Any) -> Redis:
 class Wire:
     """Connects on first use and again after an error; the caller repeats what is safe to repeat.
 
-    Whatever is asked in one turn of the loop leaves in one write; nothing waits for the replies before it.
+    Whatever is asked in one turn of the loop leaves in one write; nothing waits for the replies before it. A server
+    that is not the primary any more is given up: behind the same address another may answer by now.
     """
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._pool: Any = connect(url, socket_timeout=timeout_s).connection_pool
         self._timeout_s = timeout_s
-        self._line: _Line | None = None
+        self._line: Line | None = None
+        self._quitting: set[Line] = set()
+        """Connections of which nothing more is asked, and whose servers still owe answers."""
         self._opening: asyncio.Task[None] | None = None
         self._leaving: list[bytes] = []
         self._waiting: deque[Heard | None] = deque()
@@ -98,6 +105,9 @@ class Wire:
 
     def _leave(self) -> None:
         if self._line is not None:
+            if self._line.to_be_probed():
+                self._leaving.append(_PROBE)
+                self._waiting.append(None)
             self._line.send(self._leaving)
             self._leaving = []
             if self._watchdog is None:
@@ -109,7 +119,7 @@ class Wire:
         try:
             connection = self._pool.make_connection()
             await connection.connect()
-            self._line = _Line(connection, self._waiting, self._lost)
+            self._line = Line(connection, self._waiting, self._lost, self._refused)
         except (RedisError, OSError) as error:
             self._lost(error)
         except Exception as error:  # redis-py lets through what a connection that breaks while it is made does to it
@@ -131,6 +141,17 @@ class Wire:
         elif self._waiting:
             self._watchdog = asyncio.get_running_loop().call_later(max(left, 0.01), self._watch)
 
+    def _refused(self, line: Line, error: Exception) -> None:
+        """Quit a server that says that it is not the one to ask. What it was asked already it may still answer."""
+        after = quit_after(error)
+        if after is None or line is not self._line or line.age < after:
+            return
+        unsent = [self._waiting.pop() for _ in self._leaving]
+        self._line, self._waiting = None, deque(reversed(unsent))
+        self._asked_at = asyncio.get_running_loop().time()
+        self._quitting.add(line)
+        line.quit(self._timeout_s, self._quitting.discard)
+
     def _lost(self, error: Exception) -> None:
         """No late reply is taken for another's: whoever waits is told, and the next command opens a connection."""
         self._line = None
@@ -151,65 +172,9 @@ class Wire:
                 heard.cancel()
         if self._line is not None:
             self._line.hang_up()
+        for line in list(self._quitting):
+            line.end(ConnectionError("the connection was closed"))
         if self._watchdog is not None:
             self._watchdog.cancel()
             self._watchdog = None
         self._lost(ConnectionError("the connection was closed"))
-
-
-class _Line(asyncio.Protocol):
-    """Reads the replies of one connection and hands them to those who wait, in order."""
-
-    def __init__(self, connection: Any, waiting: deque[Heard | None], lost: Callable[[Exception], None]) -> None:
-        self._connection, self._waiting, self._lost = connection, waiting, lost
-        # Not public in redis-py: the transport under the connection that it has made.
-        self._transport = cast(asyncio.Transport, connection._writer.transport)
-        self._transport.set_protocol(self)
-        self._replies = hiredis.Reader(protocolError=InvalidResponse, replyError=_refusal)
-        self._loop = asyncio.get_running_loop()
-        self.heard_at = 0.0
-        """Loop time of the last reply."""
-
-    def send(self, commands: list[bytes]) -> None:
-        self._transport.write(b"".join(commands))
-
-    def data_received(self, data: bytes) -> None:
-        replies, waiting = self._replies, self._waiting
-        self.heard_at = self._loop.time()
-        replies.feed(data)
-        try:
-            while waiting and (reply := replies.gets()) is not False:
-                heard = waiting.popleft()
-                if heard is None or heard.done():
-                    continue
-                if isinstance(reply, Exception):
-                    heard.set_exception(reply)
-                else:
-                    heard.set_result(reply)
-            if not waiting and replies.has_data():
-                raise InvalidResponse("a reply that nobody asked for")
-        except InvalidResponse as error:
-            self.end(error)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.end(ConnectionError(str(exc or "the server closed the connection")))
-
-    def hang_up(self) -> None:
-        """Close at once; nobody is told."""
-        self._lost = _nobody
-        self._transport.abort()
-        self._connection._close()  # or redis-py complains that it is still open
-
-    def end(self, error: Exception) -> None:
-        """Close at once, and tell whoever waits."""
-        lost = self._lost
-        self.hang_up()
-        lost(error)
-
-
-def _nobody(_: Exception) -> None:
-    pass
-
-
-def _refusal(text: str) -> ResponseError:
-    return NoScriptError(text) if text.startswith("NOSCRIPT") else ResponseError(text)

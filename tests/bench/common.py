@@ -3,8 +3,12 @@
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
+
+from redis.exceptions import ResponseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +102,9 @@ class Cpu:
     def wall(self) -> float:
         """Seconds of wall time since the start."""
         return time.perf_counter() - self._at
+
+
+async def make_group(redis: Any, stream: str, group: str) -> None:
+    """The group of a floor, which uses nothing of ours; it may be there already."""
+    with suppress(ResponseError):
+        await redis.xgroup_create(stream, group, id="0", mkstream=True)

@@ -15,12 +15,11 @@ from contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, Wa
 from contracts.envelope import Contract
 from contracts.streams import ARCHIVE, EMBED, INBOUND, SERVICES, TASK_WAKE, TOOL_CALLS
 from contracts.tools import Effect
-from shared.bus.broker import ensure_group
 from shared.state.actors import Actors
 from shared.state.keys import TaskKeys
 from shared.state.mail import UserMail
 from shared.state.store import Store
-from tests.bench.common import Effort, Row, cpu_seconds, family, middle
+from tests.bench.common import Effort, Row, cpu_seconds, family, make_group, middle
 from tests.bench.processes import model, module
 from tests.bench.websocket import Socket
 from tests.support.redis_server import RedisServer, free_port
@@ -114,7 +113,7 @@ async def _service(name: str, model_url: str) -> tuple[float, float]:
         redis: Any = Redis.from_url(server.url)
         stream, group = ("", "") if name == "gateway" else await _work_for(name, redis, server.url)
         if stream:
-            await ensure_group(redis, stream, group)
+            await make_group(redis, stream, group)
 
         async def taken() -> bool:
             return (await _state(redis, stream, group))[0]

@@ -8,11 +8,11 @@ from redis.asyncio import Redis
 from contracts.commands import ToolCallCommand
 from contracts.events import ToolResultEvent
 from contracts.streams import TOOL_CALLS, Stream
-from shared.bus.broker import ensure_group
 from shared.bus.consumer import Consumer
 from shared.bus.entries import EntryHandler
 from shared.bus.entry import Entry
 from shared.state.store import Store
+from tests.bench.common import make_group
 
 RAW_CALLS, RAW_RESULTS = "bench:raw:calls", "bench:raw:results"
 CALLS = TOOL_CALLS.key(0, queue="bench")
@@ -32,7 +32,7 @@ RESULTS = Stream(
 async def raw(url: str) -> None:
     """The floor: read what is there, answer and acknowledge all of it in one pipeline."""
     redis: Any = Redis.from_url(url, protocol=2)
-    await ensure_group(redis, RAW_CALLS, "g")
+    await make_group(redis, RAW_CALLS, "g")
     print("ready", flush=True)
     while True:
         for _, entries in await redis.xreadgroup("g", "c", {RAW_CALLS: ">"}, count=64, block=1000) or []:

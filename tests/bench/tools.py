@@ -9,13 +9,12 @@ from typing import Any
 from redis.asyncio import Redis
 
 from contracts.events import ToolResultEvent
-from shared.bus.broker import ensure_group
 from shared.bus.consumer import Consumer
 from shared.bus.entries import EntryHandler
 from shared.bus.entry import Entry
 from shared.cancelling import cancel_all
 from shared.state.store import Store
-from tests.bench.common import Cpu, Effort, Row, middle
+from tests.bench.common import Cpu, Effort, Row, make_group, middle
 from tests.bench.processes import module, six
 from tests.bench.tool_durable import LeanRunner, StepRunner
 from tests.bench.tool_pace import Chains, Figures, command
@@ -28,7 +27,7 @@ async def raw(url: str) -> AsyncIterator[Chains]:
     """Plain redis-py streams on both sides."""
     redis: Any = Redis.from_url(url, protocol=2)
     reader: Any = Redis.from_url(url, protocol=2)
-    await ensure_group(redis, RAW_RESULTS, "g")
+    await make_group(redis, RAW_RESULTS, "g")
     body = command(0).to_json()
 
     async def send() -> None:

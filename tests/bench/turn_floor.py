@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic_core import from_json, to_json
 from redis.asyncio import Redis
 
-from shared.bus.broker import ensure_group
+from tests.bench.common import make_group
 from tests.bench.processes import module
 
 INBOUND, STEPS, CALLS, EVENTS = "floor:in", "floor:steps", "floor:calls", "floor:events"
@@ -25,7 +25,7 @@ Work = Callable[[Any, str, Fields], Awaitable[None]]
 
 async def _serve(redis: Any, stream: str, work: Work) -> None:
     """Hand each entry to its own task, so that a model's answer holds up nobody else."""
-    await ensure_group(redis, stream, "g")
+    await make_group(redis, stream, "g")
     print("ready", flush=True)
     running: set[asyncio.Task[None]] = set()
     while True:

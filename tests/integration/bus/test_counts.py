@@ -63,7 +63,7 @@ async def test_the_ingress_counts_what_it_moved_and_what_it_set_aside(store: Sto
 
 async def test_housekeeping_shows_what_waits_and_cuts_what_is_done(store: Store) -> None:
     await store.call("CONFIG", "SET", "stream-node-max-entries", 10)
-    await ensure_group(store.redis, KEY, GROUP)
+    await ensure_group(store, KEY, GROUP)
     await add(store, *map(str, range(100)))
     reply = await store.call("XREADGROUP", "GROUP", GROUP, "one", "COUNT", 60, "STREAMS", KEY, ">")
     read = [entry for entry, _ in reply[0][1]]

@@ -87,7 +87,7 @@ async def test_what_is_interrupted_is_handed_back_at_once(store: Store) -> None:
 
 
 async def test_starts_that_end_without_an_outcome_are_counted_apart(store: Store) -> None:
-    await ensure_group(store.redis, KEY, GROUP)
+    await ensure_group(store, KEY, GROUP)
     (entry,) = await add(store, "x")
     await store.call("XREADGROUP", "GROUP", GROUP, "dead", "STREAMS", KEY, ">")
     await store.call("HSET", attempts(0), f"{KEY} {entry} start", MAX_STARTS)

@@ -21,7 +21,7 @@ async def test_what_was_held_at_an_outage_is_reclaimed_a_lease_after_its_end() -
 
     async with RedisServer(aof="always") as server:
         store = Store(server.url)
-        await ensure_group(store.redis, KEY, GROUP)
+        await ensure_group(store, KEY, GROUP)
         await add(store, "held")
         await store.call("XREADGROUP", "GROUP", GROUP, "holder", "STREAMS", KEY, ">")
         async with consuming(store, "other", work, lease_ms=round(LEASE_S * 1000)):

@@ -100,7 +100,7 @@ class Flow:
     async def prepare(self) -> "Flow":
         """Create the groups."""
         for stream, key, _ in self._served:
-            await ensure_group(self.store.redis, key, stream.group or "")
+            await ensure_group(self.store, key, stream.group or "")
         return self
 
     async def say(self, content: str, **fields: object) -> None:

@@ -26,8 +26,8 @@ class Moves:
 
     async def prepare(self) -> None:
         """An active task without mail, and both groups."""
-        await ensure_group(self.store.redis, TASK_WAKE.key(0), TASK_WAKE.group or "")
-        await ensure_group(self.store.redis, SESSION_WAKE.key(0), SESSION_WAKE.group or "")
+        await ensure_group(self.store, TASK_WAKE.key(0), TASK_WAKE.group or "")
+        await ensure_group(self.store, SESSION_WAKE.key(0), SESSION_WAKE.group or "")
         await self.store.call("HSET", TASK.header, "status", "active", "session", SESSION.session)
 
     async def mail(self, kind: str = "user", body: bytes = b"{}", count: int = 1) -> None:

@@ -12,7 +12,7 @@ GROUP = "tool-worker"
 
 async def queued(moves: Moves, call: str = "c1") -> str:
     """An open call in its queue, given to the worker ``one``."""
-    await ensure_group(moves.store.redis, QUEUE, GROUP)
+    await ensure_group(moves.store, QUEUE, GROUP)
     await moves.store.call("HSET", TASK.calls, call, "open 0")
     await moves.store.call("XADD", QUEUE, "*", "data", call)
     (entry,) = await moves.read("one", QUEUE, GROUP)

@@ -42,7 +42,7 @@ async def bodies(store: Store) -> list[str]:
 
 @pytest.fixture
 async def inbound(store: Store) -> Store:
-    await ensure_group(store.redis, INBOUND.key(), "router")
+    await ensure_group(store, INBOUND.key(), "router")
     return store
 
 

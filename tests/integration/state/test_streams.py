@@ -15,7 +15,7 @@ async def fill(store: Store, count: int, *groups: str) -> list[str]:
     """A stream whose nodes are small, so that approximate trimming can cut."""
     await store.call("CONFIG", "SET", "stream-node-max-entries", 10)
     for group in groups:
-        await ensure_group(store.redis, KEY, group)
+        await ensure_group(store, KEY, group)
     return [(await store.call("XADD", KEY, "*", "data", n)).decode() for n in range(count)]
 
 

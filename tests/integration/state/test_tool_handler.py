@@ -38,7 +38,7 @@ class Tools:
 async def call(moves: Moves, effect: Effect, **more: Any) -> tuple[ToolHandler, Tools, Entry]:
     tools = Tools(effect)
     handler = ToolHandler(moves.store, Settings(), cast(ToolProcesses, tools), 0, "one")
-    await ensure_group(moves.store.redis, QUEUE, "tool-worker")
+    await ensure_group(moves.store, QUEUE, "tool-worker")
     given: dict[str, Any] = {"event_id": "e", "at": "now", "tenant_id": "default", "session_id": "s1"}
     given |= {"timeout": 5} | more
     command = ToolCallCommand(**given, task_id=TASK.task, tool_call_id="c1", step=1, tool="odd", args={}, effect=effect)

@@ -15,7 +15,8 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from shared.state.wire import Wire, _Line
+from shared.state.line import Line
+from shared.state.wire import Wire
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -97,14 +98,14 @@ async def test_what_is_told_keeps_its_place(wire: Wire) -> None:
 
 async def test_what_is_told_leaves_with_what_is_asked_a_turn_later(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
-    send = _Line.send
+    send = Line.send
 
-    def counted(line: _Line, commands: list[bytes]) -> None:
+    def counted(line: Line, commands: list[bytes]) -> None:
         writes.append(len(commands))
         send(line, commands)
 
     await wire.ask("PING")
-    monkeypatch.setattr(_Line, "send", counted)
+    monkeypatch.setattr(Line, "send", counted)
     wire.tell("SET", "k", "1")
     await asyncio.sleep(0)
     assert await wire.ask("GET", "k") == b"1"

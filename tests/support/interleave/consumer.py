@@ -18,7 +18,7 @@ class SteppedConsumer(Consumer):
     chance: Random
 
     async def start(self) -> None:
-        await guarded("group", lambda: ensure_group(self.store.redis, self.key, self.group))
+        await guarded("group", lambda: ensure_group(self.store, self.key, self.group))
         self._tasks = [asyncio.create_task(loop) for loop in (self._reclaim(), self._read())]
 
     async def _read(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from contracts.ids import rfc3339
 from shared.state.store import Script, Store
+from shared.state.trouble import Trouble
 from shared.state.wire import Wire, Word
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
@@ -97,7 +98,7 @@ class SteppedStore(Store):
     def __init__(self, server: Server, loop: VirtualLoop, scripts: dict[str, Script], chance: Random) -> None:
         self.url = "redis://127.0.0.1:1/0"
         self.scripts = scripts
-        self.trouble = None
+        self._trouble = Trouble()
         self._clock = (0, float("-inf"))
         self.redis = _Facade(self)
         self.server = server
@@ -120,9 +121,6 @@ class _Facade:
 
     def __init__(self, store: SteppedStore) -> None:
         self._store = store
-
-    async def xgroup_create(self, stream: str, group: str, id: str, mkstream: bool) -> None:  # noqa: A002
-        await self._store.call("XGROUP", "CREATE", stream, group, id, *(("MKSTREAM",) if mkstream else ()))
 
     async def xinfo_groups(self, stream: str) -> list[Mapping[str, Any]]:
         groups = await self._store.call("XINFO", "GROUPS", stream)

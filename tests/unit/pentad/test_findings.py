@@ -7,9 +7,10 @@ import pytest
 
 from pentad.cli.findings import Finding, healthy, of_readiness, of_redis, shown
 from pentad.cli.render import Style
-from shared.state.diagnosis import Diagnosis, Group, Server, WorkStream
+from shared.state.diagnosis import Diagnosis, Group, WorkStream
+from shared.state.server import Server
 
-GOOD = Server("Valkey 9.1.2", (), 0.2, True, True, "everysec", 10, 0, "noeviction")
+GOOD = Server("Valkey 9.1.2", 9, "primary", (), "noeviction", 0, 10, True, None, None)
 SERVED = Group("router", True, 0, 0, 1, 1)
 
 
@@ -18,7 +19,7 @@ def stream(*groups: Group, length: int = 0) -> WorkStream:
 
 
 def seen(server: Server = GOOD, *work: WorkStream) -> Diagnosis:
-    return Diagnosis(server, (0,), work, (), 0, 0, ())
+    return Diagnosis(server, 0.2, "everysec", shards=(0,), work=work)
 
 
 def worst(diagnosis: Diagnosis) -> Finding:
@@ -30,17 +31,32 @@ def worst(diagnosis: Diagnosis) -> Finding:
     ("server", "level", "do"),
     [
         (GOOD, "ok", ""),
-        (replace(GOOD, missing=("XAUTOCLAIM",)), "fail", "use Redis >= 7.0 or Valkey >= 8"),
-        (replace(GOOD, writable=False), "fail", "point REDIS_URL to the primary"),
-        (replace(GOOD, policy="volatile-lru"), "fail", "set maxmemory-policy to noeviction"),
+        (replace(GOOD, missing=("XAUTOCLAIM",)), "fail", "give REDIS_URL the address of a Redis >= 7.0"),
+        (replace(GOOD, major=6), "fail", "give REDIS_URL the address of a Redis >= 7.0"),
+        (replace(GOOD, cluster_size=3), "fail", "give the address of a Redis that has all keys"),
+        (replace(GOOD, cluster_size=1), "ok", ""),
+        (replace(GOOD, watched=("10.0.0.1:6379 (main)",)), "fail", "give the address of the primary that it watches"),
+        (replace(GOOD, role="replica"), "fail", "point REDIS_URL to the primary"),
+        (replace(GOOD, policy="volatile-lru"), "fail", "set maxmemory-policy noeviction"),
         (replace(GOOD, limit=100, used=95), "warn", "raise maxmemory"),
         (replace(GOOD, aof=False), "warn", "set appendonly yes"),
-        (replace(GOOD, fsync=None, policy=""), "ok", ""),
+        (replace(GOOD, policy=None, limit=None), "ok", ""),
+        (replace(GOOD, policy=None, limit=None, used=None), "note", "see to it yourself that maxmemory-policy"),
+        (replace(GOOD, aof=None), "note", "see to it yourself that appendonly"),
     ],
 )
 def test_a_server_that_would_lose_work_is_found(server: Server, level: str, do: str) -> None:
     found = worst(seen(server))
     assert (found.level, found.do[: len(do)]) == (level, do)
+
+
+@pytest.mark.parametrize(
+    ("why", "level"),
+    [("WRONGTYPE Operation against a key", "fail"), ("NOPERM User u has no permissions to run 'xinfo'", "warn")],
+)
+def test_what_could_not_be_looked_at_is_named(why: str, level: str) -> None:
+    found = worst(replace(seen(), unseen=(("pentad:inbound", why),)))
+    assert (found.level, "pentad:inbound" in found.detail, bool(found.do)) == (level, True, True)
 
 
 @pytest.mark.parametrize(

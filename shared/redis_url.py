@@ -1,0 +1,59 @@
+"""The address of a Redis as people write it. Pure."""
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+_SCHEMES = ("redis", "rediss", "unix")
+_FORM = "must be redis://USER:PASSWORD@HOST:PORT/DB; in a password write / ? # and % as %2F %3F %23 and %25"
+_TEXT, _YES_OR_NO = ".+", "true|false|yes|no|1|0"
+_OPTIONS = {
+    "db": "[0-9]+",
+    "username": _TEXT,
+    "password": _TEXT,
+    "client_name": "[!-~]+",
+    "protocol": "2",
+    "socket_connect_timeout": "[0-9.]+",
+    "ssl_ca_certs": _TEXT,
+    "ssl_ca_path": _TEXT,
+    "ssl_certfile": _TEXT,
+    "ssl_keyfile": _TEXT,
+    "ssl_password": _TEXT,
+    "ssl_cert_reqs": "required|optional|none",
+    "ssl_check_hostname": _YES_OR_NO,
+    "ssl_ciphers": _TEXT,
+}
+"""What may follow the question mark. Other options change how replies are read, or what is sent again."""
+_TLS = "ssl_"
+_FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
+
+
+def check_redis_url(url: str) -> None:
+    """Raises ``ValueError`` for an address that no Redis can have. Does not repeat it: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        wrong = parts.port == 0 or parts.fragment
+    except ValueError:
+        raise ValueError(_FORM) from None
+    if parts.scheme not in _SCHEMES:
+        raise ValueError("must start with redis://, rediss:// or unix://, e.g. redis://127.0.0.1:6379")
+    if wrong:
+        raise ValueError(_FORM)
+    if parts.scheme != "unix" and not re.fullmatch("[0-9]*", parts.path.strip("/")):
+        raise ValueError("what follows HOST:PORT/ must be the number of a database")
+    for name, text in parse_qsl(parts.query, keep_blank_values=True):
+        _check_option(name, text, parts.scheme)
+
+
+def _check_option(name: str, text: str, scheme: str) -> None:
+    wanted = _OPTIONS.get(name)
+    if wanted is None:
+        raise ValueError(f"it has an option {name}, and can have {', '.join(_OPTIONS)}")
+    if not re.fullmatch(wanted, text, re.IGNORECASE):
+        raise ValueError(f"its option {name} must be {'set' if wanted == _TEXT else wanted}")
+    if name.startswith(_TLS) and scheme != "rediss":
+        raise ValueError(f"its option {name} is for TLS: rediss:// instead of {scheme}://")
+
+
+def files_of(url: str) -> dict[str, str]:
+    """The files and folders that an address names, by option."""
+    return {name: path for name, path in parse_qsl(urlsplit(url).query) if name in _FILES}

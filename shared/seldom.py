@@ -1,0 +1,34 @@
+"""Log lines that would repeat for as long as an outage lasts: each is written once in a while."""
+
+import logging
+from time import monotonic
+
+EVERY_S = 10.0
+_MOST = 1000
+"""Kinds of lines that are remembered."""
+
+
+class Seldom:
+    """Passes on the first line of each kind, then one every ten seconds, which says how many were left out."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warning(self, kind: str, line: str, *args: object, level: int = logging.WARNING) -> None:
+        """Write a line unless one of its kind was written lately."""
+        at, left_out = self._said.get(kind, (float("-inf"), 0))
+        now = monotonic()
+        if now - at < EVERY_S:
+            self._said[kind] = (at, left_out + 1)
+            return
+        if len(self._said) >= _MOST:
+            self._said.clear()
+        self._said[kind] = (now, 0)
+        if left_out:
+            line += f" ({left_out} more like this since the last)"
+        self._log.log(level, line, *args)
+
+    def error(self, kind: str, line: str, *args: object) -> None:
+        """As `warning`, for what does not pass by itself."""
+        self.warning(kind, line, *args, level=logging.ERROR)
