@@ -10,6 +10,7 @@ from services.task_runner.handlers import RunnerHandler
 from shared.bus.timers import TimerLoop
 from shared.models.registry import described, make_chat_model
 from shared.service.consuming import ConsumingService
+from shared.service.memory import settle
 from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper
 from shared.state.in_use import ModelInUse, keep_telling
@@ -48,7 +49,11 @@ class TaskRunner(ConsumingService):
         if self._model.place is None and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
         await super().start()
-        self._warming = asyncio.create_task(asyncio.to_thread(self._model.warm))
+        self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
+
+    def _warm(self) -> None:
+        self._model.warm()
+        settle()
 
     def _in_use(self) -> ModelInUse:
         return ModelInUse(service=self.name, model=self._model.name, place=self._model.place)

@@ -23,7 +23,6 @@ from shared.models.ports import (
     ModelAnswer,
     ModelCutOff,
     ModelFailed,
-    ModelRefused,
     ModelUnavailable,
 )
 from shared.state.actors import Held
@@ -65,12 +64,9 @@ class Thinking:
                 work.cancel()
                 raise
             return False
-        except ModelRefused as error:
+        if isinstance(answer, ModelFailed):
             deltas.stop()
-            return await self._model_failed(step, closed, str(error))
-        except (ModelUnavailable, ModelCutOff) as error:
-            deltas.stop()
-            return await self._model_again(step, closed, error)
+            return await self._without_answer(step, closed, answer)
         deltas.finish(writer.commit)
         writer.answered(answer, toolbox, system, number, step.transcript.messages)
         outcome = await self._steps.commit(writer, step)
@@ -81,14 +77,15 @@ class Thinking:
             deltas.stop()
         return outcome != "again"
 
-    async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer:
+    async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer | ModelFailed:
+        """A failure is returned, without its frames: they hold this task, and the task would hold them."""
         begun, outcome = perf_counter(), "cancelled"
         try:
             answer = await self._model.stream(request, deltas.add)
             outcome = "ok"
         except ModelFailed as error:
             outcome = type(error).__name__
-            raise
+            return error.with_traceback(None)
         finally:
             metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)
         metrics.model_tokens.labels(self._model.name, "input").inc(answer.usage.input_tokens)
@@ -122,6 +119,11 @@ class Thinking:
             self._steps.actors.store, writer.session, s.pentad_events_maxlen, s.pentad_events_ttl_s
         )
         return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first)
+
+    async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
+        if isinstance(error, ModelUnavailable | ModelCutOff):
+            return await self._model_again(step, closed, error)
+        return await self._model_failed(step, closed, str(error))
 
     async def _model_again(self, step: Step, closed: Sequence[Closed], error: ModelUnavailable | ModelCutOff) -> bool:
         cut_off = isinstance(error, ModelCutOff)

@@ -189,6 +189,7 @@ class Subscription:
         """End it. Harmless when done twice."""
         if not self._closed:
             self._closed = True
+            self.on_overflow = _nothing  # whoever it calls holds this subscription
             self._feed.listeners.discard(self)
             if not self._feed.listeners:
                 self._feed.position, self._feed.rung = None, True

@@ -45,9 +45,9 @@ class Line(asyncio.Protocol):
 
     async def ask(self, data: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Send a request; status and headers of the response."""
-        self._reset()
         if self._transport is None:
             raise httpx2.WriteError("the connection is closed")
+        self._reset()
         self._resume()
         self._transport.write(data)
         while not self._status:
@@ -109,6 +109,7 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._kept = False
+        self._parser = None  # it holds this line as this line holds it
         if not self._complete and self._status and not self._framed and exc is None:
             self._complete = True  # a body without length ends with its connection
         elif not self._complete and self._error is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.service.listening import DEFAULT_HOST, address_of, claim_port
+from shared.service.memory import settle
 from shared.service.port import RunnableService
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def lazily(make: Callable[[], Any]) -> Any:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if not made:
             made.append(make())
+            settle()
         await made[0](scope, receive, send)
 
     return app

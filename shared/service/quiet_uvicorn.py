@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FRAME_LIMIT = 1 << 20
@@ -53,6 +54,13 @@ class _WebSocket(WebSocketsSansIOProtocol):
         super().connection_made(cast(asyncio.Transport, _Corked(transport)))
 
 
+class _Http(HttpToolsProtocol):
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        # It holds this protocol as this protocol holds it: together they would wait for the garbage collector.
+        self.parser = None  # type: ignore[assignment]
+
+
 class QuietServer(uvicorn.Server):
     """A server that runs until ``finish`` and leaves signals to whoever owns the process."""
 
@@ -61,6 +69,7 @@ class QuietServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 interface="asgi3",
+                http=_Http,
                 ws=_WebSocket,
                 ws_max_size=FRAME_LIMIT,
                 ws_per_message_deflate=False,

@@ -14,6 +14,7 @@ from shared.errors import PentadError, SettingsError
 from shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
 from shared.service.http import HttpServer, health_app, unmet
 from shared.service.listening import DEFAULT_PORTS, Listening
+from shared.service.memory import settle
 from shared.service.options import Options, add_serve_options
 from shared.service.port import RunnableService, Telling
 from shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
@@ -119,6 +120,7 @@ async def run_services(services: Sequence[RunnableService], stop: Stop, health: 
         await stop.unless_asked(_start(services, begun, health))
         await stop.unless_asked(_until_ready(services))
         print("\n".join([*_about(services), _ready_line(services, health)]), flush=True)
+        settle()
         await stop.unless_asked(_until_dead(services, health))
     except StopAskedError:
         log.info("stopping")

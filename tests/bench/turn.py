@@ -23,6 +23,8 @@ class Round:
     rate: float
     p50: float
     p95: float
+    p99: float
+    worst: float
     cpu: Mapping[str, float]
     """ms a turn, by name; ``client`` is the load generator."""
 
@@ -41,7 +43,9 @@ class Load:
         total = clients * each
         cpu = {name: seconds / total * 1e3 for name, seconds in watch.spent().items()}
         cpu["client"] = own / total * 1e3
-        self.rounds.append(Round(total / wall, quantile(spent, 0.5), quantile(spent, 0.95), cpu))
+        self.rounds.append(
+            Round(total / wall, quantile(spent, 0.5), quantile(spent, 0.95), quantile(spent, 0.99), max(spent), cpu)
+        )
 
     @property
     def rate(self) -> float:
@@ -57,6 +61,16 @@ class Load:
     def p95(self) -> float:
         """ms of a turn."""
         return middle(r.p95 for r in self.rounds) * 1e3
+
+    @property
+    def p99(self) -> float:
+        """ms of a turn."""
+        return middle(r.p99 for r in self.rounds) * 1e3
+
+    @property
+    def worst(self) -> float:
+        """ms of the slowest turn of all rounds."""
+        return max(r.worst for r in self.rounds) * 1e3
 
     def cpu(self, names: Sequence[str]) -> float:
         """ms of CPU a turn, of these together."""
@@ -153,7 +167,7 @@ def _rows(way: Way, bare: Way) -> list[Row]:
 def _crowds(separate: Way, together: Way, bare: Way) -> list[Row]:
     rows = []
     for name, way, gate, goal in (("six processes", separate, 150, 250), ("pentad up", together, 100, 150)):
-        rate = way.crowd.rate
+        rate, crowd, least = way.crowd.rate, way.crowd, bare.crowd
         rows.append(
             Row(
                 f"turn: turns/s, {CLIENTS} clients, {name}",
@@ -162,6 +176,15 @@ def _crowds(separate: Way, together: Way, bare: Way) -> list[Row]:
                 f"at least {gate}/s, goal {goal}",
                 rate >= gate,
                 {"per_s": rate, "p50_ms": way.crowd.p50, "floor_per_s": bare.crowd.rate},
+            )
+        )
+        rows.append(
+            Row(
+                f"turn: p99 / p50, {CLIENTS} clients, {name}",
+                f"{crowd.p99:.0f} / {crowd.p50:.0f} ms: {crowd.p99 / crowd.p50:.1f} x (slowest {crowd.worst:.0f} ms)",
+                f"bare prototype {least.p99:.0f} / {least.p50:.0f} ms",
+                "goal 2 x",
+                numbers={"p99_ms": crowd.p99, "p50_ms": crowd.p50, "max_ms": crowd.worst, "floor_p99_ms": least.p99},
             )
         )
     return rows
