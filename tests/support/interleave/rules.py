@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner"]
+Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock"]
 
 
 @dataclass(frozen=True, slots=True)
