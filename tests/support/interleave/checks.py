@@ -49,7 +49,8 @@ def _state(world: "World") -> str:
     left = {
         t: world.server.ask("HMGET", f"pentad:{{0}}:task:default:{t}", "status", "wake", "open") for t in world.tasks()
     }
-    return f"tasks {left}, timers {world.server.ask('ZRANGE', 'pentad:{0}:timers', 0, 5)}"
+    timers = world.server.ask("ZRANGE", "pentad:{0}:timers", 0, 5)
+    return f"tasks {left}, timers {timers}, work {world.left()}"
 
 
 def forget_records(world: "World") -> None:
@@ -178,7 +179,7 @@ def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) 
             and tool in TOOLS
             and TOOLS[tool].effect == "unsafe"
         ):
-            yield f"an unsafe call ran {runs} times"
+            yield f"the unsafe call {e['tool_call_id']} ran {runs} times"
         if e.get("result") and not runs:
             yield f"{e['tool_call_id']} has a result and never ran"
 

@@ -117,7 +117,10 @@ class SteppedStore(Store):
 
     async def news(self, stream: str, after: str, block_ms: int) -> None:
         if not await self.call("XREAD", "COUNT", 1, "STREAMS", stream, after):
+            opened = self.wire.opened
             await self.server.bell.wait(block_ms / 1000)
+            if self.wire.opened != opened:  # the real one waits on its connection
+                raise ConnectionError("the simulated connection broke")
 
     async def now(self) -> str:
         return rfc3339(await self.clock())

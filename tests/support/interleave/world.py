@@ -145,7 +145,7 @@ class World:
         """What waits for no timer is done although the clock has stepped; then the clock is put right."""
         if self.loop.skew_ms:
             begun = self.loop.clock
-            while late := [key for key, group in WORK if self.pending(key, group)]:
+            while late := self.left():
                 if self.loop.clock - begun > _SETTLED_S:
                     self.unsettled = [f"after the clock's step work is left in {late}"]
                     break
@@ -179,7 +179,11 @@ class World:
         return [task for _, task in sorted(waiting)]
 
     def _busy(self) -> bool:
-        return bool(self.tasks()) or any(self.pending(*w) for w in WORK) or bool(self.server.ask("ZCARD", timers(0)))
+        return bool(self.tasks()) or bool(self.left()) or bool(self.server.ask("ZCARD", timers(0)))
+
+    def left(self) -> list[str]:
+        """Streams with work that nobody has done."""
+        return [key for key, group in WORK if self.pending(key, group)]
 
     def pending(self, key: str, group: str) -> int:
         """Entries of a stream that are not acknowledged, or not even read."""
