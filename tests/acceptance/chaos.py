@@ -118,6 +118,7 @@ class Chaos:
             await asyncio.wait({work}, timeout=self._limit_s)
             self._calm.set()
             await troublemaker
+            await self._troubles.close()
             await asyncio.wait({work}, timeout=fire.calm_s)
             if work.done():
                 work.result()

@@ -42,9 +42,12 @@ class Troubles:
         self._system, self._redis, self._rng, self._report = system, redis, rng, report
         self._lease_s, self._check = lease_s, check
         self.done: list[Trouble] = []
+        self._rising: set[asyncio.Task[None]] = set()
+        """Waits for killed processes to be ready again, each named as its service is."""
 
     async def make(self, kinds: Mapping[Kind, float], targets: Sequence[Process]) -> None:
         """One fault of these kinds; returns when it is over."""
+        targets = self._up(targets)
         kind: str = self._rng.choices(list(kinds), list(kinds.values()))[0]
         begun = time.time()
         if kind == "demotion":
@@ -63,8 +66,18 @@ class Troubles:
             kind = f"kill of {victim.name}"
             await asyncio.to_thread(self._system.restart, victim)
             self._report.kills[victim.name] += 1
-            await self._system.ready(victim)
+            self._rising = {t for t in self._rising if not t.done()}
+            self._rising.add(asyncio.create_task(self._system.ready(victim), name=victim.name))
         self.done.append(Trouble(kind, begun, time.time()))
+
+    def _up(self, targets: Sequence[Process]) -> Sequence[Process]:
+        """Those of services none of whose processes is on its way up: where there are two, one is there."""
+        rising = {task.get_name() for task in self._rising if not task.done()}
+        return [p for p in targets if p.name not in rising] or targets
+
+    async def close(self) -> None:
+        """Wait until all that was killed is ready again."""
+        await asyncio.gather(*self._rising, return_exceptions=True)
 
     async def _stop(self, victim: Process) -> None:
         """Longer than its leases: what it holds goes to others, and then it goes on with what it knows."""
