@@ -1,25 +1,36 @@
-"""Laws 1, 2, 3, 5 and 10 under fire: a random process is killed again and again, and everything is counted."""
+"""Laws 1, 2, 3, 5 and 10 under fire: processes are killed and stopped, Redis fails over, and everything is counted."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.chaos import Chaos
+from tests.acceptance.chaos import ONE_OF_EACH, SEVERAL, Chaos, Fire, Setup
+from tests.support.chaos.report import Report
+from tests.support.chaos.troubles import KILLS
 
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.mark.parametrize(("seed", "tasks", "shards"), [(7, 30, 1), (8, 20, 3)])
-async def test_killed_processes_lose_double_and_hang_nothing(
-    tmp_path: Path, seed: int, tasks: int, shards: int
-) -> None:
-    """The short form of ``make chaos``: every process is a target."""
-    chaos = Chaos(tmp_path, seed, tasks, minutes=1.5, shards=shards)
-    report = await chaos.run(at_once=8, calm_s=120)
+def _all_is_well(report: Report, chaos: Chaos) -> None:
     print("\n".join(report.lines()))
     assert not report.faults, "\n".join([*report.lines(), chaos.logs()])
     assert report.ended == report.tasks, "\n".join([*report.lines(), chaos.logs()])
-    assert sum(report.kills.values()) >= 3, report.lines()
+
+
+async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> None:
+    """One process of each service, every one a target: nobody else does its work meanwhile."""
+    chaos = Chaos(tmp_path, 7, 20, minutes=1.5, setup=Setup(ONE_OF_EACH))
+    report = await chaos.run(at_once=8, fire=Fire(KILLS, calm_s=120))
+    _all_is_well(report, chaos)
+    assert report.kills.total() >= 3, report.lines()
+
+
+async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp_path: Path) -> None:
+    """The short form of ``make chaos``: stops past the lease and failovers among the kills, several shards."""
+    chaos = Chaos(tmp_path, 8, 20, minutes=1.5, setup=Setup(SEVERAL, shards=3))
+    report = await chaos.run(at_once=8, fire=Fire(calm_s=120))
+    _all_is_well(report, chaos)
+    assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
 
 
 @pytest.mark.parametrize(
@@ -33,10 +44,8 @@ async def test_the_kill_test_notices_a_broken_law(
     tmp_path: Path, rule: str, victim: str, aimed: bool, fault: str
 ) -> None:
     """The same run over services that break one law on purpose must fail, and for that reason."""
-    chaos = Chaos(tmp_path, seed=3, tasks=20, minutes=0.4)
     launcher = ("-m", "tests.support.broken", rule)
-    report = await chaos.run(
-        20, kill_every_s=2.5, victims=[victim], launcher=launcher, lease_s=0.6, aimed=aimed, most_kills=4
-    )
+    chaos = Chaos(tmp_path, 3, 20, 0.4, Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0))
+    report = await chaos.run(20, Fire(KILLS, every_s=2.5, victims=[victim], aimed=aimed, most=4))
     print("\n".join(report.lines()))
     assert [f for f in report.faults if fault in f], report.lines()

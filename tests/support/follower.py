@@ -1,9 +1,10 @@
-"""A client that never gives up: it keeps one session's WebSocket open, comes back with its cursor, and writes down
-what it saw.
+"""A client that never gives up: it keeps one session's events open, comes back with its cursor, sends again with the
+same id what was not accepted or was lost, and writes down what it saw.
 """
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,72 +13,119 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 DURABLE = frozenset({"message_routed", "task_start", "message", "tool_call", "tool_result", "task_status", "task_end"})
+_SILENCE_S = 3.0
+"""After so long without a sign of an accepted message its sender sends it again."""
+_AGAIN_S = 0.5
+
+
+class _StartOverError(Exception):
+    """The server has another history than the client: what was seen is void."""
 
 
 class Follower:
-    """Follows one session over whichever gateway answers."""
+    """Follows one session over whichever gateway answers, by WebSocket."""
 
-    def __init__(self, gateways: Callable[[], Sequence[str]], session: str) -> None:
-        self._gateways, self.session = gateways, session
+    def __init__(self, gateways: Callable[[], Sequence[str]], session: str, first: int = 0) -> None:
+        self._gateways, self.session, self._turn = gateways, session, first
         self.events: list[dict[str, Any]] = []
+        """Of the history that the server has now."""
         self.cursor = "0"
         self.reconnects = -1
-        self._outbox: dict[str, dict[str, Any]] = {}
-        self._connection: ClientConnection | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.started_over = 0
+        """How often the server said that the cursor is of another history."""
+        self.sent_again = 0
+        self.accepted: set[str] = set()
+        """Message ids that a gateway has promised to keep."""
+        self.news: list[tuple[float, str]] = []
+        """When each durable event first came, and its type."""
         self.faults: list[str] = []
+        self._sent: dict[str, tuple[float, dict[str, Any]]] = {}
+        """When each message was sent last, and the message."""
+        self._known: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connection: ClientConnection | None = None
         self._text: dict[tuple[str, int], tuple[int, str]] = {}
 
     async def __aenter__(self) -> "Follower":
-        self._task = asyncio.create_task(self._run())
+        self._tasks = [asyncio.create_task(loop) for loop in (self._run(), self._insist())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def send(self, content: str, message_id: str, **fields: Any) -> None:
-        """Send a message; it is sent again after every reconnect until it is accepted."""
-        frame = {"type": "message", "content": content, "message_id": message_id, **fields}
-        self._outbox[message_id] = frame
-        if self._connection is not None:
-            with suppress(WebSocketException, OSError):
-                await self._connection.send(json.dumps(frame))
+        """Send a message; it is sent again until the session's events show that it was taken."""
+        await self._send({"content": content, "message_id": message_id, **fields})
 
     def seen(self, kind: str) -> list[dict[str, Any]]:
         """The events of one type."""
         return [e for e in self.events if e["type"] == kind]
 
+    async def _send(self, message: dict[str, Any]) -> None:
+        self._sent[message["message_id"]] = (time.monotonic(), message)
+        with suppress(WebSocketException, OSError, TimeoutError):
+            await self._write(message)
+
+    async def _write(self, message: dict[str, Any]) -> None:
+        if self._connection is not None:
+            await self._connection.send(json.dumps({"type": "message", **message}))
+
+    async def _insist(self) -> None:
+        """Send again with the same id what the events do not show: at once when refused, else after some silence."""
+        while True:
+            await asyncio.sleep(_AGAIN_S / 2)
+            taken = {e["message_id"] for e in self.seen("message_routed")}
+            for message_id, (at, message) in list(self._sent.items()):
+                patience = _SILENCE_S if message_id in self.accepted else _AGAIN_S
+                if message_id not in taken and time.monotonic() - at > patience:
+                    self.sent_again += 1
+                    await self._send(message)
+
     async def _run(self) -> None:
-        turn = 0
         while True:
             urls = self._gateways()
-            url = urls[turn % len(urls)].replace("http", "ws", 1)
-            turn += 1
-            with suppress(WebSocketException, OSError, TimeoutError):
-                await self._follow(f"{url}/v1/ws?session_id={self.session}&after={self.cursor}")
+            url = urls[self._turn % len(urls)]
+            self._turn += 1
+            with suppress(WebSocketException, OSError, TimeoutError, _StartOverError):
+                await self._follow(url)
             self._connection = None
             await asyncio.sleep(0.05)
 
     async def _follow(self, url: str) -> None:
-        async with connect(url, open_timeout=5, proxy=None) as connection:
+        address = f"{url.replace('http', 'ws', 1)}/v1/ws?session_id={self.session}&after={self.cursor}"
+        async with connect(address, open_timeout=5, proxy=None) as connection:
             self.reconnects += 1
             self._connection = connection
-            for frame in list(self._outbox.values()):
-                await connection.send(json.dumps(frame))
+            for message_id, (_, message) in list(self._sent.items()):
+                if message_id not in self.accepted:
+                    await self._send(message)
             async for text in connection:
                 self._take(json.loads(text))
 
     def _take(self, event: dict[str, Any]) -> None:
         kind = event["type"]
         if kind == "accepted":
-            self._outbox.pop(event["message_id"], None)
-            return
+            self.accepted.add(event["message_id"])
+        elif kind == "error":
+            self._refused(event)
+        if "id" in event:
+            self._keep(event)
+
+    def _refused(self, event: dict[str, Any]) -> None:
+        """A message was not taken, or lost after all; or the cursor is of another history."""
+        if event["code"] == "cursor_expired":
+            self.started_over += 1
+            self.events, self.cursor, self._text = [], "0", {}
+            raise _StartOverError
         if "id" not in event:
-            if kind == "error":
-                self.events.append(event)
-            return
+            self.events.append(event)
+        if event.get("message_id") in self._sent:
+            self.accepted.discard(event["message_id"])
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        kind = event["type"]
         if _order(event["id"]) <= _order(self.cursor):
             self.faults.append(f"{self.session}: {event['id']} after {self.cursor}")
         self.cursor = event["id"]
@@ -86,6 +134,9 @@ class Follower:
         elif kind == "message":
             self._compare(event)
         self.events.append(event)
+        if kind in DURABLE and event["event_id"] not in self._known:
+            self._known.add(event["event_id"])
+            self.news.append((time.time(), kind))
 
     def _assemble(self, event: dict[str, Any]) -> None:
         key = (event["task_id"], event["step"])

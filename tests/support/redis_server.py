@@ -92,6 +92,26 @@ class RedisServer:
         """End a `pause`."""
         self._signal(signal.SIGCONT)
 
+    def follow(self, port: int) -> None:
+        """Become a replica of the server at this loopback port, and wait until all that it holds is here.
+
+        Raises ``RuntimeError`` when that takes too long.
+        """
+        self.command("REPLICAOF", "127.0.0.1", str(port))
+        limit = time.monotonic() + _START_S
+        while b"master_link_status:up" not in self.command("INFO", "replication"):
+            if time.monotonic() > limit:
+                raise RuntimeError(f"no replica of port {port} within {_START_S:g} s")
+            time.sleep(0.01)
+
+    def demote(self, port: int = 1) -> None:
+        """Become a replica at once; of nobody, as long as nothing listens at the port: writes get ``READONLY``."""
+        self.command("REPLICAOF", "127.0.0.1", str(port))
+
+    def promote(self) -> None:
+        """Be a primary again, with what is here."""
+        self.command("REPLICAOF", "NO", "ONE")
+
     def command(self, *words: str) -> bytes:
         """Send one command over a connection of its own; returns the start of the raw reply (64 KiB at most)."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=5) as wire:

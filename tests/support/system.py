@@ -112,6 +112,20 @@ class System:
         process.running.wait(timeout=40)
         process.kills += 1
 
+    def pause(self, process: Process) -> None:
+        """Freeze a process: its connections stay open, and it does nothing."""
+        assert process.running is not None
+        process.running.send_signal(signal.SIGSTOP)
+
+    def resume(self, process: Process) -> None:
+        """End a `pause`."""
+        assert process.running is not None
+        process.running.send_signal(signal.SIGCONT)
+
+    def ended(self) -> list[Process]:
+        """Those that have ended although nobody asked them to."""
+        return [p for p in self.processes if p.running is not None and p.running.poll() is not None]
+
     def restart(self, process: Process) -> None:
         """Kill a process and start it again at once."""
         self.kill(process)

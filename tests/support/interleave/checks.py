@@ -30,7 +30,7 @@ def problems(world: "World") -> list[str]:
     """Everything that is not as it was promised."""
     if world.hung:
         return [f"hung: {_state(world)}"]
-    found = list(_keys(world)) + list(_dead_letters(world))
+    found = list(world.unsettled) + list(_keys(world)) + list(_dead_letters(world))
     records = _records(world)
     for session in world.users.sessions:
         events = events_of(world.server, session)
@@ -49,7 +49,8 @@ def _state(world: "World") -> str:
     left = {
         t: world.server.ask("HMGET", f"pentad:{{0}}:task:default:{t}", "status", "wake", "open") for t in world.tasks()
     }
-    return f"tasks {left}, timers {world.server.ask('ZRANGE', 'pentad:{0}:timers', 0, 5)}"
+    timers = world.server.ask("ZRANGE", "pentad:{0}:timers", 0, 5)
+    return f"tasks {left}, timers {timers}, work {world.left()}"
 
 
 def forget_records(world: "World") -> None:
@@ -79,7 +80,8 @@ def _keys(world: "World") -> Iterator[str]:
 
 
 def _dead_letters(world: "World") -> Iterator[str]:
-    inbound = [i for i, _ in world.server.ask("XRANGE", INBOUND_DEAD.key(), "-", "+")]
+    entries = world.server.ask("XRANGE", INBOUND_DEAD.key(), "-", "+")
+    inbound = [i for i, _ in entries if i not in world.users.lost_rubbish]
     if inbound != world.users.rubbish:
         yield f"unreadable entries {world.users.rubbish} became {inbound}"
     if world.server.ask("XLEN", DEAD.key(0)):
@@ -172,8 +174,12 @@ def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) 
             yield f"clients were told {text[:60]!r}, the model {told.get(e['tool_call_id'], '')[:60]!r}"
         tool = calls[e["tool_call_id"]]["tool"] if e["tool_call_id"] in calls else ""
         runs = world.outside.executed[e["tool_call_id"]]
-        if runs > 1 and tool in TOOLS and TOOLS[tool].effect == "unsafe":
-            yield f"an unsafe call ran {runs} times"
+        if (
+            runs > 1 + world.outside.may_run_again[e["tool_call_id"]]
+            and tool in TOOLS
+            and TOOLS[tool].effect == "unsafe"
+        ):
+            yield f"the unsafe call {e['tool_call_id']} ran {runs} times"
         if e.get("result") and not runs:
             yield f"{e['tool_call_id']} has a result and never ran"
 

@@ -33,6 +33,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector.on_idle = on_idle
         super().__init__(selector)
         self.clock = 0.0
+        self.skew_ms = 0
+        """How far the server's clock is ahead of the time that really passes; a step changes it."""
+        self.most_skew_ms = 0
         self.set_task_factory(_make_task)
         self.set_exception_handler(lambda *_: None)  # killed processes leave exceptions that nobody fetches
 
@@ -42,7 +45,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     @property
     def now_ms(self) -> int:
         """The virtual time as the scripts see it."""
-        return EPOCH_MS + int(self.clock * 1000)
+        return EPOCH_MS + int(self.clock * 1000) + self.skew_ms
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any

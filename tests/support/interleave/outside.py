@@ -40,6 +40,10 @@ class Outside:
         """What the model was sent, by the mark in its answer."""
         self.executed: Counter[str] = Counter()
         """How often each call's effect happened."""
+        self.begun: list[str] = []
+        """The calls that workers began, in order."""
+        self.may_run_again: Counter[str] = Counter()
+        """How often each call's start was lost with the server's last writes: not even an unsafe one is known then."""
         self.chance = chance
 
     async def dawdle(self, usual_s: float, long_s: float) -> None:
@@ -138,6 +142,7 @@ class SimulatedTools:
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Have the effect, somewhere in the middle of the call; sometimes fail, sometimes hang."""
         outside = self._outside
+        outside.begun.append(invocation.context.tool_call_id)
         await outside.dawdle(0.03, 2.5)
         if outside.happens(0.05):
             return ToolOutcome(None, "lost", "interrupted", 1)

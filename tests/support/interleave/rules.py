@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
-Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner"]
+Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock"]
+
+
+STRESSES: tuple[Stress, ...] = get_args(Stress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +139,5 @@ _RULES = (
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
 """Every rule by its name."""
+NOTHING_DROPPED: Mapping[Stress, Rule] = MappingProxyType({s: Rule(f"as designed, {s}", (), s) for s in STRESSES})
+"""The scheme as it is, under each kind of stress."""

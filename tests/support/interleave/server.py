@@ -1,6 +1,7 @@
 """The real server, asked one command at a time, with our scripts going by a virtual clock.
 
-Leases and timers ask the clock through the scripts' library, idle times of pending entries are kept beside them.
+Leases and timers ask the clock through the scripts' library, ids of entries are made of it, and idle times of pending
+entries are kept beside them. A copy of all that it holds can be put back: a replica that lacked the last writes.
 """
 
 import asyncio
@@ -15,12 +16,29 @@ from redis.exceptions import ResponseError
 from shared.state.store import Argument, Script
 from tests.support.interleave.rules import Rule
 
+Copy = Sequence[tuple[bytes, int, bytes]]
+"""Keys with what is left of their time, ms (0: no end), and their values."""
 CLOCK = "test:clock"
 _GIVEN = "test:given"
 
 _REAL_CALL = "local call = redis.call\n"
-_VIRTUAL_CALL = f"""
+_ADD = f"""
+local function add(...)
+  local command, at = {{...}}, nil
+  for n = 2, #command do
+    if command[n] == '*' then at = n break end
+    if command[n] == 'data' then break end
+  end
+  if not at then return redis.call('XADD', ...) end
+  command[at] = redis.call('GET', '{CLOCK}') .. '-*'
+  local id = redis.pcall('XADD', unpack(command))
+  if type(id) ~= 'table' then return id end
+  return redis.call('XADD', ...) -- the last id is ahead of the clock: the server itself goes on from there
+end
+"""
+_VIRTUAL_CALL = f"""{_ADD}
 local call = function(command, ...)
+  if command == 'XADD' then return add(...) end
   if command == 'TIME' then
     local t = tonumber(redis.call('GET', '{CLOCK}'))
     return {{math.floor(t / 1000), (t % 1000) * 1000}}
@@ -40,6 +58,14 @@ if not reply then return false end
 local t = redis.call('GET', '{CLOCK}')
 for _, entry in ipairs(reply[1][2]) do redis.call('HSET', '{_GIVEN}', reply[1][1] .. ' ' .. entry[1], t) end
 return reply
+"""
+_APPEND = f"{_ADD} return add(unpack(ARGV))"
+_COPY = f"""
+local copy = {{}}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if key ~= '{CLOCK}' then copy[#copy + 1] = {{key, redis.call('PTTL', key), redis.call('DUMP', key)}} end
+end
+return copy
 """
 _AUTOCLAIM = f"""
 local stream, group, consumer, idle = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -107,7 +133,30 @@ class Server:
         self._many([("FLUSHALL",), *(("SCRIPT", "LOAD", s.body) for s in scripts.values())])
         self._clock = 0
         self.bell = Bell()
-        self._read, self._claim = self._many([("SCRIPT", "LOAD", _READ), ("SCRIPT", "LOAD", _AUTOCLAIM)])
+        self._load_own()
+
+    def _load_own(self) -> None:
+        own = (_READ, _AUTOCLAIM, _APPEND)
+        self._read, self._claim, self._append = self._many([("SCRIPT", "LOAD", body) for body in own])
+
+    def copy(self) -> Copy:
+        """All that the server holds now."""
+        return [(key, max(ttl, 0), value) for key, ttl, value in self.ask("EVAL", _COPY, 0)]
+
+    def put_back(self, copy: Copy, forget_scripts: bool) -> None:
+        """From now on this is all that it ever held; a new primary may not know our scripts."""
+        self._many([("FLUSHALL",), *(("RESTORE", key, ttl, value) for key, ttl, value in copy)])
+        self._clock = 0
+        if forget_scripts:
+            self.ask("SCRIPT", "FLUSH")
+            self._load_own()
+        self.bell.ring()
+
+    def append(self, key: str, body: bytes, now_ms: int) -> bytes:
+        """Append an entry from outside at this time; returns its id."""
+        entry: bytes = self.execute(("XADD", key, "*", "data", body), now_ms)
+        self.bell.ring()
+        return entry
 
     def ask(self, *command: Argument) -> Any:
         """Execute a command of the checks; raises what the server says."""
@@ -124,6 +173,8 @@ class Server:
             command = ("EVALSHA", self._read, 0, *command[1:])
         elif command[0] == "XAUTOCLAIM":
             command = ("EVALSHA", self._claim, 0, *command[1:])
+        elif command[0] == "XADD":
+            command = ("EVALSHA", self._append, 0, *command[1:])
         if now_ms == self._clock:
             return self._many([command])[0]
         self._clock = now_ms

@@ -24,6 +24,7 @@ class SteppedWire(Wire):
         self.lossy = 0.0
         """Share of the commands whose reply is lost, half of them before they are executed."""
         self.dead = False
+        self.opened = 1
         self._server, self._loop, self._chance = server, loop, chance
         self._issued: deque[tuple[asyncio.Future[Any], tuple[Word, ...]]] = deque()
         self._late: tuple[asyncio.Future[Any], Any] | None = None
@@ -64,6 +65,17 @@ class SteppedWire(Wire):
             self._late = (future, reply)
         else:
             _settle(future, reply)
+
+    def break_off(self) -> None:
+        """The connection ends, as in a failover: what was asked may have been executed, and nobody will say."""
+        self.opened += 1
+        lost = [future for future, _ in self._issued]
+        self._issued.clear()
+        if self._late is not None:
+            lost.append(self._late[0])
+            self._late = None
+        for future in lost:
+            _settle(future, ConnectionError("the simulated connection broke"))
 
     async def close(self) -> None:
         """Nothing that waits happens any more, and nothing new is taken."""
@@ -106,7 +118,10 @@ class SteppedStore(Store):
 
     async def news(self, stream: str, after: str, block_ms: int) -> None:
         if not await self.call("XREAD", "COUNT", 1, "STREAMS", stream, after):
+            opened = self.wire.opened
             await self.server.bell.wait(block_ms / 1000)
+            if self.wire.opened != opened:  # the real one waits on its connection
+                raise ConnectionError("the simulated connection broke")
 
     async def now(self) -> str:
         return rfc3339(await self.clock())

@@ -9,6 +9,7 @@ from pydantic_core import from_json, to_json
 
 from contracts.ids import rfc3339
 from contracts.streams import EVENTS, INBOUND
+from shared.errors import OutageError
 from shared.state.actors import Actors
 from shared.state.keys import TaskKeys
 from tests.support.interleave.clockwork import VirtualLoop
@@ -23,6 +24,15 @@ class Sent:
 
     session: str
     message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was sent, and what was cancelled, up to some moment."""
+
+    sent: tuple[Sent, ...]
+    rubbish: tuple[bytes, ...]
+    cancelled: dict[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,13 @@ class Users:
         self._count, self._habits = habits.messages, habits
         self.sessions = ("s0", "s1", "s2")
         self.sent: list[Sent] = []
+        """In the order in which the server, as it is now, got them first."""
+        self.never_had = 0
+        """Messages that a new primary never had, and that nobody sent again."""
+        self.lost_rubbish: set[bytes] = set()
+        self._bodies: dict[str, dict[str, Any]] = {}
+        self._number = 0
+        self._failovers = 0
         self.rubbish: list[bytes] = []
         self.cancelled: dict[str, int | None] = {}
         """Tasks that were live when they were cancelled last, with the number of their ``task_start`` by then
@@ -55,7 +72,7 @@ class Users:
 
     async def write(self, seconds: float) -> None:
         """Send everything within this time, some of it in a rush, and cancel something now and then."""
-        while len(self.sent) < self._count:
+        while self._number < self._count:
             await asyncio.sleep(self._chance.uniform(0, 6 * seconds / self._count))
             session = self._chance.choice(self.sessions)
             if self._chance.random() < self._habits.cancels:
@@ -73,19 +90,44 @@ class Users:
         self._message(session, {"task_id": task} if task and self._chance.random() < 0.5 else {})
 
     def _message(self, session: str, extras: dict[str, Any]) -> None:
-        chance, number = self._chance, len(self.sent)
+        chance, number = self._chance, self._number
+        self._number += 1
         body = {"content": f"say {number}", "session_id": session, "message_id": f"u{number}"} | extras
         self.sent.append(Sent(session, f"u{number}"))
+        self._bodies[f"u{number}"] = body
         self._append(body)
         if chance.random() < 0.15:  # a producer that saw no reply
             self._append(body | {"content": "again"})
         if chance.random() < 0.1:
-            reply = self._server.ask("XADD", INBOUND.key(), "*", "data", to_json({"session_id": session}))
-            self.rubbish.append(reply)
+            rubbish = to_json({"session_id": session})
+            self.rubbish.append(self._server.append(INBOUND.key(), rubbish, self._loop.now_ms))
 
     def _append(self, body: dict[str, Any]) -> None:
-        self._server.ask("XADD", INBOUND.key(), "*", "data", to_json(body))
-        self._server.bell.ring()
+        self._server.append(INBOUND.key(), to_json(body), self._loop.now_ms)
+
+    # A failover
+
+    def remember(self) -> Memory:
+        """What the server has of theirs now."""
+        return Memory(tuple(self.sent), tuple(self.rubbish), dict(self.cancelled))
+
+    async def after_failover(self, had: Memory) -> None:
+        """The server has only this any more: what it lost is sent again, or not, and so is what it has."""
+        self._failovers += 1
+        lost = [s for s in self.sent if s not in had.sent]
+        self.sent = list(had.sent)
+        self.lost_rubbish |= set(self.rubbish) - set(had.rubbish)
+        self.rubbish = list(had.rubbish)
+        self.cancelled = had.cancelled
+        for sent in (*had.sent[-3:], *lost):
+            await asyncio.sleep(self._chance.choice((0, 0.002, 0.05)))
+            again = sent not in self.sent
+            if self._chance.random() < (0.8 if again else 0.2):
+                if again:
+                    self.sent.append(sent)
+                self._append(self._bodies[sent.message_id])
+            else:
+                self.never_had += again
 
     def _extras(self, session: str) -> dict[str, Any]:
         draw = self._chance.random()
@@ -107,10 +149,14 @@ class Users:
         """Cancel it, if it is live."""
         if not task:
             return
-        before = self._starts(task)
-        status = await self._actors.post(TaskKeys(0, "default", task), "cancel", b"{}", LIVE, "cancel")
+        before, failovers = self._starts(task), self._failovers
+        try:
+            status = await self._actors.post(TaskKeys(0, "default", task), "cancel", b"{}", LIVE, "cancel")
+        except OutageError:
+            status, failovers = LIVE[0], -1  # nobody knows whether it was taken
         if status in LIVE:
-            self.cancelled[task] = before if before == self._starts(task) else None
+            same = before == self._starts(task) and failovers == self._failovers
+            self.cancelled[task] = before if same else None
 
     def _starts(self, task: str) -> int:
         told = [event for session in self.sessions for event in events_of(self._server, session)]

@@ -11,14 +11,17 @@ from shared.state.actors import Actors
 from shared.state.keys import TaskKeys, timers
 from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
+from tests.support.interleave.faults import Around, lose_writes, step_clock
 from tests.support.interleave.outside import Outside
 from tests.support.interleave.processes import QUEUE, ROLES, Archiver, Parts, Process, Router, Runner, Worker
 from tests.support.interleave.rules import Rule, Stress
 from tests.support.interleave.server import Server, virtual_scripts
-from tests.support.interleave.store import SteppedStore
+from tests.support.interleave.store import SteppedStore, SteppedWire
 from tests.support.interleave.users import Habits, Users
 
 WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 25.0
+_SETTLED_S = 8.0
+"""Within this long, work that waits for no timer is done, whatever the server's clock says."""
 _COMMAND_S = 0.0015
 _DISTURBED: Mapping[Stress, type[Process]] = {
     "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner
@@ -51,6 +54,8 @@ class World:
         )
         self.users = Users(server, self.loop, actors, self.chance, habits)
         self.hung = False
+        self.unsettled: list[str] = []
+        """Work that waited for the clock although it needs none."""
 
     # What happens next
 
@@ -96,6 +101,19 @@ class World:
                 process.stop()
                 self._processes.append(self._start(type(process)))
 
+    def _server_faults(self) -> list[asyncio.Future[None]]:
+        """By the seed's choice the server loses writes, or its clock steps, or both, or neither."""
+        around = Around(self.server, self.loop, self.chance, self.users, self.outside, self._wires)
+        often = {"lost": (0.6, 0.0), "clock": (0.0, 0.6)}.get(self._stress)
+        if often is None:
+            draw = self.chance.random() if self._stress == "all" else 1.0
+            often = (1.5 if draw < 0.4 else 0.0, 1.5 if 0.3 < draw < 0.7 else 0.0)
+        kinds = zip((lose_writes, step_clock), often, strict=True)
+        return [asyncio.ensure_future(fault(around, every_s)) for fault, every_s in kinds if every_s]
+
+    def _wires(self) -> list[SteppedWire]:
+        return [self._gateway.wire, *(p.store.wire for p in self._processes)]
+
     async def _calm(self) -> None:
         self.outside.calm = True
         for process in self._processes:
@@ -107,18 +125,32 @@ class World:
             self._processes.append(self._start(role))
             self._processes[-1].store.wire.lossy = 0.01
         disturb = asyncio.ensure_future(self._disturb())
+        faults = [disturb, *self._server_faults()]
         writing = asyncio.ensure_future(self.users.write(WRITING_S))
         await asyncio.sleep(CHAOS_S)
-        disturb.cancel()
+        for fault in faults:
+            fault.cancel()
         await self._calm()
         await writing
         if inbound:
             self._processes += [self._start(role) for role in ROLES if role is not Router]
+        await self._settle()
         await self._quiet()
         found = problems(self)
         for process in self._processes:
             process.kill()
         return found
+
+    async def _settle(self) -> None:
+        """What waits for no timer is done although the clock has stepped; then the clock is put right."""
+        if self.loop.skew_ms:
+            begun = self.loop.clock
+            while late := self.left():
+                if self.loop.clock - begun > _SETTLED_S:
+                    self.unsettled = [f"after the clock's step work is left in {late}"]
+                    break
+                await asyncio.sleep(0.3)
+        self.loop.skew_ms = self.loop.most_skew_ms
 
     async def _quiet(self) -> None:
         """Wait until there is nothing to do any more; tasks that wait for a person are cancelled after a while."""
@@ -147,7 +179,11 @@ class World:
         return [task for _, task in sorted(waiting)]
 
     def _busy(self) -> bool:
-        return bool(self.tasks()) or any(self.pending(*w) for w in WORK) or bool(self.server.ask("ZCARD", timers(0)))
+        return bool(self.tasks()) or bool(self.left()) or bool(self.server.ask("ZCARD", timers(0)))
+
+    def left(self) -> list[str]:
+        """Streams with work that nobody has done."""
+        return [key for key, group in WORK if self.pending(key, group)]
 
     def pending(self, key: str, group: str) -> int:
         """Entries of a stream that are not acknowledged, or not even read."""

@@ -1,0 +1,113 @@
+"""What must be true of a chaos run, from what its clients saw, what its tools wrote and what Redis holds."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from redis import Redis as SyncRedis
+from redis.asyncio import Redis
+
+from contracts.ids import shard_of
+from contracts.streams import EVENTS, INBOUND
+from tests.support.chaos.ledger import Ledger
+from tests.support.chaos.plan import Step
+from tests.support.chaos.report import Report
+from tests.support.chaos.troubles import Troubles
+from tests.support.follower import DURABLE, Follower
+
+_SETTLED_S = 15.0
+
+
+def missing(accepted: Iterable[str], port: int) -> set[str]:
+    """The accepted messages that the Redis at this port has not: neither in the inbound stream, nor as moved."""
+    with SyncRedis(port=port) as redis:
+        entries = redis.xrange(INBOUND.key())
+        had = {json.loads(fields[b"data"]).get("message_id") for _, fields in entries}
+        had |= {key.decode().rsplit(":", 1)[1] for key in redis.scan_iter("pentad:*:seen:*", count=1000)}
+    return set(accepted) - had
+
+
+async def unlike(redis: Redis, followers: Sequence[Follower], shards: int) -> list[str]:
+    """Sessions whose client does not show what the server holds, after some time to catch up."""
+    limit = asyncio.get_running_loop().time() + _SETTLED_S
+    left = list(followers)
+    while True:
+        left = [f for f in left if _shown(f) != await _held(redis, f.session, shards)]
+        if not left or asyncio.get_running_loop().time() > limit:
+            return [f"{f.session}: the client does not show what the server holds" for f in left]
+        await asyncio.sleep(0.2)
+
+
+def _shown(follower: Follower) -> list[str]:
+    return [e["event_id"] for e in follower.events if e["type"] in DURABLE]
+
+
+async def _held(redis: Redis, session: str, shards: int) -> list[str]:
+    key = EVENTS.key(shard_of("default", session, shards), tenant="default", session=session)
+    entries: Any = await redis.xrange(key)
+    events = [json.loads(fields[b"data"]) for _, fields in entries]
+    return [e["event_id"] for e in events if e["type"] in DURABLE]
+
+
+_DOWN = "brought its process down"
+
+
+def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[str]:
+    """What a session's events must be: each durable one once, one end for the start, the plan's calls once."""
+    who = follower.session
+    wanted = Counter(name for step in plan for name, _ in step)
+    counts = {
+        "message_routed": 1,
+        "task_start": 1,
+        "task_end": 1,
+        "message": 1,
+        "tool_call": wanted.total(),
+        "tool_result": wanted.total(),
+    }
+    faults = [
+        f"{who}: {len(follower.seen(kind))} {kind}, expected {count}"
+        for kind, count in counts.items()
+        if len(follower.seen(kind)) != count
+    ]
+    ids = Counter(e["event_id"] for e in follower.events if "event_id" in e)
+    faults += [f"{who}: event {i} came {n} times" for i, n in ids.items() if n > 1]
+    asked = Counter(e["tool"] for e in follower.seen("tool_call"))
+    if asked != wanted:
+        faults.append(f"{who}: asked for {dict(asked)}, planned {dict(wanted)}")
+    faults += [
+        f"{who}: ended {e['status']} {e['reason']}" for e in follower.seen("task_end") if e["status"] != "completed"
+    ]
+    deadly = {args["tag"] for step in plan for _, args in step if "die" in args}
+    return faults + follower.faults + _results(follower, deadly, report)
+
+
+def _results(follower: Follower, deadly: set[str], report: Report) -> list[str]:
+    """Calls fail only when they kill their own process, or as unknown: an unsafe one whose worker died."""
+    faults = []
+    tags = {e["tool_call_id"]: e["args"]["tag"] for e in follower.seen("tool_call")}
+    for result in follower.seen("tool_result"):
+        report.calls += 1
+        error = result.get("error") or ""
+        if "outcome unknown" in error:
+            report.unknown += 1
+        elif _DOWN in error and tags.get(result["tool_call_id"]) in deadly:
+            report.brought_down += 1
+        elif error:
+            faults.append(f"{follower.session}: {result['tool']} failed: {error}")
+    return faults
+
+
+def ledger_faults(ledger: Ledger, unsafe: set[str], troubles: Troubles, report: Report) -> list[str]:
+    """No unsafe call starts twice, unless a new primary lacked its start."""
+    faults = []
+    for call, starts in ledger.starts().items():
+        report.reruns += len(starts) - 1
+        for first, second in pairwise(starts):
+            if call in unsafe and troubles.lost_between(first, second):
+                report.unknown_starts += 1
+            elif call in unsafe:
+                faults.append(f"unsafe call {call} started {len(starts)} times")
+    return faults

@@ -1,0 +1,56 @@
+"""What each task of a chaos run does: the model's part is a plan that the user's message carries."""
+
+import json
+import random
+import time
+from collections import defaultdict
+from typing import Any
+
+from tests.support.replies import Reply, call, say
+
+Step = list[tuple[str, dict[str, Any]]]
+TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")
+_DEADLY = 0.08
+"""Share of the calls whose first run kills its process."""
+_THINK_S, _CHUNKS, _CHUNK_S = 0.3, 8, 0.05
+
+
+def make_plan(rng: random.Random, number: int, deadly: float = _DEADLY) -> list[Step]:
+    """One to four tool calls in one to three model answers."""
+    calls = [(rng.choice(TOOLS), _arguments(rng, f"{number}.{n}", deadly)) for n in range(rng.randint(1, 4))]
+    steps: list[Step] = []
+    for one in calls:
+        if steps and rng.random() < 0.5:
+            steps[-1].append(one)
+        else:
+            steps.append([one])
+    return steps
+
+
+def _arguments(rng: random.Random, tag: str, deadly: float) -> dict[str, Any]:
+    arguments = {"ms": rng.randint(0, 2000), "tag": tag}
+    return arguments | ({"die": rng.choice(("exit", "kill"))} if rng.random() < deadly else {})
+
+
+class Model:
+    """Plays the plan that the last user message holds, step by step, and writes down when it thought."""
+
+    def __init__(self) -> None:
+        self.thinking: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        """By task: from when to when an answer was due."""
+
+    def script(self, request: dict[str, Any]) -> Reply:
+        """The answer to a request."""
+        messages = request["messages"]
+        last = max(i for i, m in enumerate(messages) if m["role"] == "user")
+        plan = json.loads(messages[last]["content"])
+        done = sum(1 for m in messages[last:] if m["role"] == "assistant")
+        if done < len(plan["steps"]):
+            self._thinks(plan["task"], _THINK_S)
+            return call(*((name, args) for name, args in plan["steps"][done]), first_delay=_THINK_S)
+        self._thinks(plan["task"], _CHUNKS * _CHUNK_S)
+        text = f"task {plan['task']} is done, and this is what its answer looks like"
+        return say(text, chunks=_CHUNKS, delay=_CHUNK_S)
+
+    def _thinks(self, task: int, seconds: float) -> None:
+        self.thinking[task].append((time.time(), time.time() + seconds))

@@ -1,0 +1,117 @@
+"""The figures of a chaos run."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+Span = tuple[float, float]
+_SHOWN = 5
+_WAKE_S = 3.0
+"""So long after a fault its effects are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How long nothing came, and between what."""
+
+    seconds: float
+    where: str
+
+
+def _seconds(silence: Silence) -> float:
+    return silence.seconds
+
+
+@dataclass
+class Report:
+    """What happened; the test prints it, and fails on any fault."""
+
+    tasks: int = 0
+    ended: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    stops: Counter[str] = field(default_factory=Counter)
+    failovers: Counter[str] = field(default_factory=Counter)
+    prompts: int = 0
+    reconnects: int = 0
+    started_over: int = 0
+    sent_again: int = 0
+    never_had: set[str] = field(default_factory=set)
+    """Accepted messages that a new primary lacked, for want of a replica's copy; they were sent again."""
+    calls: int = 0
+    reruns: int = 0
+    unknown: int = 0
+    brought_down: int = 0
+    unknown_starts: int = 0
+    """Unsafe calls that ran again because a new primary lacked their start."""
+    silences: list[Silence] = field(default_factory=list)
+    """Each task's longest time without a durable event while it was unfinished and no model or tool was at work."""
+    recoveries: dict[str, list[float]] = field(default_factory=dict)
+    """By kind of fault: seconds until any task's next durable event."""
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """The figures, a line each."""
+        return [
+            f"tasks {self.ended} of {self.tasks} ended, {self.seconds:.0f} s, one fault at a time",
+            f"kills {_counted(self.kills)}, stops past the lease {_counted(self.stops)}",
+            f"failovers {_counted(self.failovers)}; a new primary never had {len(self.never_had)} accepted messages "
+            f"and the start of {self.unknown_starts} unsafe calls",
+            f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",
+            f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}, "
+            f"killed their own process {self.brought_down}",
+            f"clients reconnected {self.reconnects} times, sent {self.sent_again} messages again, began anew from a "
+            f"snapshot {self.started_over} times",
+            f"longest silence of a task: {figures([s.seconds for s in self.silences])}",
+            *(f"  {s.seconds:.2f} s: {s.where}" for s in sorted(self.silences, key=_seconds)[: -_SHOWN - 1 : -1]),
+            *(f"next event after {kind}: {figures(took)}" for kind, took in sorted(self.recoveries.items())),
+            f"faults {len(self.faults)}",
+            *self.faults[:20],
+        ]
+
+
+def _counted(counter: Counter[str]) -> str:
+    each = ", ".join(f"{name} {n}" for name, n in sorted(counter.items()))
+    return f"{counter.total()} ({each})" if each else "0"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of all does not exceed; 0 of nothing."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def figures(values: Sequence[float]) -> str:
+    """Median, 95th percentile and the longest."""
+    p50, p95, most = percentile(values, 0.5), percentile(values, 0.95), max(values, default=0.0)
+    return f"p50 {p50:.2f} s, p95 {p95:.2f} s, longest {most:.2f} s ({len(values)})"
+
+
+def longest_silence(
+    who: str, events: Sequence[tuple[float, str]], work: Iterable[Span], troubles: Iterable[tuple[float, float, str]]
+) -> Silence:
+    """The longest time between two neighbouring events that no work fills, and what went wrong just then."""
+    spans = sorted(work)
+    gaps = [
+        (end - start - _covered(spans, start, end), before, after, start, end)
+        for (start, before), (end, after) in pairwise(events)
+    ]
+    seconds, before, after, start, end = max(gaps, default=(0.0, "", "", 0.0, 0.0))
+    meanwhile = ", ".join(what for begun, over, what in troubles if begun < end and over > start - _WAKE_S)
+    return Silence(seconds, f"{who}, {before} to {after}; meanwhile {meanwhile or 'nothing'}")
+
+
+def _covered(spans: Sequence[Span], start: float, end: float) -> float:
+    """How much of this time is in some span; they are in order."""
+    covered, at = 0.0, start
+    for begun, ended in spans:
+        here, until = max(begun, at), min(ended, end)
+        if until > here:
+            covered, at = covered + until - here, until
+    return covered
+
+
+def recovery(fault: float, events: Sequence[float]) -> float | None:
+    """From a fault to the next event of all; None when none came."""
+    return next((at - fault for at in events if at >= fault), None)

@@ -1,0 +1,113 @@
+"""A Redis with a replica behind one address, as people run it, and the ways in which the replica takes over.
+
+async with Redundant() as redis:
+    store = Store(redis.url)
+    await redis.demote_for(1.5)                     # the same server, read-only for a while; nothing is lost
+    await redis.take_over("killed", lag_s=0.3)      # a new primary that lacks the writes of the last 0.3 s
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Literal
+
+from tests.support.redis_server import Aof, RedisServer
+from tests.support.switch import Switch
+
+End = Literal["killed", "paused", "demoted"]
+"""What becomes of the old primary: its process ends; it hangs, and the load balancer ends its connections; it stays,
+read-only, and so do its connections."""
+
+
+def _nothing(_: RedisServer) -> None:
+    pass
+
+
+class Redundant:
+    """A primary and its replica. Clients connect to ``url`` whoever is the primary."""
+
+    def __init__(self, aof: Aof = "everysec") -> None:
+        self._aof = aof
+        self.primary = self._server()
+        self.replica = self._server()
+        self._old: list[RedisServer] = []
+        self._front: Switch
+        self._link: Switch
+        """What the replica hears the primary through."""
+
+    @property
+    def url(self) -> str:
+        return self._front.url
+
+    def _server(self) -> RedisServer:
+        return RedisServer(self._aof, {"repl-diskless-sync-delay": "0"})
+
+    async def demote_for(self, seconds: float) -> None:
+        """The primary refuses writes for a while, and goes on with all that it had."""
+        await asyncio.to_thread(self.primary.demote)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self.primary.promote)
+
+    def hold_back(self) -> None:
+        """From now on the replica lacks what is written."""
+        self._link.hold()
+
+    async def take_over(self, old: End, lag_s: float, check: Callable[[RedisServer], None] = _nothing) -> None:
+        """The replica becomes the primary. ``lag_s``: it lacks what was written in so many seconds before.
+
+        ``check`` is called with the new primary before a client reaches it.
+        """
+        if lag_s:
+            await asyncio.to_thread(self.hold_back)
+            await asyncio.sleep(lag_s)
+        await asyncio.to_thread(self._replace, old, check)
+        await asyncio.to_thread(self._add_replica)
+
+    def _replace(self, old: End, check: Callable[[RedisServer], None]) -> None:
+        if old == "killed":
+            self.primary.kill9()
+        elif old == "paused":
+            self.primary.pause()
+        else:
+            self.primary.demote()
+        self._link.close()  # what it held back is lost
+        self.replica.promote()
+        check(self.replica)
+        self._front.point_at(self.replica.port, cut=old != "demoted")
+        self._old.append(self.primary)
+        self.primary = self.replica
+
+    def _add_replica(self) -> None:
+        for server in self._old[:-1]:  # the connections of the last one stay as they are
+            server.close()
+        del self._old[:-1]
+        self.replica = self._server()
+        self.replica.start()
+        self._join()
+
+    def _join(self) -> None:
+        self._link = Switch(self.primary.port)
+        self._link.start()
+        self.replica.follow(self._link.port)
+
+    def _start(self) -> None:
+        self.primary.start()
+        self.replica.start()
+        self._join()
+        self._front = Switch(self.primary.port)
+        self._front.start()
+
+    def _close(self) -> None:
+        self._front.close()
+        self._link.close()
+        for server in (*self._old, self.primary, self.replica):
+            server.close()
+
+    async def __aenter__(self) -> "Redundant":
+        await asyncio.to_thread(self._start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._close)
