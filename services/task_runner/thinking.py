@@ -48,7 +48,7 @@ class Thinking:
         instruction = INSTRUCTIONS.get(step.instruction, EXECUTOR)
         system = to_json({"role": "system", "content": instruction.system_prompt})
         number = step.task.step + 1
-        deltas = self._deltas(step, writer, number)
+        deltas = self._deltas(step, writer, number, held)
         request = ChatRequest(
             messages=[system, *step.transcript.messages, *writer.added],
             tools=toolbox.json,
@@ -104,7 +104,7 @@ class Thinking:
             limit -= step.taken.lease.now - step.task.retry_since
         return max(1.0, limit / 1000)
 
-    def _deltas(self, step: Step, writer: TurnWriter, number: int) -> DeltaWriter:
+    def _deltas(self, step: Step, writer: TurnWriter, number: int, held: Held) -> DeltaWriter:
         head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
         head |= {"version": 1, "step": number, "attempt": step.taken.lease.attempt}
         s = self._steps.settings
@@ -115,9 +115,8 @@ class Thinking:
             if number == step.task.step + 1 and not step.task.turn_steps:
                 metrics.first_delta_seconds.labels().observe(max(0.0, late + perf_counter() - begun))
 
-        events = EphemeralEvents(
-            self._steps.actors.store, writer.session, s.pentad_events_maxlen, s.pentad_events_ttl_s
-        )
+        store, maxlen, ttl_s = self._steps.actors.store, s.pentad_events_maxlen, s.pentad_events_ttl_s
+        events = EphemeralEvents(store, writer.session, maxlen, ttl_s, lambda: held.sure)
         return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first)
 
     async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:

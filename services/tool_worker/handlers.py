@@ -59,8 +59,8 @@ class ToolHandler(Handler):
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
         self._running: dict[str, Running] = {}
-        self._begun: set[str] = set()
-        """Calls whose tool was called here and whose result is not written yet."""
+        self._unanswered: set[str] = set()
+        """Calls whose claim got no answer: it may have been written, and the tool was not called."""
         self._telling: set[asyncio.Task[object]] = set()
         """Unsafe calls that have ended and whose result is being written: nobody else knows it."""
         self._claims = 0
@@ -86,13 +86,14 @@ class ToolHandler(Handler):
         if not entry.redelivered and command.tool in BUILTINS and command.effect is Effect.PURE:
             # Over before a claim would be written; may run twice; of a closed call its result is dropped.
             answer = await self._execute(command, 1)
-            self._begun.discard(command.tool_call_id)
             await self._closing.close(entry, command, keys, answer)
             return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
         left = verdict == b"mine" and command.tool_call_id not in self._running
-        spent = command.effect is Effect.UNSAFE and command.tool_call_id in self._begun
-        if verdict == b"run" or (left and not spent):  # the reply of an earlier start was lost
+        # Claimed by us and not running: our claim's answer was lost, or what we wrote since was, with the call's end.
+        fresh = command.effect is not Effect.UNSAFE or command.tool_call_id in self._unanswered
+        self._unanswered.discard(command.tool_call_id)
+        if verdict == b"run" or (left and fresh):
             await self._run(entry, command, keys, int(more[0]))
         elif verdict == b"unknown" or left:
             await self._closing.close(entry, command, keys, Answer(False, UNKNOWN))
@@ -109,6 +110,9 @@ class ToolHandler(Handler):
         self._claims += 1
         try:
             verdict: list[Any] = await self._store.run("call_start", [keys.calls, entry.stream], args)
+        except OutageError:
+            self._unanswered.add(command.tool_call_id)
+            raise
         finally:
             self._claims -= 1
         return verdict
@@ -119,16 +123,12 @@ class ToolHandler(Handler):
         self._running[command.tool_call_id] = Running(command, keys, entry, task)
         try:
             answer = await self._execute(command, attempt)
-        except asyncio.CancelledError:  # closed elsewhere, or handed back
-            self._begun.discard(command.tool_call_id)
-            raise
         finally:
             del self._running[command.tool_call_id]
         if command.effect is Effect.UNSAFE:
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
         await self._closing.close(entry, command, keys, answer)
-        self._begun.discard(command.tool_call_id)
 
     async def _execute(self, command: ToolCallCommand, attempt: int) -> Answer:
         """Run until there is an outcome that may be told."""
@@ -155,7 +155,6 @@ class ToolHandler(Handler):
         return outcome
 
     async def _within(self, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
-        self._begun.add(command.tool_call_id)
         if command.tool in BUILTINS:
             return await run_builtin(BUILTINS[command.tool], command.args, timeout)
         context = ToolContext(

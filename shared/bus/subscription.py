@@ -148,6 +148,7 @@ class Subscription:
         """What comes after the position was trimmed, or never was: go on from the newest."""
         _, self.position = await guarded("a reader of events", lambda: _ends(self._store, self._key))
         self._anchored, self._lost = False, True
+        self._filter = DeltaFilter()
 
     def _attach(self) -> None:
         feed = self._feed
@@ -177,6 +178,7 @@ class Subscription:
     def lose(self) -> None:
         """Told by the relay: what was read last is gone."""
         self._outbox.clear()
+        self._filter = DeltaFilter()  # attempts of another history may have the same numbers
         self._skip, self._lost = None, True
         self.position = self._feed.position or START
         self._news.set()

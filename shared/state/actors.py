@@ -159,7 +159,7 @@ class LeaseKeeper:
 
     def hold(self, actor: ActorKeys, lease: Lease) -> "Held":
         """Begin to beat for an actor; ``with`` ends it."""
-        held = Held(self._held, actor, lease)
+        held = Held(self._held, actor, lease, self._actors.store)
         self._held[actor.header] = held
         return held
 
@@ -171,7 +171,10 @@ class LeaseKeeper:
             await asyncio.gather(*(self._beat(h) for h in held), return_exceptions=True)
 
     async def _beat(self, held: "Held") -> None:
+        connection = self._actors.store.connection
         control = await self._actors.beat(held.actor, held.lease)
+        if control is not None:
+            held.confirmed_on = connection
         if control is None:
             held.interrupt("lost")
         elif control:
@@ -181,13 +184,21 @@ class LeaseKeeper:
 class Held:
     """An actor that is being handled here."""
 
-    def __init__(self, registry: dict[str, "Held"], actor: ActorKeys, lease: Lease) -> None:
+    def __init__(self, registry: dict[str, "Held"], actor: ActorKeys, lease: Lease, store: Store) -> None:
         self.actor, self.lease = actor, lease
+        self._store = store
+        self.confirmed_on = store.connection
+        """The connection on which Redis said last that the lease is ours."""
         self.interrupted = ""
         """Why the work must stop: ``lost``, ``cancel``, ``deadline``, ``timeout``; '' while it may go on."""
         self._registry = registry
         self._work: asyncio.Future[Any] | None = None
         self.done = False
+
+    @property
+    def sure(self) -> bool:
+        """Whether the lease was ours on the connection of now. A new one may lead to a server that lost it."""
+        return self.confirmed_on == self._store.connection
 
     def watch(self, work: "asyncio.Future[Any]") -> None:
         """Cancel this future when the work must stop."""

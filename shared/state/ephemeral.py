@@ -1,18 +1,27 @@
 """Events that may be lost: written to a session's clients outside of any commit, without waiting."""
 
+from collections.abc import Callable
+
 from shared.state.keys import SessionKeys, bell
 from shared.state.store import Store
 
 
 class EphemeralEvents:
-    """One writer's way to one session's event stream. What is lost here, a durable event heals."""
+    """One writer's way to one session's event stream. What is lost here, a durable event heals.
 
-    def __init__(self, store: Store, session: SessionKeys, maxlen: int, ttl_s: int) -> None:
-        self._store, self._maxlen, self._ttl = store, maxlen, ttl_s
+    ``may_write``: asked before each event. What a writer adds that has lost its lease could be taken for another's.
+    """
+
+    def __init__(
+        self, store: Store, session: SessionKeys, maxlen: int, ttl_s: int, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._store, self._maxlen, self._ttl, self._may_write = store, maxlen, ttl_s, may_write
         self._key, self._bell, self._name = session.events, bell(session.shard), session.actor
 
     def append(self, data: bytes, mark: str | None = None) -> None:
         """Append an event. ``mark``: what a delta says of itself beside its JSON."""
+        if not self._may_write():
+            return
         marked = () if mark is None else ("d", mark)
         self._store.send("XADD", self._key, "MAXLEN", "~", self._maxlen, "*", "data", data, *marked)
 

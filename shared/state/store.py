@@ -77,6 +77,11 @@ class Store:
         """Whether Redis refuses something just now, or leaves something unanswered."""
         return self._wire.silence > _SILENT_S or asyncio.get_running_loop().time() - self._refused_at < _LATELY_S
 
+    @property
+    def connection(self) -> int:
+        """Number of the connection that commands go over: the next one may lead to a server that knows less."""
+        return self._wire.opened
+
     async def call(self, *command: Argument) -> Any:
         """Send one command, together with whatever else is ready to leave.
 

@@ -94,6 +94,22 @@ async def test_resuming_in_a_step_mixes_no_attempt_into_it(gateway: GatewayServi
         assert (await client.receive())["content"] == "er"
 
 
+async def test_an_attempt_of_another_history_is_told_from_its_beginning(
+    gateway: GatewayService, speaker: Speaker
+) -> None:
+    """After a failover that lost writes an attempt's number can be given again: the texts are not glued together."""
+    async with opened(gateway.address) as client:
+        await speaker.delta("what the old server knew", 0)
+        await client.receive()
+        await speaker.store.call("DEL", speaker.keys.events)
+        await speaker.say("task_start", goal="of another history", ring=False)
+        await speaker.store.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        await gap(client)
+        await speaker.delta("what the new one has to say", 0)
+        told = await client.receive()
+        assert (told["offset"], told["content"]) == (0, "what the new one has to say")
+
+
 async def test_joining_in_a_step_shows_what_comes_next(gateway: GatewayService, speaker: Speaker) -> None:
     await speaker.delta("half", 0)
     async with opened(gateway.address) as client:

@@ -10,9 +10,11 @@ from contracts.commands import ToolCallCommand
 from contracts.tools import Effect
 from services.task_runner.deltas import DeltaWriter
 from services.tool_worker.progress import Progress
+from shared.state.actors import LeaseKeeper
 from shared.state.ephemeral import EphemeralEvents
 from shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
+from tests.integration.state.moves import TASK, Moves
 from tests.support.waiting import wait_until
 
 TTL_S = 50
@@ -50,6 +52,27 @@ async def test_a_stream_does_not_run_out_while_deltas_are_written(store: Store, 
     await store.call("EXPIRE", SESSION.events, 20)
     await wait_until("the end to be put off", lambda: written_again(1))
     deltas.stop()
+
+
+async def test_nothing_is_written_over_a_new_connection_before_the_lease_is_known_to_be_ours_on_it(
+    moves: Moves,
+) -> None:
+    """It may lead to a server that has lost the lease and given the attempt's number to another."""
+    await moves.mail()
+    (wake,) = await moves.read()
+    taken = await moves.take(moves.one, wake)
+    keeper = LeaseKeeper(moves.one)
+    with keeper.hold(TASK, taken.lease) as held:
+        events = EphemeralEvents(moves.store, SESSION, 100, TTL_S, lambda: held.sure)
+        events.append(b"{}")
+        assert await moves.store.call("XLEN", SESSION.events) == 1
+        await moves.store._wire.close()
+        await moves.store.call("PING")
+        events.append(b"{}")
+        assert await moves.store.call("XLEN", SESSION.events) == 1
+        await keeper._beat(held)
+        events.append(b"{}")
+        assert await moves.store.call("XLEN", SESSION.events) == 2
 
 
 async def test_after_a_flush_the_last_deltas_of_a_lost_step_leave_a_stream_with_an_end(

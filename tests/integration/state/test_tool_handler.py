@@ -1,5 +1,6 @@
 """A tool call that goes wrong on its way to its result: an unsafe one still runs once."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -14,8 +15,10 @@ from services.tool_worker.domain import UNKNOWN
 from services.tool_worker.handlers import ToolHandler
 from shared.bus.broker import ensure_group
 from shared.bus.entry import Entry
+from shared.errors import OutageError
 from shared.settings import Settings
 from shared.state.mail import ResultMail
+from shared.state.store import Argument, Store
 from tests.integration.state.moves import TASK, Moves
 
 QUEUE = TOOL_CALLS.key(0, queue="default")
@@ -63,13 +66,40 @@ async def test_a_result_that_could_not_be_written_does_not_run_an_unsafe_tool_ag
     assert await moves.pending(QUEUE, "tool-worker") == {}
 
 
-async def test_a_start_whose_reply_was_lost_is_run_by_the_worker_that_made_it(moves: Moves) -> None:
+async def test_a_start_whose_reply_was_lost_is_run_by_the_worker_that_made_it(
+    moves: Moves, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handler, tools, entry = await call(moves, Effect.UNSAFE)
     tools.runs = 1
-    state = f"started {handler._owner} 1"
-    await moves.store.call("HSET", TASK.calls, "c1", state)
+    run = Store.run
+
+    async def lossy(self: Store, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+        reply = await run(self, name, keys, args)
+        if name == "call_start":
+            monkeypatch.setattr(Store, "run", run)
+            raise OutageError("the reply was lost")
+        return reply
+
+    monkeypatch.setattr(Store, "run", lossy)
+    with pytest.raises(OutageError):
+        await handler.handle(entry)
+    assert tools.runs == 1
     await handler.handle(entry)
     assert (tools.runs, await moves.kinds()) == (2, ["result"])
+
+
+@pytest.mark.parametrize(("effect", "runs"), [(Effect.UNSAFE, 1), (Effect.PURE, 2)])
+async def test_a_start_of_ours_that_a_failover_brings_back_does_not_run_an_unsafe_tool_again(
+    moves: Moves, effect: Effect, runs: int
+) -> None:
+    """Redis has kept the call's start and lost its end: the worker finds a call of its own that it does not run."""
+    handler, tools, entry = await call(moves, effect)
+    tools.runs = 1
+    await moves.store.call("HSET", TASK.calls, "c1", f"started {handler._owner} 1")
+    await handler.handle(entry)
+    (mail,) = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
+    told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
+    assert (tools.runs, told.content) == (runs, f"error: {UNKNOWN}" if runs == 1 else "fine")
 
 
 async def test_a_call_runs_under_the_time_limit_of_its_tool(moves: Moves) -> None:
@@ -108,4 +138,4 @@ async def test_a_worker_remembers_nothing_of_a_call_that_is_closed(moves: Moves)
     command = entry.parse(ToolCallCommand).model_copy(update={"tool": "echo", "args": {"text": "x"}})
     await handler.handle(Entry(QUEUE, entry.id, command.to_json()))
     assert await moves.store.call("ZCARD", TASK.signals) == 1
-    assert not handler._begun
+    assert not handler._unanswered
