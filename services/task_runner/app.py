@@ -15,6 +15,7 @@ from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper
 from shared.state.in_use import ModelInUse, keep_telling
 from shared.state.tool_catalog import ToolCatalog
+from shared.state.upgrade import upgrade
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class TaskRunner(ConsumingService):
         if self._model.place is None and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
         await super().start()
+        await upgrade(self.store, self.shards, round(self.settings.pentad_wait_ttl_s * 1000))
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
 
     def _warm(self) -> None:
