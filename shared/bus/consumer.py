@@ -51,6 +51,7 @@ class Consumer:
         assert stream.group is not None
         self.store, self.stream, self.key, self.shard = store, stream, key, shard
         self.group, self.consumer, self.handler = stream.group, consumer, handler
+        self.lease_ms = lease_ms
         self._slots = Slots(slots) if isinstance(slots, int) else slots
         self._running: dict[str, asyncio.Task[None]] = {}
         self._acks: list[str] = []

@@ -11,6 +11,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from shared.bus.entry import Entry, data_of
+from shared.bus.handler import beat_s
 from shared.bus.slots import Slots
 from shared.errors import OutageError
 from shared.state.store import Store
@@ -19,7 +20,6 @@ from shared.state.wire import Word
 Ask = Callable[..., Awaitable[Any]]
 """Sends a command and waits for its reply, through every outage."""
 _MOST = 32
-_BLOCK_S = 0.5
 _HELD_IDLE = 2
 """Places that one of several consumers keeps while it waits for entries: enough to see whether one came alone."""
 
@@ -41,7 +41,7 @@ class Intake:
         slots.sharers += 1
         self.held = 0
         """Places taken for what is asked for."""
-        self._pause = min(_BLOCK_S, lease_ms / 4000)
+        self._pause = beat_s(lease_ms)
         self._cursor: Any = b"0-0"
         self._reclaim_at = float("-inf")
         self._in_trouble = False
