@@ -53,4 +53,4 @@ async def test_a_worker_of_several_queues_runs_no_more_calls_at_once_than_it_may
 
 
 async def _all_in(moves: Moves) -> bool:
-    return bool(await moves.store.call("ZCARD", TASK.mail) == CALLS)
+    return bool(await moves.store.call("ZCARD", TASK.signals) == CALLS)
