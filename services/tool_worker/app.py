@@ -10,6 +10,7 @@ from contracts.tools import ToolSpec
 from services.tool_worker.builtins.catalogue import BUILTINS
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.handlers import ToolHandler
+from shared.bus.slots import Slots
 from shared.errors import OutageError
 from shared.service.consuming import ConsumingService
 from shared.settings import Settings
@@ -35,6 +36,8 @@ class ToolWorker(ConsumingService):
             settings.pentad_plugins, settings.pentad_tool_processes, settings.pentad_tool_threads
         )
         self._handlers: list[ToolHandler] = []
+        self._slots = Slots(settings.pentad_tool_concurrency)
+        """For the calls of all queues and shards together."""
 
     def _specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in BUILTINS.values()] + list(self._processes.tools.values())
@@ -45,9 +48,7 @@ class ToolWorker(ConsumingService):
         for queue in sorted({spec.queue for spec in self._specs()}):
             for shard in self.shards:
                 handler = ToolHandler(self.store, self.settings, self._processes, shard, self.consumer_name)
-                handler.consumer = self.serve(
-                    TOOL_CALLS, shard, handler, self.settings.pentad_tool_concurrency, queue=queue
-                )
+                handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
                 self._handlers.append(handler)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:

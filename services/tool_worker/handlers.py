@@ -20,7 +20,7 @@ from services.tool_worker.inline import run_builtin
 from services.tool_worker.progress import Progress
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry
-from shared.bus.handler import MAX_STARTS, Handler
+from shared.bus.handler import MAX_STARTS, Handler, beat_s
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.plugins.context import ToolContext
@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
-_BEAT_S = 0.5
 _SOON_S = 0.005
 _DEADLINE_PASSED = "the deadline has passed"
 
@@ -183,7 +182,7 @@ class ToolHandler(Handler):
     async def beat(self) -> None:
         """Keep what is running here, and stop what was closed elsewhere (cancel, deadline). Runs for ever."""
         while True:
-            await asyncio.sleep(min(_BEAT_S, self._settings.lease_ms / 4000))
+            await asyncio.sleep(beat_s(self._settings.lease_ms))
             if not self._running:
                 continue
             running = list(self._running.values())

@@ -1,8 +1,9 @@
 """FastStream, wrapped once: the settings under which it keeps our promises (docs/decisions/0004).
 
-By itself it creates groups at ``$``, decodes with a copy per message and waits five seconds after an error. Here groups
-exist before it reads, batches arrive undecoded, and its client is our own wire, which asks again for ever, so that an
-outage of Redis is a pause of the read and nothing else.
+By itself it creates groups at ``$``, asks for a fixed number of entries, decodes with a copy per message and waits five
+seconds after an error. Here groups exist before it reads, it gets what the consumer can begin (`shared.bus.intake`),
+batches arrive undecoded, and its client is our own wire, which asks again for ever, so that an outage of Redis is a
+pause of the read and nothing else.
 """
 
 import asyncio
@@ -15,10 +16,11 @@ from faststream.redis.configs import RedisConnectionState
 from redis.exceptions import ResponseError
 
 from shared.bus.entry import Entry, data_of
+from shared.bus.intake import Intake
+from shared.errors import OutageError
 from shared.state.store import Store, guarded
 from shared.state.wire import Wire, Word
 
-BLOCK_MS = 1000
 _REFUSED_S = 0.2
 Batch = list[Entry]
 
@@ -33,8 +35,8 @@ class _Stream(StreamSub):
 class _Reader:
     """What FastStream's stream subscriber asks of a client, over our own wire; an outage is waited out in place."""
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._wire = store, Wire(store.url)
+    def __init__(self, store: Store, intake: Intake) -> None:
+        self._store, self._wire, self._intake = store, Wire(store.url), intake
 
     async def ping(self) -> bool:
         """FastStream gives a start three seconds; the first read waits for Redis as long as it takes."""
@@ -47,12 +49,12 @@ class _Reader:
     async def xreadgroup(
         self, groupname: str, consumername: str, streams: Mapping[str, str], count: int, block: int, noack: bool
     ) -> Sequence[Any]:
-        """Fresh entries, their fields a flat list. Those of a lost reply are reclaimed like those of a lost worker."""
+        """Fresh entries, their fields a flat list. Those of a lost reply are reclaimed like those of a lost worker.
+
+        How many, and how long they are waited for, is the intake's to say.
+        """
         assert not noack
-        ((stream, after),) = streams.items()
-        where = ("STREAMS", stream, after)
-        found = await self._read("XREADGROUP", "GROUP", groupname, consumername, "COUNT", count, "BLOCK", block, *where)
-        return found or ()
+        return await self._intake.turn(self._read)
 
     async def _read(self, *command: Word) -> Any:
         """FastStream ends when a group is gone, as it should; any other refusal it would meet again and again."""
@@ -66,7 +68,14 @@ class _Reader:
             await asyncio.sleep(_REFUSED_S)
 
     async def _ask(self, *command: Word) -> Any:
-        return await guarded("reading", lambda: self._store.read(self._wire, *command))
+        return await guarded("reading", lambda: self._once(command))
+
+    async def _once(self, command: Sequence[Word]) -> Any:
+        try:
+            return await self._store.read(self._wire, *command)
+        except OutageError:
+            self._intake.trouble()
+            raise
 
     async def aclose(self) -> None:
         """Close the connection, and with it a read that waits."""
@@ -76,19 +85,19 @@ class _Reader:
 class _Connection(RedisConnectionState):
     """A connection whose client is our `_Reader`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, intake: Intake) -> None:
         super().__init__()
-        self._store = store
+        self._store, self._intake = store, intake
 
     async def connect(self) -> Any:
-        self._client = cast(Any, _Reader(self._store))
+        self._client = cast(Any, _Reader(self._store, self._intake))
         self._connected = True
         return self._client
 
 
 class _Broker(RedisBroker):
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, intake: Intake) -> None:
+        self._store, self._intake = store, intake
         super().__init__(
             store.url,
             apply_types=False,
@@ -97,23 +106,20 @@ class _Broker(RedisBroker):
         )
 
     def _make_connection_state(self, connection_options: dict[str, Any], kwargs: dict[str, Any]) -> _Connection:
-        return _Connection(self._store)
+        return _Connection(self._store, self._intake)
 
 
-def make_broker(store: Store) -> RedisBroker:
+def make_broker(store: Store, intake: Intake) -> RedisBroker:
     """A broker that only reads; everything is written by scripts."""
-    return _Broker(store)
+    return _Broker(store, intake)
 
 
 def subscribe(
-    broker: RedisBroker, stream: str, group: str, consumer: str, count: int, handler: Callable[[Batch], Awaitable[None]]
+    broker: RedisBroker, stream: str, group: str, consumer: str, handler: Callable[[Batch], Awaitable[None]]
 ) -> Any:
     """Read fresh entries of a group in batches; the handler's return asks for the next batch. Acknowledges nothing."""
     subscriber: Any = broker.subscriber(
-        stream=_Stream(
-            stream, group=group, consumer=consumer, batch=True, max_records=count, polling_interval=BLOCK_MS
-        ),
-        ack_policy=AckPolicy.MANUAL,
+        stream=_Stream(stream, group=group, consumer=consumer, batch=True), ack_policy=AckPolicy.MANUAL
     )
     subscriber(handler)
 

@@ -1,7 +1,7 @@
-"""A consumer of one work stream: fresh and reclaimed entries behind one handler, with bounded prefetch.
+"""A consumer of one work stream: fresh and reclaimed entries behind one handler, each begun when it is read.
 
 Fresh entries come through FastStream. Entries whose worker fell silent come by XAUTOCLAIM once they have been idle for
-the lease. Both wait for a free slot, so what is prefetched is never more than one small batch.
+the lease. No more of either is asked for than there are free slots (`shared.bus.intake`).
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from contracts.streams import Stream
 from shared import metrics
 from shared.bus.broker import Batch, ensure_group, make_broker, subscribe
 from shared.bus.entry import Done, Entry, data_of, reason_of
 from shared.bus.failures import Failures
 from shared.bus.handler import MAX_FAILURES, Handler
+from shared.bus.intake import Intake
+from shared.bus.slots import Slots
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.seldom import Seldom
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 _say = Seldom(log)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
-_PREFETCH = 32
 
 
 class Consumer:
@@ -45,22 +44,25 @@ class Consumer:
         shard: int,
         consumer: str,
         handler: Handler,
-        slots: int,
+        slots: int | Slots,
         lease_ms: int,
     ) -> None:
+        """``slots``: how many entries are handled at once here, or the places for those of several consumers."""
         assert stream.group is not None
         self.store, self.stream, self.key, self.shard = store, stream, key, shard
         self.group, self.consumer, self.handler = stream.group, consumer, handler
-        self._slots, self._places = asyncio.Semaphore(slots), slots
-        self._lease_ms = lease_ms
+        self.lease_ms = lease_ms
+        self._slots = Slots(slots) if isinstance(slots, int) else slots
         self._running: dict[str, asyncio.Task[None]] = {}
         self._acks: list[str] = []
         self._acker: asyncio.Task[None] | None = None
-        self._broker = make_broker(store)
-        self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, min(_PREFETCH, slots), self._fresh)
+        self.intake = Intake(store, (key, self.group, consumer), self._slots, lease_ms, self._begin)
+        self._broker = make_broker(store, self.intake)
+        self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, self._fresh)
         self._tasks: list[asyncio.Task[None]] = []
         self.kind = stream.carries[0].__name__
         self._consumed = metrics.consumed.labels(stream.name, self.kind)
+        self._redelivered = metrics.redelivered.labels(stream.name)
         self._seconds = metrics.handler_seconds.labels(self.group, self.kind)
         self.failures = Failures(store, stream, key, shard, handler)
         self._stopping = False
@@ -71,8 +73,7 @@ class Consumer:
         """Create the group and begin to read."""
         await guarded(f"group {self.group}", lambda: ensure_group(self.store, self.key, self.group))
         await self._broker.start()
-        for loop in (self._reclaim(), self._supervise()):
-            self._tasks.append(asyncio.create_task(loop))
+        self._tasks.append(asyncio.create_task(self._supervise()))
 
     def alive(self) -> bool:
         """False when nothing reads the stream any more and nothing will."""
@@ -108,54 +109,24 @@ class Consumer:
 
     async def _fresh(self, batch: Batch) -> None:
         for entry in batch:
-            await self._begin(entry)
+            if self._begin(entry):
+                self.intake.spend()
+        self.intake.give_back()
 
-    async def _begin(self, entry: Entry) -> None:
-        if entry.id in self._running:
-            return
-        await self._slots.acquire()
-        # What waited here longer than the lease was reclaimed, by us too; at a stop `drain` hands it back.
+    def _begin(self, entry: Entry) -> bool:
+        """Handle an entry in a place taken for it. False: it is not begun; what comes at a stop `drain` hands back."""
         if self._stopping or entry.id in self._running:
-            self._slots.release()
-            return
+            return False
+        if entry.redelivered:
+            self._redelivered.inc()
         task = asyncio.create_task(self._run(entry))
         self._running[entry.id] = task
         task.add_done_callback(lambda _: self._end(entry))
+        return True
 
     def _end(self, entry: Entry) -> None:
         self._running.pop(entry.id, None)
-        self._slots.release()
-
-    async def _reclaim(self) -> None:
-        """Take over what silent workers left, every quarter of the lease; no more than can be begun at once."""
-        pause = min(0.5, self._lease_ms / 4000)
-        cursor: Any = "0-0"
-        while True:
-            room = min(_PREFETCH, self._places - len(self._running))
-            if room <= 0 or self._slots.locked():
-                await asyncio.sleep(pause)
-                continue
-            try:
-                reply = await self.store.call(
-                    "XAUTOCLAIM", self.key, self.group, self.consumer, self._lease_ms, cursor, "COUNT", room
-                )
-                cursor = reply[0]
-                for entry_id, fields in reply[1]:
-                    metrics.redelivered.labels(self.stream.name).inc()
-                    await self._begin(Entry(self.key, entry_id.decode(), data_of(fields), redelivered=True))
-                if cursor != b"0-0":
-                    continue
-            except OutageError:
-                await self._let_owners_beat()
-            except ResponseError as error:
-                if "NOGROUP" not in str(error):
-                    self.store.stumbled(f"reclaiming in {self.key}", error)
-            await asyncio.sleep(pause)
-
-    async def _let_owners_beat(self) -> None:
-        """In an outage nobody beats: what lives would seem silent. It gets a lease's time from Redis's first answer."""
-        await guarded(f"reclaiming in {self.key}", self.store.clock)
-        await asyncio.sleep(self._lease_ms / 1000)
+        self._slots.give(1)
 
     async def _supervise(self) -> None:
         """FastStream ends a subscriber whose group has vanished: create the group again and start it again."""

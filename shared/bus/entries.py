@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from shared import metrics
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry, reason_of
-from shared.bus.handler import MAX_STARTS, Handler
+from shared.bus.handler import MAX_STARTS, Handler, beat_s
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, PoisonError
 from shared.seldom import Seldom
@@ -68,7 +68,7 @@ class EntryHandler(Handler):
     async def beat(self) -> None:
         """Keep what is held; stop what another has taken over. To be run for ever beside the consumer."""
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(beat_s(self.consumer.lease_ms))
             if not self._held:
                 continue
             args: list[Argument] = [self.consumer.group, self.consumer.consumer, *self._held]

@@ -11,6 +11,7 @@ from shared.bus.entries import EntryHandler
 from shared.bus.entry import Entry
 from shared.bus.handler import Handler
 from shared.bus.housekeeping import Housekeeping
+from shared.bus.slots import Slots
 from shared.service.background import Background, wait_for_redis
 from shared.settings import Settings
 from shared.state.admission import keep_watching
@@ -33,8 +34,11 @@ class ConsumingService:
         self.consumers: list[Consumer] = []
         self.background = Background()
 
-    def serve(self, stream: Stream, shard: int, handler: Handler, slots: int, **parts: str) -> Consumer:
-        """A consumer of one stream of one shard; it begins to read at the start. ``parts``: see `Stream.key`."""
+    def serve(self, stream: Stream, shard: int, handler: Handler, slots: int | Slots, **parts: str) -> Consumer:
+        """A consumer of one stream of one shard; it begins to read at the start.
+
+        ``slots``: how many entries are handled at once, or what several consumers share. ``parts``: see `Stream.key`.
+        """
         key = stream.key(shard, **parts)
         lease_ms = self.settings.lease_ms
         consumer = Consumer(self.store, stream, key, shard, self.consumer_name, handler, slots, lease_ms)

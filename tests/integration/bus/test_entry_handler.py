@@ -65,6 +65,26 @@ async def test_long_work_is_not_given_to_another(store: Store) -> None:
     assert seen.total() == 1
 
 
+async def test_under_a_short_lease_what_is_held_is_kept_several_times_a_lease(store: Store) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def work(entry: Entry) -> None:
+        begun.set()
+        await go.wait()
+
+    async def beats() -> int:
+        stats = await store.redis.info("commandstats")
+        return int(stats.get("cmdstat_xclaim", {"calls": 0})["calls"])
+
+    async with working(store, "one", work, lease_ms=200):
+        await add(store, "x")
+        await begun.wait()
+        since, before = await store.clock(), await beats()
+        await asyncio.sleep(2)
+        assert await beats() - before > (await store.clock() - since) / 200, "less than once a lease"
+        go.set()
+
+
 async def test_what_is_interrupted_is_handed_back_at_once(store: Store) -> None:
     begun = asyncio.Event()
 

@@ -2,12 +2,14 @@
 
 import asyncio
 from random import Random
+from typing import Any
 
 from shared.bus.broker import ensure_group
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Entry
 from shared.errors import OutageError
 from shared.state.store import guarded
+from shared.state.wire import Word
 
 _PAUSE_S = 0.04
 
@@ -19,19 +21,26 @@ class SteppedConsumer(Consumer):
 
     async def start(self) -> None:
         await guarded("group", lambda: ensure_group(self.store, self.key, self.group))
-        self._tasks = [asyncio.create_task(loop) for loop in (self._reclaim(), self._read())]
+        self._tasks = [asyncio.create_task(self._read())]
 
     async def _read(self) -> None:
-        args = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT")
         while True:
-            try:
-                reply = await self.store.call(*args, self.chance.randint(1, 3), "STREAMS", self.key, ">")
-            except OutageError:
-                reply = None
-            if not reply:
-                await asyncio.sleep(self.chance.uniform(0.5, 2) * _PAUSE_S)
-                continue
-            await self._fresh([Entry(self.key, i.decode(), f[1]) for i, f in reply[0][1]])
+            for _, found in await self.intake.turn(self._ask):
+                await self._fresh([Entry(self.key, i.decode(), f[1]) for i, f in found])
+
+    async def _ask(self, *command: Word) -> Any:
+        """As the reader asks; what would wait on the server waits here, and a read is of one to three entries."""
+        waits = "BLOCK" in command
+        at = command.index("COUNT") + 1
+        most = min(int(command[at]), self.chance.randint(1, 3))
+        try:
+            reply = await self.store.call(*command[:at], most, *command[at + (3 if waits else 1) :])
+        except OutageError:
+            self.intake.trouble()
+            reply = None
+        if not reply and (waits or reply is None):
+            await asyncio.sleep(self.chance.uniform(0.5, 2) * _PAUSE_S)
+        return reply
 
     async def stop_reading(self) -> None:
         self._stopping = True
