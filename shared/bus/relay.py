@@ -1,7 +1,8 @@
 """The relay: one loop per gateway process and shard carries events from the sessions' streams to their listeners.
 
-A doorbell stream says which sessions have news; one XREAD then names only those that are served here. A slow sweep over
-all served streams covers a lost ring. What is read is handed on as raw bytes.
+A doorbell stream says which sessions have news. One XREAD after the other waits for it, and names the sessions served
+here that it has named: those that have not been read since, and the few that were named last, whose next news then come
+without asking. A slow sweep over all served streams covers a lost ring. What is read is handed on as raw bytes.
 """
 
 import asyncio
@@ -22,9 +23,10 @@ from shared.state.wire import Wire
 log = logging.getLogger(__name__)
 _say = Seldom(log)
 
-_BELLS = 1000
-"""Rings read at once. The bell keeps no fewer, so a full reply may hide lost ones."""
-_PER_STREAM = 500
+_COUNT = 500
+"""Entries of one stream read at once. The bell keeps twice as many, so a full reply of it may hide lost ones."""
+_FOLLOWED = 16
+"""Sessions whose streams are waited for together with the bell: those that it named last."""
 _SWEEP_S = 1.0
 _SWEEP_CHUNK = 256
 _SUSPECT = 100
@@ -53,6 +55,9 @@ class ShardRelay:
         self._bell = bell(shard).encode()
         self._heard = b"$"
         self._dirty: dict[bytes, Feed] = {}
+        """To be read next."""
+        self._followed: dict[bytes, Feed] = {}
+        """Named by every reading; the one that rang first goes first."""
         self._sweep: list[Feed] = []
         self._sweep_at = 0.0
         self._on_reconnect = on_reconnect
@@ -71,6 +76,8 @@ class ShardRelay:
         feed.holders -= 1
         if feed.holders == 0:
             del self.feeds[feed.name]
+            self._dirty.pop(feed.name, None)
+            self._followed.pop(feed.name, None)
 
     async def run(self) -> None:
         """Relay for ever; an outage is waited out."""
@@ -113,20 +120,35 @@ class ShardRelay:
         self._answered()
 
     async def _turn(self) -> None:
-        """Hear the bell, then read what it named and what is due in the sweep."""
-        while self._dirty:
-            await self._read(self._take_dirty())
+        """Read what the bell has named and what is due in the sweep; when there is nothing, wait for either."""
         if monotonic() >= self._sweep_at:
-            await self._sweep_some()
+            self._sweep_some()
+        asked = self._to_read()
+        keys = [key for key, _, _ in asked]
+        positions = [position for _, position, _ in asked]
         wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
-        reply = await self._wire.ask(b"XREAD", b"COUNT", _BELLS, b"BLOCK", wait_ms, b"STREAMS", self._bell, self._heard)
+        block = () if self._dirty else (b"BLOCK", wait_ms)
+        command = (b"XREAD", b"COUNT", _COUNT, *block, b"STREAMS", self._bell, *keys, self._heard, *positions)
+        reply = await self._wire.ask(*command)
         if self._wire.opened != self._opened:
             raise ConnectionError("the connection was replaced: what came meanwhile may be missing")
         self._answered()
-        if reply:
-            self._rung(reply[0][1])
-            if self._busy:
-                await asyncio.sleep(_PAUSE_S)
+        feeds = {key: (feed, position) for key, position, feed in asked} if reply else {}
+        rung = False
+        for key, entries in reply or ():
+            if key == self._bell:
+                rung = True
+                self._rung(entries)
+            else:
+                await self._hand_on(*feeds[key], entries)
+        if rung and self._busy:
+            await asyncio.sleep(_PAUSE_S)
+
+    def _to_read(self) -> list[tuple[bytes, bytes, Feed]]:
+        """The streams that the next reading names: key, position, feed."""
+        names = list(self._dirty)[:_SWEEP_CHUNK]
+        feeds = {name: self._dirty.pop(name) for name in names} | self._followed
+        return [(f.key, f.position, f) for f in feeds.values() if f.holders and f.position is not None]
 
     def _answered(self) -> None:
         self.answered_at = monotonic()
@@ -144,8 +166,15 @@ class ShardRelay:
                 feed.rung = True
             else:
                 self._dirty[feed.name] = feed
-        if len(rings) >= _BELLS:
+                self._follow(feed)
+        if len(rings) >= _COUNT:
             self._suspect_all()
+
+    def _follow(self, feed: Feed) -> None:
+        self._followed.pop(feed.name, None)
+        self._followed[feed.name] = feed
+        if len(self._followed) > _FOLLOWED:
+            del self._followed[next(iter(self._followed))]
 
     def _count(self, rings: int) -> None:
         self._rings += rings
@@ -163,37 +192,20 @@ class ShardRelay:
     def _live(self) -> dict[bytes, Feed]:
         return {name: feed for name, feed in self.feeds.items() if feed.position is not None}
 
-    def _take_dirty(self) -> list[Feed]:
-        names = list(self._dirty)[:_SWEEP_CHUNK]
-        return [feed for feed in map(self._dirty.pop, names) if feed.holders]
-
-    async def _sweep_some(self) -> None:
-        """Read one chunk of all served streams; a whole round takes a second or so."""
+    def _sweep_some(self) -> None:
+        """Name one chunk of all served streams; a whole round takes a second or so."""
         if not self._sweep:
             self._sweep = list(self._live().values())
         chunk, self._sweep = self._sweep[:_SWEEP_CHUNK], self._sweep[_SWEEP_CHUNK:]
-        if chunk:
-            await self._read([feed for feed in chunk if feed.holders])
+        self._dirty |= {feed.name: feed for feed in chunk}
         self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _SWEEP_CHUNK)
-
-    async def _read(self, feeds: Sequence[Feed]) -> None:
-        """One XREAD that names exactly these streams."""
-        asked = [(feed, feed.position) for feed in feeds if feed.position is not None]
-        if not asked:
-            return
-        keys = [feed.key for feed, _ in asked]
-        positions = [position for _, position in asked]
-        reply = await self._wire.ask(b"XREAD", b"COUNT", _PER_STREAM, b"STREAMS", *keys, *positions)
-        by_key = {feed.key: (feed, position) for feed, position in asked} if reply else {}
-        for key, entries in reply or ():
-            await self._hand_on(*by_key[key], entries)
 
     async def _hand_on(self, feed: Feed, position: bytes, entries: Sequence[Any]) -> None:
         if len(entries) >= _SUSPECT and position != START and not await self._holds([feed]):
             feed.restart(entries[-1][0])
         elif feed.position == position:
             feed.deliver(entries)
-        if len(entries) >= _PER_STREAM or feed.position != entries[-1][0]:
+        if len(entries) >= _COUNT or feed.position != entries[-1][0]:
             self._dirty[feed.name] = feed
 
     async def _holds(self, feeds: Sequence[Feed]) -> bool:

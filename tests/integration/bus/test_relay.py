@@ -1,13 +1,17 @@
-"""The relay's pace: news leave at once when there are few, together when there are many."""
+"""The relay: which streams a reading names, and its pace: news leave at once when there are few, together when many."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 import shared.bus.relay
+from shared.bus.deltas import StreamEvent
+from shared.bus.feed import START
 from shared.bus.relay import ShardRelay
-from shared.state.keys import bell
+from shared.state.keys import SessionKeys, bell
 from shared.state.store import Store
+from tests.support.waiting import wait_until
 
 
 async def test_only_load_makes_a_reading_wait(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +43,92 @@ async def test_only_load_makes_a_reading_wait(store: Store, monkeypatch: pytest.
     assert not await paused(50, 0.09)
     assert await paused(150, 0.09)
     await relay.close()
+
+
+class Heard:
+    """A listener that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[bytes] = []
+
+    def offer(self, events: Sequence[StreamEvent]) -> None:
+        self.events += [event.data for event in events]
+
+    def lose(self) -> None:
+        raise AssertionError("nothing was lost")
+
+
+@pytest.fixture
+async def relay(store: Store) -> AsyncIterator[ShardRelay]:
+    relay = ShardRelay(store.url, 0, lambda: None)
+    await relay._begin()
+    yield relay
+    await relay.close()
+
+
+def listen(relay: ShardRelay, session: str) -> Heard:
+    feed, heard = relay.feed(SessionKeys(0, "t", session)), Heard()
+    feed.position = START
+    feed.listeners.add(heard)
+    return heard
+
+
+async def tell(store: Store, session: str, text: str) -> None:
+    """As a commit does: the event, then the ring."""
+    keys = SessionKeys(0, "t", session)
+    data = f'{{"n":"{text}"}}'
+    await asyncio.gather(
+        store.call("XADD", keys.events, "*", "data", data), store.call("XADD", bell(0), "*", "s", keys.actor)
+    )
+
+
+async def test_what_follows_in_a_session_comes_with_its_ring(store: Store, relay: ShardRelay) -> None:
+    heard = listen(relay, "a")
+    await tell(store, "a", "1")
+    await relay._turn()  # hears the ring
+    await relay._turn()
+    assert heard.events == [b'{"n":"1"}']
+    for n in ("2", "3"):
+        await tell(store, "a", n)
+        await relay._turn()
+        assert heard.events[-1] == b'{"n":"%s"}' % n.encode()
+
+
+async def test_a_waiting_relay_hears_a_followed_session_at_once(store: Store, relay: ShardRelay) -> None:
+    heard = listen(relay, "a")
+    await tell(store, "a", "1")
+    await relay._turn()
+    await relay._turn()
+    waiting = asyncio.create_task(relay._turn())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await tell(store, "a", "2")
+    await waiting
+    assert heard.events[-1] == b'{"n":"2"}'
+
+
+async def test_only_the_sessions_that_rang_last_are_waited_for(store: Store, relay: ShardRelay) -> None:
+    names = [f"s{n}" for n in range(40)]
+    everyone = {name: listen(relay, name) for name in names}
+    for name in names:
+        await tell(store, name, "1")
+    while any(not heard.events for heard in everyone.values()):
+        await relay._turn()
+    assert [feed.keys.session for feed in relay._followed.values()] == names[-16:]
+    relay.release(relay.feeds[SessionKeys(0, "t", names[-1]).actor.encode()])
+    assert [feed.keys.session for feed in relay._followed.values()] == names[-16:-1]
+    await tell(store, names[0], "2")
+    await relay._turn()
+    await relay._turn()
+    assert everyone[names[0]].events[-1] == b'{"n":"2"}'
+
+
+async def test_a_lost_ring_is_made_up_for_by_the_sweep(store: Store, relay: ShardRelay) -> None:
+    heard = listen(relay, "a")
+    await store.call("XADD", SessionKeys(0, "t", "a").events, "*", "data", '{"n":"1"}')
+    await wait_until("the sweep", lambda: _turned(relay, heard))
+
+
+async def _turned(relay: ShardRelay, heard: Heard) -> bool:
+    await relay._turn()
+    return bool(heard.events)
