@@ -1,4 +1,4 @@
-"""A Redis that lost its last writes may give their ids again: who holds one from before acknowledges no other's work."""
+"""A Redis that lost its last writes may give their ids again: who holds an old one acknowledges no other's work."""
 
 from contracts.streams import ARCHIVE, TOOL_CALLS
 from shared.bus.broker import ensure_group
