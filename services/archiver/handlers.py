@@ -21,7 +21,7 @@ _AGAIN_MS = 5_000
 
 
 class Archiving:
-    """The archiver's work. At least once: a record is written again, and the removal is guarded by the version."""
+    """The archiver's work. At least once: a record is written again, and the removal is guarded by the last step."""
 
     def __init__(self, store: Store, records: Records, grace_ms: int, index_ttl_s: int) -> None:
         self._store, self._records, self._grace_ms, self._index_ttl_s = store, records, grace_ms, index_ttl_s
@@ -44,11 +44,11 @@ class Archiving:
             await self._store.call("ZADD", timers(shard), "NX", now + left, f"archive {keys.actor}")
             return
         await self._records.write(record_of(header, log, steps, pairs(big), now))
-        await self._remove(entry, keys, header, fields.get("v", b"0").decode(), now)
+        await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now)
 
-    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, version: str, now: int) -> None:
+    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> None:
         session = SessionKeys(keys.shard, keys.tenant, header.session)
-        args: list[Argument] = [ARCHIVE.group or "", entry.id, version, keys.task, f"archive {keys.actor}", _AGAIN_MS]
+        args: list[Argument] = [ARCHIVE.group or "", entry.id, last_step, keys.task, f"archive {keys.actor}", _AGAIN_MS]
         outcome = await self._store.run(
             "archive", [entry.stream, session.header, timers(keys.shard), *keys.all()], args
         )

@@ -91,6 +91,7 @@ class Actors:
         keys = own_keys(actor)
         position: Argument = "" if start is None else start
         args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, token_hex(8), position, *_pieces(actor)]
+        args.append(actor.actor)
         reply = await self.store.run("take", keys, args)
         for _ in range(_LEASED_TRIES):
             if reply[0] != b"leased":

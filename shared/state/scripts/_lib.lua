@@ -33,9 +33,22 @@ local function lease_left(expires, length, t)
   return left
 end
 
+-- Acknowledge an entry that names this; returns whether it was pending. A Redis that lost its last writes may give their
+-- ids again: an entry of this id can by now be another's work.
+local function ack(stream, group, id, name)
+  local entry = call('XRANGE', stream, id, id)[1]
+  if entry and not string.find(entry[2][2], name, 1, true) then return 0 end
+  return call('XACK', stream, group, id)
+end
+
+-- How a wake-up names its actor: in full, for one name may begin with another.
+local function named(actor)
+  return '"actor":"' .. actor .. '"'
+end
+
 -- The one place that spells a wake-up.
 local function add_wake_up(stream, actor)
-  return call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,"actor":"' .. actor .. '"}')
+  return call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,' .. named(actor) .. '}')
 end
 
 -- The one place that makes an actor's wake-up. The header's `wake` names the only current one.

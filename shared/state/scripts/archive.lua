@@ -1,16 +1,17 @@
--- Remove a finished task whose record is written, unless it has moved since the record was read.
+-- Remove a finished task whose record is written, unless it has moved since the record was read. Steps have ids that are
+-- never given twice; versions are counted again by a Redis that lost its last writes.
 -- One that is ended and yet busy (late mail) is tried again after a while.
 -- KEYS archive-stream session-header timers, then the task's keys (header, messages, signals first)
--- ARGV group entry-id version task-id timer-member again-ms
+-- ARGV group entry-id last-step task-id timer-member again-ms
 local header = KEYS[4]
-call('XACK', KEYS[1], ARGV[1], ARGV[2])
-local v, wake_id = unpack(call('HMGET', header, 'v', 'wake'))
-if not v then return 'gone' end
+ack(KEYS[1], ARGV[1], ARGV[2], ARGV[4])
+local last_step, wake_id = unpack(call('HMGET', header, 'last_step', 'wake'))
+if not last_step then return 'gone' end
 local status = status_of(header)
 local ended = status == 'completed' or status == 'failed' or status == 'cancelled'
 local busy = (wake_id and wake_id ~= '') or call('ZCARD', KEYS[5]) > 0 or call('ZCARD', KEYS[6]) > 0
 -- Mail without a wake-up: a message may wait for the model to come back.
-if v ~= ARGV[3] or not ended or busy then
+if last_step ~= ARGV[3] or not ended or busy then
   if ended then call('ZADD', KEYS[3], 'NX', now() + tonumber(ARGV[6]), ARGV[5]) end
   return 'moved'
 end

@@ -2,11 +2,11 @@
 -- KEYS calls queue header signals wake-stream events bell [big]
 -- ARGV call-id entry-id group actor mail-body event maxlen ttl bell-name [ref value]
 if call('HDEL', KEYS[1], ARGV[1]) == 0 then
-  call('XACK', KEYS[2], ARGV[3], ARGV[2])
+  ack(KEYS[2], ARGV[3], ARGV[2], ARGV[1])
   return 'closed'
 end
 if #KEYS == 8 then call('HSET', KEYS[8], ARGV[10], ARGV[11]) end
 tell(KEYS[6], ARGV[6], ARGV[7], ARGV[8], KEYS[7], ARGV[9])
 post(KEYS[3], KEYS[4], KEYS[5], ARGV[4], 'result', ARGV[5])
-call('XACK', KEYS[2], ARGV[3], ARGV[2])
+ack(KEYS[2], ARGV[3], ARGV[2], ARGV[1])
 return 'ok'

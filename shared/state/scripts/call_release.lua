@@ -2,7 +2,7 @@
 -- KEYS calls queue   ARGV call-id owner effect entry-id group data
 local state = call('HGET', KEYS[1], ARGV[1])
 if not state then
-  call('XACK', KEYS[2], ARGV[5], ARGV[4])
+  ack(KEYS[2], ARGV[5], ARGV[4], ARGV[1])
   return 'closed'
 end
 local owner, n = string.match(state, '^started ([^ ]+) (%d+)$')
@@ -11,5 +11,5 @@ if owner then
   if ARGV[3] == 'unsafe' then return 'started' end
   call('HSET', KEYS[1], ARGV[1], 'open ' .. (tonumber(n) - 1))
 end
-if call('XACK', KEYS[2], ARGV[5], ARGV[4]) == 1 then call('XADD', KEYS[2], '*', 'data', ARGV[6]) end
+if ack(KEYS[2], ARGV[5], ARGV[4], ARGV[1]) == 1 then call('XADD', KEYS[2], '*', 'data', ARGV[6]) end
 return 'ok'

@@ -2,7 +2,7 @@
 -- KEYS queue dead calls header signals wake-stream events bell
 -- ARGV group entry-id dead-letter call-id actor mail-body event maxlen ttl bell-name
 -- Returns 'gone' (acknowledged before) | 'closed' (the call was closed already: only the dead letter) | 'ok'
-if call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 'gone' end
+if ack(KEYS[1], ARGV[1], ARGV[2], ARGV[4]) == 0 then return 'gone' end
 call('XADD', KEYS[2], '*', 'data', ARGV[3])
 if call('HDEL', KEYS[3], ARGV[4]) == 0 then return 'closed' end
 tell(KEYS[7], ARGV[7], ARGV[8], ARGV[9], KEYS[8], ARGV[10])

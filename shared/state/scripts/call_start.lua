@@ -4,7 +4,7 @@
 --   | {'unknown', starts} | {'poison', starts}
 local state = call('HGET', KEYS[1], ARGV[1])
 if not state then
-  call('XACK', KEYS[2], ARGV[5], ARGV[4])
+  ack(KEYS[2], ARGV[5], ARGV[4], ARGV[1])
   return {'closed'}
 end
 if not call('XPENDING', KEYS[2], ARGV[5], ARGV[4], ARGV[4], 1, ARGV[7])[1] then return {'taken'} end

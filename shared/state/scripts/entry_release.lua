@@ -3,7 +3,7 @@
 local done = 0
 for n = 3, #ARGV, 2 do
   local p = call('XPENDING', KEYS[1], ARGV[1], ARGV[n], ARGV[n], 1)
-  if p[1] and p[1][2] == ARGV[2] and call('XACK', KEYS[1], ARGV[1], ARGV[n]) == 1 then
+  if p[1] and p[1][2] == ARGV[2] and ack(KEYS[1], ARGV[1], ARGV[n], ARGV[n + 1]) == 1 then
     call('XADD', KEYS[1], '*', 'data', ARGV[n + 1])
     done = done + 1
   end

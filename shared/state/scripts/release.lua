@@ -2,7 +2,7 @@
 -- KEYS header stream   ARGV wake-id group actor lease-ms token ('' when the wake-up was never taken)
 local header, stream = KEYS[1], KEYS[2]
 if call('HGET', header, 'wake') ~= ARGV[1] then
-  call('XACK', stream, ARGV[2], ARGV[1])
+  ack(stream, ARGV[2], ARGV[1], named(ARGV[3]))
   return 'gone'
 end
 if ARGV[5] == '' then

@@ -1,10 +1,10 @@
 -- A worker that has read a wake-up takes the actor's lease and gets header, mail and new transcript in one round trip.
 -- KEYS header messages signals log stream
--- ARGV wake-id group lease-ms nonce log-position ('': none wanted) most-messages most-bytes
+-- ARGV wake-id group lease-ms nonce log-position ('': none wanted) most-messages most-bytes actor
 -- Returns {'gone'} | {'leased', ms} | {'ok', now, header, messages, signals, transcript from that position}
 local header, messages, signals, log, stream = unpack(KEYS)
 if call('HGET', header, 'wake') ~= ARGV[1] then
-  call('XACK', stream, ARGV[2], ARGV[1])
+  ack(stream, ARGV[2], ARGV[1], named(ARGV[8]))
   return {'gone'}
 end
 local t = now()

@@ -90,7 +90,7 @@ async def test_only_the_own_entries_are_handed_back(store: Store) -> None:
     await fill(store, 2, "workers")
     (mine,) = await give(store, "workers", 1, "me")
     (other,) = await give(store, "workers", 1, "other")
-    args: list[Argument] = ["workers", "me", mine, "a", other, "b", "1-1", "c"]
+    args: list[Argument] = ["workers", "me", mine, "0", other, "1", "1-1", "c"]
     assert await store.run("entry_release", [KEY], args) == 1
     assert await store.run("entry_release", [KEY], args) == 0
     assert len(await give(store, "workers", 10)) == 1
@@ -110,38 +110,38 @@ async def test_something_is_told_once(store: Store) -> None:
     assert await store.call("TTL", SESSION.events) > 0
 
 
-async def archive(moves: Moves, version: str) -> str:
-    args: list[Argument] = ["archiver", "1-1", version, TASK.task, f"archive {TASK.actor}", 5000]
+async def archive(moves: Moves, last_step: str) -> str:
+    args: list[Argument] = ["archiver", "1-1", last_step, TASK.task, f"archive {TASK.actor}", 5000]
     outcome: bytes = await moves.store.run("archive", [KEY, SESSION.header, timers(0), *TASK.all()], args)
     return outcome.decode()
 
 
 async def test_a_finished_task_leaves_with_all_its_keys(moves: Moves) -> None:
-    await moves.store.call("HSET", TASK.header, "status", "completed", "v", 3, "wake", "")
+    await moves.store.call("HSET", TASK.header, "status", "completed", "last_step", "s3", "wake", "")
     for key in (TASK.log, TASK.steps):
         await moves.store.call("RPUSH", key, "x")
     for key in (TASK.calls, TASK.big):
         await moves.store.call("HSET", key, "a", "x")
     assert await moves.store.call("EXISTS", *TASK.all()) == len(TASK.all()) - 2, "all but its mail"
     await moves.store.call("HSET", SESSION.header, "done", TASK.task, "done_at", 5, "last_in", "1-1")
-    assert [await archive(moves, "3") for _ in range(2)] == ["ok", "gone"]
+    assert [await archive(moves, "s3") for _ in range(2)] == ["ok", "gone"]
     assert await moves.store.call("EXISTS", *TASK.all()) == 0
     assert await moves.header(SESSION) == {"last_in": "1-1"}
 
 
 async def test_a_task_that_was_opened_again_stays(moves: Moves) -> None:
-    await moves.store.call("HSET", TASK.header, "v", 3, "wake", "")
-    assert await archive(moves, "3") == "moved"
+    await moves.store.call("HSET", TASK.header, "last_step", "s3", "wake", "")
+    assert await archive(moves, "s3") == "moved"
     assert await moves.store.call("ZCARD", timers(0)) == 0, "its next end sets the timer"
 
 
 async def test_a_finished_task_that_is_busy_is_tried_again_later(moves: Moves) -> None:
     await moves.mail()
-    await moves.store.call("HSET", TASK.header, "status", "failed", "v", 3)
-    assert await archive(moves, "3") == "moved"
+    await moves.store.call("HSET", TASK.header, "status", "failed", "last_step", "s3")
+    assert await archive(moves, "s3") == "moved"
     await moves.store.call("HSET", TASK.header, "wake", "")
-    assert await archive(moves, "3") == "moved", "a message waits for the model to come back"
+    assert await archive(moves, "s3") == "moved", "a message waits for the model to come back"
     assert await moves.store.call("ZCARD", timers(0)) == 1
     await moves.store.call("DEL", TASK.messages)
-    assert await archive(moves, "2") == "moved"
-    assert await archive(moves, "3") == "ok"
+    assert await archive(moves, "s2") == "moved"
+    assert await archive(moves, "s3") == "ok"

@@ -63,8 +63,9 @@ def forget_records(world: "World") -> None:
 def _records(world: "World") -> dict[str, TaskRecord]:
     store = MemoryFileSystem()
     root = f"/run-{world.seed}/default"
-    files = store.ls(root, detail=False) if store.exists(root) else []
-    records = [TaskRecord.model_validate_json(store.cat_file(path)) for path in files]
+    tasks = store.ls(root, detail=False) if store.exists(root) else []
+    versions = [max(store.find(task)) for task in tasks if store.find(task)]
+    records = [TaskRecord.model_validate_json(store.cat_file(path)) for path in versions]
     return {record.task.task_id: record for record in records}
 
 

@@ -47,7 +47,7 @@ _FENCE = Edit(
     "if not holds(header, ARGV[1]) or (call('HGET', header, 'v') or '0') ~= ARGV[2] then",
     "if false then",
 )
-_MOVED = "if v ~= ARGV[3] or not ended or busy then"
+_MOVED = "if last_step ~= ARGV[3] or not ended or busy then"
 
 _RULES = (
     Rule("commit_is_fenced", (_FENCE,), "runner"),
@@ -135,7 +135,7 @@ _RULES = (
         (Edit("call_start", "if not state then", "if not state then return {'run', 1} end if not state then"),),
         "cancel",
     ),
-    Rule("archive_version", (Edit("archive", "v ~= ARGV[3] or "),), seeds=0),
+    Rule("archive_version", (Edit("archive", "last_step ~= ARGV[3] or "),), seeds=0),
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
 """Every rule by its name."""
