@@ -57,7 +57,7 @@ async def pending_is(store: Store, count: int) -> bool:
 
 
 async def test_what_silent_workers_left_takes_places_too_and_leaves_some_to_what_is_fresh(store: Store) -> None:
-    await ensure_group(store.redis, KEY, GROUP)
+    await ensure_group(store, KEY, GROUP)
     await add(store, *(f"left {n}" for n in range(20)))
     await store.call("XREADGROUP", "GROUP", GROUP, "dead", "STREAMS", KEY, ">")
     left = [entry for entry, *_ in await store.call("XPENDING", KEY, GROUP, "-", "+", 100)]
