@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent, SessionEvent, event_adapter
+from contracts.events import ErrorEvent, SessionEvent, Snapshot, event_adapter
 from pentad.transport import Address, Dropped, Socket, opened
 
 PATIENCE_S = 60.0
@@ -19,6 +19,7 @@ PATIENCE_S = 60.0
 STEADY_S = 5.0
 """A connection that held this long makes the next delay short again, as an event does."""
 FIRST_DELAY_S, MAX_DELAY_S = 0.1, 3.0
+_SNAPSHOT = Snapshot.type_name()
 
 Notice = Callable[[str], None]
 """Told what is being waited for, e.g. ``the connection closed (1012): trying again``."""
@@ -120,25 +121,28 @@ class Feed:
                 said.accepted = True
             return None
         cursor = frame.get("id")
-        if cursor is not None and not is_after(cursor, self.cursor):
+        # A snapshot stands where the session's events are now: before our cursor when they have run out.
+        if cursor is not None and frame.get("type") != _SNAPSHOT and not is_after(cursor, self.cursor):
             return None
         event = parse_event(frame, self.session_id)
         if isinstance(event, ErrorEvent) and event.code is ErrorCode.CURSOR_EXPIRED:
             self.cursor = "0"  # what comes after the gap may lie before it, when the store lost its tail
         if cursor is not None:
             self.cursor, self._failures = cursor, 0
-        return None if event is None else Received(self._ours(event, cursor), cursor, frame)
+        if event is None:
+            return None
+        return Received(self._ours(event, cursor, frame.get("in_doubt") is True), cursor, frame)
 
-    def _ours(self, event: SessionEvent, cursor: str | None) -> SessionEvent:
+    def _ours(self, event: SessionEvent, cursor: str | None, in_doubt: bool) -> SessionEvent:
         """An ``error`` frame that names no message answers the first that has no answer yet. Raises ``Dropped`` when a
-        message that may have been taken earlier meets a busy gateway: its turn goes on, so we wait and say it again."""
+        message that may have been taken meets a busy gateway: its turn may go on, so we wait and say it again."""
         if not isinstance(event, ErrorEvent) or cursor is not None or event.code is ErrorCode.CURSOR_EXPIRED:
             return event
         unanswered = (said for name, said in self._unsure.items() if event.message_id in (None, name))
         said = next((said for said in unanswered if not said.accepted), None)
         if said is None:
             return event
-        if event.code is ErrorCode.BUSY and said.again:
+        if event.code is ErrorCode.BUSY and (said.again or in_doubt):
             raise Dropped("the gateway is busy", event.retry_after)
         return event.model_copy(update={"message_id": said.message["message_id"]})
 

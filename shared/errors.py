@@ -13,6 +13,10 @@ class OutageError(PentadError):
     """A store does not answer or refuses to write. Nothing was the entry's fault: wait and try again, count nothing."""
 
 
+class RefusedWriteError(OutageError):
+    """A store has answered that it does not take this now: so much is certain that nothing was written."""
+
+
 class DamagedError(PentadError):
     """Something kept cannot be read: it is damaged, or of a newer version. It stays as it is, for a person to look."""
 

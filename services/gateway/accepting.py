@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent
 from contracts.streams import INBOUND
-from services.gateway.problems import busy
+from services.gateway.persisting import persist
+from services.gateway.problems import ProblemError, busy, doubtful
 from shared import metrics
 from shared.cancelling import cancel_all
-from shared.errors import OutageError
+from shared.errors import OutageError, RefusedWriteError
 from shared.seldom import Seldom
-from shared.state.inbox import Inbox
+from shared.state.inbox import Inbox, UnusableError
 from shared.state.keys import SessionKeys
 from shared.state.store import Store, guarded
 
@@ -29,8 +29,6 @@ _say = Seldom(log)
 WAITING_LIMIT = 10_000
 """Messages that may wait, unrouted, before more are refused."""
 _BUSY_S = 1.0
-_TRY_S = 2.0
-"""How long an append whose id makes repeating safe is tried again."""
 _DOUBT_S = 5.0
 """Redis may lose what it confirmed this recently: an fsync each second, and 2 s that a write may lag behind."""
 
@@ -45,6 +43,11 @@ class Accepted:
     message_id: str
 
 
+def named(message: InboundMessage) -> InboundMessage:
+    """The message with an id, ours when its sender gave none: whatever happens, it may be sent again under it."""
+    return message if message.message_id else message.model_copy(update={"message_id": f"m-{token_hex(12)}"})
+
+
 class Accepting:
     """Appends messages. Raises ``ProblemError`` with 429 under back-pressure and 503 in an outage."""
 
@@ -52,29 +55,50 @@ class Accepting:
         self._inbox, self._watch, self._limit = inbox, watch, limit
 
     async def take(self, message: InboundMessage, keys: SessionKeys) -> str:
-        """Append a message; returns its message id."""
+        """Append a message that has an id; returns the id."""
+        message_id = message.message_id
+        assert message_id is not None
         try:
-            if await self._inbox.waiting(keys.shard) >= self._limit:
-                raise busy("too many messages wait to be routed: try again shortly", _BUSY_S)
-            entry = await self._append(message)
+            waiting = await persist(lambda: self._inbox.waiting(keys))
+        except UnusableError as error:
+            raise unusable(error) from None
         except OutageError as error:
             _say.warning("refused", "a message was refused: %s", error)
-            raise busy("the store does not serve now: nothing was accepted", _BUSY_S, outage=True) from None
+            raise not_appended() from None
+        if waiting >= self._limit:
+            raise busy("too many messages wait to be routed: try again shortly", _BUSY_S)
+        entry = await self._append(message)
         metrics.published.labels(INBOUND.name, "InboundMessage").inc()
-        message_id = message.message_id or entry
         self._watch.remember(Accepted(monotonic(), keys, entry, message_id))
         return message_id
 
     async def _append(self, message: InboundMessage) -> str:
-        """A lost reply is not a lost command: only what carries its own id may be sent again."""
-        limit = monotonic() + _TRY_S
-        while True:
-            try:
-                return await self._inbox.append(message)
-            except OutageError:
-                if message.message_id is None or monotonic() > limit:
-                    raise
-            await asyncio.sleep(random.uniform(0.05, 0.2))
+        """A lost reply is not a lost command: the id makes it one message, however often it is appended."""
+        try:
+            return await persist(lambda: self._inbox.append(message))
+        except UnusableError as error:
+            raise unusable(error) from None
+        except RefusedWriteError as error:
+            _say.warning("refused", "a message was refused: %s", error)
+            raise not_appended() from None
+        except OutageError as error:
+            _say.warning("doubt", "a message may have been appended: %s", error)
+            raise doubtful(
+                "the store did not answer, so the message may have been accepted or not: send it again with the same "
+                "message_id, and it is accepted once"
+            ) from None
+
+
+def unusable(error: UnusableError) -> ProblemError:
+    """Nobody's messages are taken until a person has mended it."""
+    _say.error("unusable", "a message was refused: %s", error)
+    return busy(f"{error}. Nothing was appended", _BUSY_S, outage=True)
+
+
+def not_appended() -> ProblemError:
+    """The store refuses: this sending has left nothing behind."""
+    text = "the store does not serve now, and nothing was appended: send it again with the same message_id"
+    return busy(text, _BUSY_S, outage=True)
 
 
 class LossWatch:

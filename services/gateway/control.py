@@ -1,10 +1,12 @@
 """Telling tasks to stop."""
 
 from contracts.errors import ErrorCode
-from services.gateway.problems import ProblemError, busy, missing
-from shared.errors import DamagedError, OutageError
+from services.gateway.persisting import persist
+from services.gateway.problems import ProblemError, busy, doubtful, missing
+from shared.errors import DamagedError, OutageError, RefusedWriteError
 from shared.state.actors import Actors
 from shared.state.headers import ENDED
+from shared.state.keys import TaskKeys
 from shared.state.queries import Queries
 
 _LIVE = ("pending", "active", "waiting", "stale")
@@ -27,15 +29,26 @@ class Control:
         try:
             if session is not None and await self._queries.session_of(tenant, task) != session:
                 raise _unknown(task)
-            status = await self._actors.post(keys, "cancel", b"{}", _LIVE, control="cancel")
+            status = await self._ask(keys)
             if status == "none" and await self._queries.record(tenant, task) is None:
                 raise _unknown(task)
         except DamagedError:  # it has a record, so it has ended
             status = "none"
         except OutageError:
-            raise busy("the store does not serve now: nothing was changed", outage=True) from None
+            raise busy("the store does not serve now, and the task was not asked to stop", outage=True) from None
         if status == "none" or status in ENDED:
             raise ProblemError(409, f"task {task} has ended", ErrorCode.NOT_ALLOWED)
+
+    async def _ask(self, keys: TaskKeys) -> str:
+        """Post the cancel, which is one however often it is posted; the task's status. Raises ``RefusedWriteError``."""
+        try:
+            return await persist(lambda: self._actors.post(keys, "cancel", b"{}", _LIVE, control="cancel"))
+        except RefusedWriteError:
+            raise
+        except OutageError:
+            raise doubtful(
+                "the store did not answer, so the task may have been asked to stop or not: ask again, it is asked once"
+            ) from None
 
 
 def _unknown(task: str) -> ProblemError:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from contracts.commands import InboundMessage
+from services.gateway.accepting import named, not_appended
 from services.gateway.domain import TurnTracker, UnreadableError, read_message
 from services.gateway.http import answer, read_body, tenant_of, wait_of
 from services.gateway.parts import Parts, new_session_id
-from services.gateway.problems import busy, invalid
+from services.gateway.persisting import persist
+from services.gateway.problems import ProblemError, invalid
 from shared.bus.feed import START
 from shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
 from shared.errors import OutageError
@@ -31,12 +33,16 @@ async def post_message(parts: Parts, request: "Request") -> "Response":
         raise invalid("session_id: a text is expected")
     keys = parts.session(tenant_of(request), session)
     try:
-        message = read_message(body, keys.tenant, keys.session)
+        message = named(read_message(body, keys.tenant, keys.session))
     except UnreadableError as error:
         raise invalid(str(error)) from None
-    if wait_s is None:
-        return answer(_receipt(keys, await parts.accepting.take(message, keys)), 202)
-    return await _take_and_wait(parts, message, keys, wait_s)
+    try:
+        if wait_s is None:
+            return answer(_receipt(keys, await parts.accepting.take(message, keys)), 202)
+        return await _take_and_wait(parts, message, keys, wait_s)
+    except ProblemError as problem:
+        problem.message_id = message.message_id
+        raise
 
 
 def _receipt(keys: SessionKeys, message_id: str) -> dict[str, Any]:
@@ -46,14 +52,14 @@ def _receipt(keys: SessionKeys, message_id: str) -> dict[str, Any]:
 async def _take_and_wait(parts: Parts, message: InboundMessage, keys: SessionKeys, wait_s: float) -> "Response":
     """Listen first, then append: nothing of the turn can be missed. A repeated id looks for the first one's turn."""
     limit = asyncio.get_running_loop().time() + wait_s
+    message_id = message.message_id or ""
     subscription = await parts.subscribe(keys, None)
     try:
-        if message.message_id is not None and await _known(parts, keys, message.message_id):
+        if await _known(parts, keys, message_id):
             subscription.close()
             subscription = await parts.subscribe(keys, START)
-            message_id = message.message_id
         else:
-            message_id = await parts.accepting.take(message, keys)
+            await parts.accepting.take(message, keys)
         tracker = TurnTracker(message_id)
         try:
             async with asyncio.timeout_at(limit):
@@ -69,9 +75,9 @@ async def _take_and_wait(parts: Parts, message: InboundMessage, keys: SessionKey
 
 async def _known(parts: Parts, keys: SessionKeys, message_id: str) -> bool:
     try:
-        return await parts.inbox.first_entry(keys, message_id) is not None
+        return await persist(lambda: parts.inbox.first_entry(keys, message_id)) is not None
     except OutageError:
-        raise busy("the store does not serve now: nothing was accepted", outage=True) from None
+        raise not_appended() from None
 
 
 async def _until_ended(parts: Parts, subscription: Subscription, tracker: TurnTracker) -> None:

@@ -56,7 +56,9 @@ _PROBLEMS = {
     413: "a body over 1 MiB",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
-    503: "a store does not serve; see Retry-After. Nothing was accepted",
+    503: "a store does not serve; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "
+    "asked again, it happens once. A message is named by its `message_id`, minted where none was given: send it again "
+    "with that id",
 }
 _RECEIPT = _object(session_id=_ref("Id"), message_id=_ref("Id"))
 _TURN = _object(
@@ -180,6 +182,7 @@ def _schemas() -> Json:
     _, definitions = models_json_schema(wanted, ref_template=_REFS)  # type: ignore[arg-type]
     problem = _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT)
     problem["properties"]["code"] = {"enum": [code.value for code in ErrorCode]}
+    problem["properties"] |= {"message_id": _ref("Id"), "in_doubt": {"const": True}}
     named = {"Id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~@-]{0,127}$"}, "Problem": problem}
     return dict(definitions["$defs"]) | named
 

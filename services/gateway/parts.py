@@ -75,10 +75,11 @@ class Parts:
         )
         return as_text({"id": cursor.decode()} | event.model_dump(mode="json", exclude_none=True))
 
-    def error(self, keys: SessionKeys, code: ErrorCode, message: str, **more: Any) -> str:
+    def error(self, keys: SessionKeys, code: ErrorCode, message: str, in_doubt: bool = False, **more: Any) -> str:
         """An ``error`` event for one client alone: it has no cursor and goes by our clock, for Redis may be away.
 
-        ``more``: ``message_id``, ``retry_after``.
+        ``in_doubt``: what the client asked for may have happened all the same. ``more``: ``message_id``,
+        ``retry_after``.
         """
         event = ErrorEvent(
             event_id=token_hex(16),
@@ -89,7 +90,9 @@ class Parts:
             message=message,
             **more,
         )
-        return event.to_json().decode()
+        if not in_doubt:
+            return event.to_json().decode()
+        return as_text(event.model_dump(mode="json", exclude_none=True) | {"in_doubt": True})
 
 
 def new_session_id() -> str:

@@ -1,7 +1,7 @@
 """Errors as RFC 9457 problem documents. Every refusal over HTTP is one of these."""
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
@@ -15,17 +15,36 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class ProblemError(PentadError):
-    """A refusal with its HTTP status. ``retry_after``: seconds, when trying again may help."""
+    """A refusal with its HTTP status. ``retry_after``: seconds, when trying again may help.
 
-    def __init__(self, status: int, detail: str, code: ErrorCode | None = None, retry_after: float | None = None):
+    ``in_doubt``: what was asked for may have been carried out all the same; asked again, it still happens once.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        code: ErrorCode | None = None,
+        retry_after: float | None = None,
+        in_doubt: bool = False,
+    ):
         super().__init__(detail)
         self.status, self.detail, self.code, self.retry_after = status, detail, code, retry_after
+        self.in_doubt = in_doubt
+        self.message_id: str | None = None
+        """The message that was not accepted, or of which that is not known. It may be sent again under this id."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a client needs to ask again."""
+        named = {} if self.message_id is None else {"message_id": self.message_id}
+        return named | ({"in_doubt": True} if self.in_doubt else {})
 
     def body(self) -> bytes:
         """The problem document."""
         title = HTTPStatus(self.status).phrase
         document = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
-        return to_json(document | ({"code": self.code} if self.code else {}))
+        return to_json(document | ({"code": self.code} if self.code else {}) | self.about)
 
     def headers(self) -> dict[str, str]:
         """The response's headers."""
@@ -59,5 +78,10 @@ def missing(detail: str, code: ErrorCode | None = None) -> ProblemError:
 
 
 def busy(detail: str, retry_after: float = 1.0, *, outage: bool = False) -> ProblemError:
-    """Nothing was accepted: come back later."""
+    """Not now: come back later."""
     return ProblemError(503 if outage else 429, detail, ErrorCode.BUSY, retry_after)
+
+
+def doubtful(detail: str) -> ProblemError:
+    """The store has not answered: what was asked for may have been carried out."""
+    return ProblemError(503, detail, ErrorCode.BUSY, 1.0, in_doubt=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from contracts.errors import ErrorCode
 from contracts.ids import is_identifier
+from services.gateway.accepting import named
 from services.gateway.domain import UnreadableError, command_of, read_message, read_object
 from services.gateway.parts import Parts, as_text
 from services.gateway.problems import ProblemError
@@ -93,8 +94,8 @@ class WebSocketSession:
             return self._parts.error(self._keys, ErrorCode.BAD_MESSAGE, str(error), message_id=_message_id(body))
         except ProblemError as error:
             code = error.code or ErrorCode.INTERNAL
-            more = {"message_id": _message_id(body), "retry_after": error.retry_after}
-            return self._parts.error(self._keys, code, error.detail, **more)
+            more = {"message_id": error.message_id or _message_id(body), "retry_after": error.retry_after}
+            return self._parts.error(self._keys, code, error.detail, in_doubt=error.in_doubt, **more)
         except Exception:
             log.exception("a client's frame cannot be answered")
             return self._parts.error(self._keys, ErrorCode.INTERNAL, "this is our fault: see the gateway's log")
@@ -109,8 +110,12 @@ class WebSocketSession:
             await self._parts.control.cancel(self._keys.tenant, task, self._keys.session)
             return None
         given = {name: value for name, value in body.items() if name != "type"}
-        message = read_message(given, self._keys.tenant, self._keys.session)
-        return as_text({"type": "accepted", "message_id": await self._parts.accepting.take(message, self._keys)})
+        message = named(read_message(given, self._keys.tenant, self._keys.session))
+        try:
+            return as_text({"type": "accepted", "message_id": await self._parts.accepting.take(message, self._keys)})
+        except ProblemError as problem:
+            problem.message_id = message.message_id
+            raise
 
     async def _text(self, text: str | None) -> None:
         if text is not None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from contracts.ids import rfc3339
-from shared.errors import OutageError
+from shared.errors import OutageError, RefusedWriteError
 from shared.seldom import Seldom
 from shared.state.refusals import is_outage, said
 from shared.state.trouble import Trouble, explained
@@ -85,7 +85,8 @@ class Store:
     async def call(self, *command: Argument) -> Any:
         """Send one command, together with whatever else is ready to leave.
 
-        Raises ``OutageError`` when Redis does not serve; then the command may or may not have been executed.
+        Raises ``OutageError`` when Redis does not serve; then the command may or may not have been executed, unless it
+        is a ``RefusedWriteError``: then it was not.
         """
         try:
             reply = await self._wire.ask(*command)
@@ -107,7 +108,8 @@ class Store:
         if not is_outage(error):
             return error
         self._refused_at = asyncio.get_running_loop().time()
-        return OutageError(self._trouble.note(error, await explained(error, command, self._wire)))
+        kind = RefusedWriteError if isinstance(error, ResponseError) else OutageError
+        return kind(self._trouble.note(error, await explained(error, command, self._wire)))
 
     def refused(self, why: str) -> OutageError:
         """The error for something that Redis would not do; readiness says so for a while."""

@@ -202,6 +202,26 @@ async def test_a_busy_answer_to_a_message_that_may_have_arrived_is_no_end() -> N
         assert types(await turn) == TURN
 
 
+async def test_a_gateway_in_doubt_is_no_end_and_the_message_is_sent_again_under_its_id() -> None:
+    doubt = {"code": "busy", "message": "may have been accepted", "retry_after": 0.01, "in_doubt": True}
+    async with fake_gateway(error_frames=deque([doubt])) as gateway, pentad.connect(gateway.url) as agent:
+        assert types(await said(agent)) == TURN
+    assert len(gateway.connections) == 2
+
+
+async def test_the_snapshot_of_a_session_whose_events_have_run_out_is_heard() -> None:
+    """Its cursor is 0-0, which lies behind nothing: the turn would wait for ever for what the snapshot tells."""
+    over = {"tasks": [task("task-0-a", "completed", "s1")], "messages": [{"role": "assistant", "content": "42"}]}
+    async with fake_gateway(cut_after=deque([1])) as gateway, pentad.connect(gateway.url) as agent:
+        events = []
+        async for event in agent.send("6 * 7?", session_id="s1"):
+            events.append(event)
+            if gateway.snapshot is None and len(events) == 1:
+                gateway.snapshot = over
+                gateway.events["s1"].clear()
+    assert types(events)[-2:] == ["error", "snapshot"]
+
+
 async def test_what_is_no_gateway_is_named() -> None:
     async with fake_gateway(refuse=deque([(404, {})])) as gateway, pentad.connect(gateway.url) as agent:
         with pytest.raises(pentad.Refused, match="not a Pentad gateway"):

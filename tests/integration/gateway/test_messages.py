@@ -22,9 +22,10 @@ async def test_a_message_is_accepted_with_its_ids(http: httpx2.AsyncClient, stor
     response = await http.post("/v1/messages", json={"content": "hi", "tenant_id": "evil"})
     assert response.status_code == 202
     body = response.json()
-    [[entry, fields]] = await store.call("XRANGE", INBOUND.key(), "-", "+")
-    assert body == {"session_id": json.loads(fields[1])["session_id"], "message_id": entry.decode()}
-    assert json.loads(fields[1])["tenant_id"] == "default"
+    [[_, fields]] = await store.call("XRANGE", INBOUND.key(), "-", "+")
+    appended = json.loads(fields[1])
+    assert body == {"session_id": appended["session_id"], "message_id": appended["message_id"]}
+    assert appended["tenant_id"] == "default"
 
 
 @pytest.mark.parametrize("status", ["completed", "waiting"])
