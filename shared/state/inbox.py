@@ -8,6 +8,7 @@ from contracts.commands import InboundMessage
 from contracts.events import ErrorEvent
 from contracts.streams import INBOUND
 from shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, dedup, load
+from shared.state.replicated import ReplicatedAppends
 from shared.state.store import Store
 
 _FRESH_S = 0.25
@@ -16,15 +17,22 @@ _FRESH_S = 0.25
 class Inbox:
     """Redis as a producer of messages sees it. All raise ``OutageError`` when it does not serve."""
 
-    def __init__(self, store: Store, events_maxlen: int, events_ttl_s: int) -> None:
+    def __init__(self, store: Store, events_maxlen: int, events_ttl_s: int, replicas: int = 0) -> None:
         self._store = store
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
+        self._replicated = ReplicatedAppends(store, replicas) if replicas else None
         self._waiting: dict[int, tuple[float, int]] = {}
 
     async def append(self, message: InboundMessage) -> str:
         """Append a message; returns its entry id. Sending it again is safe only when it has a ``message_id``."""
-        entry: bytes = await self._store.call("XADD", INBOUND.key(), "*", "data", message.to_json())
+        append = self._store.call if self._replicated is None else self._replicated.append
+        entry: bytes = await append("XADD", INBOUND.key(), "*", "data", message.to_json())
         return entry.decode()
+
+    async def close(self) -> None:
+        """Close what is its own."""
+        if self._replicated is not None:
+            await self._replicated.close()
 
     async def waiting(self, shard: int) -> int:
         """Messages that no router has moved yet, or that wait in the shard to be decided; a quarter second old."""
