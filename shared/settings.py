@@ -45,6 +45,9 @@ class Settings(BaseModel):
     """Where the embedded Redis and, by default, the records are kept."""
     pentad_redis_fsync: Literal["everysec", "always"] = "everysec"
     """How often the embedded Redis fsyncs."""
+    pentad_redis_replicas: Annotated[int, Field(ge=0, le=16)] = 0
+    """Replicas of your Redis that must have a message before it is accepted; fewer within a second: 503, and it may be
+    sent again with its id."""
     pentad_api_keys: SecretStr | None = None
     """`KEY:TENANT,...`; unset: one open tenant `default`, on loopback only."""
     pentad_admin_key: SecretStr | None = None

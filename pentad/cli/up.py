@@ -8,6 +8,7 @@ from pathlib import Path
 from contracts.streams import SERVICES, Service
 from pentad.cli.address import file_of, reachable
 from pentad.cli.serve import composition_root
+from shared.errors import SettingsError
 from shared.service.options import Options
 from shared.service.port import RunnableService
 from shared.service.run import Build, require_keys, run_services
@@ -52,6 +53,11 @@ async def redis_of(settings: Settings, stop: Stop) -> AsyncIterator[str]:
     if settings.redis_url is not None:
         yield settings.redis_url
         return
+    if settings.pentad_redis_replicas:
+        raise SettingsError(
+            "PENTAD_REDIS_REPLICAS is set, and the Redis that is started here has no replica: set REDIS_URL to one that"
+            " has, or leave PENTAD_REDIS_REPLICAS unset"
+        )
     redis = EmbeddedRedis(settings.pentad_data_dir, settings.pentad_redis_fsync)
     try:
         yield await stop.unless_asked(redis.start())

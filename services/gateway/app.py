@@ -41,7 +41,9 @@ class GatewayService:
     ) -> None:
         self._settings, self._store = settings, store
         self._relay = Relay(store.url, settings.pentad_shards)
-        inbox = Inbox(store, settings.pentad_events_maxlen, settings.pentad_events_ttl_s)
+        inbox = Inbox(
+            store, settings.pentad_events_maxlen, settings.pentad_events_ttl_s, settings.pentad_redis_replicas
+        )
         self._watch = LossWatch(store, inbox, lambda: self._relay.answered_at)
         self._relay.on_connect(self._watch.suspect)
         self._parts = self._make_parts(inbox)
@@ -93,6 +95,7 @@ class GatewayService:
         await self._server.stop()
         await self._relay.stop()
         await self._watch.close()
+        await self._parts.inbox.close()
         await self._background.stop()
         await self._store.close()
 

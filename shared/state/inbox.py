@@ -10,6 +10,7 @@ from contracts.events import ErrorEvent
 from contracts.streams import INBOUND
 from shared.errors import PentadError
 from shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, dedup, load
+from shared.state.replicated import ReplicatedAppends
 from shared.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -27,9 +28,10 @@ class UnusableError(PentadError):
 class Inbox:
     """Redis as a producer of messages sees it. All raise ``OutageError`` when it does not serve."""
 
-    def __init__(self, store: Store, events_maxlen: int, events_ttl_s: int) -> None:
+    def __init__(self, store: Store, events_maxlen: int, events_ttl_s: int, replicas: int = 0) -> None:
         self._store = store
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
+        self._replicated = ReplicatedAppends(store, replicas) if replicas else None
         self._waiting: dict[int, tuple[float, int]] = {}
 
     async def append(self, message: InboundMessage) -> str:
@@ -37,11 +39,17 @@ class Inbox:
 
         Raises ``UnusableError`` when the stream takes nothing, whoever asks.
         """
+        append = self._store.call if self._replicated is None else self._replicated.append
         try:
-            entry: bytes = await self._store.call("XADD", INBOUND.key(), "*", "data", message.to_json())
+            entry: bytes = await append("XADD", INBOUND.key(), "*", "data", message.to_json())
         except ResponseError as error:
             raise _unusable(error) from None
         return entry.decode()
+
+    async def close(self) -> None:
+        """Close what is its own."""
+        if self._replicated is not None:
+            await self._replicated.close()
 
     async def waiting(self, keys: SessionKeys) -> int:
         """Messages that no router has moved yet, or that wait in the shard to be decided; a quarter second old."""
