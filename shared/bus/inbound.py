@@ -58,7 +58,7 @@ class Ingress:
         self._token = 0
         self._generation = ""
         """Of the inbound stream: it is another after the stream was replaced."""
-        self._leases = [INBOUND_LEASE, OLD_INBOUND_LEASE]
+        self._leases: list[str] = []
         self._acks: list[str] = []
         self._last = "0-0"
 
@@ -92,13 +92,11 @@ class Ingress:
 
     async def _lease(self) -> bool:
         args: list[Argument] = [self._owner, self._settings.lease_ms]
-        try:
-            reply = await self._store.run("inbound_lease", self._leases, args)
-        except ResponseError as error:
-            if "NOPERM" not in str(error) or len(self._leases) == 1:
-                raise
-            self._leases = [INBOUND_LEASE]  # a user that may not touch the old key had no old router either
-            return False
+        if not self._leases:
+            [old] = await self._store.answers([("EXISTS", OLD_INBOUND_LEASE)])
+            # A user that may not touch the old key had no old router either.
+            self._leases = [INBOUND_LEASE, *([] if "NOPERM" in str(old) else [OLD_INBOUND_LEASE])]
+        reply = await self._store.run("inbound_lease", self._leases, args)
         if reply is None:
             return False
         self._token, self._generation = int(reply[0]), reply[1].decode()

@@ -19,7 +19,15 @@ _IN_SHARD = {
     **dict.fromkeys(("load", "attempts", "session", "task"), "hash"),
     **dict.fromkeys(("seen", "vector"), "string"),
 }
-_OF_ACTOR = {"mail": "zset", "turns": "list", "log": "list", "steps": "list", "calls": "hash", "big": "hash"}
+_OF_ACTOR = {
+    "mail": "zset",
+    "signals": "zset",
+    "turns": "list",
+    "log": "list",
+    "steps": "list",
+    "calls": "hash",
+    "big": "hash",
+}
 _ACTORS = ("session", "task")
 _ACTOR_PARTS = 3
 """``task:TENANT:TASK``; what comes behind is one of the actor's other keys."""

@@ -3,6 +3,16 @@
 -- said: any number, read in bounded pieces. Its `signals` hold what tools, timers and clients tell it: few, read whole.
 local call = redis.call
 
+-- What a script has written cannot be undone: a key that somebody else has written is found before the first write.
+local function expect_kind(kind, ...)
+  for _, key in ipairs({...}) do
+    local found = call('TYPE', key).ok
+    if found ~= kind and found ~= 'none' then
+      error({err = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', not a ' .. kind})
+    end
+  end
+end
+
 local function now()
   local t = call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)

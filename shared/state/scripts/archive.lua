@@ -4,6 +4,8 @@
 -- KEYS archive-stream session-header timers, then the task's keys (header, messages, signals first)
 -- ARGV group entry-id last-step task-id timer-member again-ms
 local header = KEYS[4]
+expect_kind('hash', KEYS[2], header)
+expect_kind('zset', KEYS[3], KEYS[5], KEYS[6])
 ack(KEYS[1], ARGV[1], ARGV[2], ARGV[4])
 local last_step, wake_id = unpack(call('HMGET', header, 'last_step', 'wake'))
 if not last_step then return 'gone' end

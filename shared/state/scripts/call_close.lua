@@ -1,6 +1,9 @@
 -- Write a call's one result: event, mail to the task, acknowledgement. What comes for a closed call is dropped.
 -- KEYS calls queue header signals wake-stream events bell [big]
 -- ARGV call-id entry-id group actor mail-body event maxlen ttl bell-name [ref value]
+expect_kind('hash', KEYS[3], KEYS[8])
+expect_kind('zset', KEYS[4])
+expect_kind('stream', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
 if call('HDEL', KEYS[1], ARGV[1]) == 0 then
   ack(KEYS[2], ARGV[3], ARGV[2], ARGV[1])
   return 'closed'

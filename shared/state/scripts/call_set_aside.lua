@@ -2,6 +2,9 @@
 -- KEYS queue dead calls header signals wake-stream events bell
 -- ARGV group entry-id dead-letter call-id actor mail-body event maxlen ttl bell-name
 -- Returns 'gone' (acknowledged before) | 'closed' (the call was closed already: only the dead letter) | 'ok'
+expect_kind('hash', KEYS[3], KEYS[4])
+expect_kind('zset', KEYS[5])
+expect_kind('stream', KEYS[2], KEYS[6], KEYS[7], KEYS[8])
 if ack(KEYS[1], ARGV[1], ARGV[2], ARGV[4]) == 0 then return 'gone' end
 call('XADD', KEYS[2], '*', 'data', ARGV[3])
 if call('HDEL', KEYS[3], ARGV[4]) == 0 then return 'closed' end

@@ -64,6 +64,25 @@ while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
   end
 end
 
+-- Every key that an operation names holds what it should, or nothing is written.
+local kind_of = {event = 'stream', delta = 'stream', queue = 'stream', ring = 'stream', set = 'hash', stamp = 'hash',
+  setnx = 'hash', cut = 'hash', unset = 'hash', incr = 'hash', push = 'list', timer = 'zset', due = 'zset', untimer = 'zset',
+  rank = 'zset', unrank = 'zset'}
+local j, kinds = i, {[4] = 'list', [5] = 'stream'}
+while j <= #ARGV do
+  local op, first = ARGV[j], tonumber(ARGV[j + 1])
+  if kind_of[op] then kinds[first] = kind_of[op]
+  elseif op == 'post' then
+    kinds[first], kinds[tonumber(ARGV[j + 2])], kinds[tonumber(ARGV[j + 3])] = 'hash', 'zset', 'stream'
+  elseif op == 'consume' then kinds[tonumber(ARGV[j + 2])] = 'hash'
+  end
+  if op == 'set' then j = j + 3 + 2 * ARGV[j + 2]
+  elseif op == 'stamp' then j = j + 3 + ARGV[j + 2]
+  else j = j + (width[op] or 1) end
+end
+kinds[1] = nil -- read above
+for n, kind in pairs(kinds) do expect_kind(kind, KEYS[n]) end
+
 local outcome, rewake = 'ok', false
 if mode == 'fail' and newer_signal('cancel') then return {'again', t} end
 if mode == 'complete' and newer_message() then outcome = 'open' end

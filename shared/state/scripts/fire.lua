@@ -2,6 +2,9 @@
 -- KEYS timers header signals wake-stream archive-stream   ARGV member kind actor
 local due = call('ZSCORE', KEYS[1], ARGV[1])
 if not due or tonumber(due) > now() then return 0 end -- fired by another, or moved since it was found due
+expect_kind('hash', KEYS[2])
+expect_kind('zset', KEYS[3])
+expect_kind('stream', KEYS[4], KEYS[5])
 call('ZREM', KEYS[1], ARGV[1])
 if call('EXISTS', KEYS[2]) == 0 then return 0 end
 if ARGV[2] == 'archive' then

@@ -3,6 +3,7 @@
 -- ARGV session-ttl dedup-ttl limit generation, then for each message: entry-id actor tenant session body
 --   generation: of the inbound stream; ids of one that was replaced do not compare with those of its successor
 -- Returns {waiting, outcome...}: 'new' | 'repeat' | 'old'; stops at the first one over the limit, so the list may be short.
+expect_kind('stream', KEYS[1])
 local waiting, limit = tonumber(call('HGET', KEYS[2], 'mail') or '0'), tonumber(ARGV[3])
 local out = {waiting}
 local k, i = 3, 5
@@ -13,6 +14,7 @@ while i <= #ARGV do
   if last and (generation or '') == ARGV[4] and not id_less(last, entry) then
     out[#out + 1] = 'old'
   else
+    expect_kind('zset', KEYS[k + 1], KEYS[k + 3])
     call('HSET', header, 'last_in', entry, 'in_gen', ARGV[4])
     call('EXPIRE', header, ARGV[1])
     if call('SET', KEYS[k + 2], entry, 'NX', 'EX', ARGV[2]) then

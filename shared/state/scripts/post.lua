@@ -3,6 +3,8 @@
 -- Returns the status it had, or 'none'; mail was posted exactly when that is one of the given ones.
 local status = status_of(KEYS[1])
 if not string.find('|' .. ARGV[5] .. '|', '|' .. status .. '|', 1, true) then return status end
+expect_kind('zset', KEYS[2])
+expect_kind('stream', KEYS[3])
 if ARGV[4] ~= '' then
   if call('HGET', KEYS[1], 'control') == ARGV[4] then return status end
   call('HSET', KEYS[1], 'control', ARGV[4])

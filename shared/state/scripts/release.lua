@@ -1,6 +1,7 @@
 -- Hand an actor back untouched: another worker can take it at once, and nothing is counted.
 -- KEYS header stream   ARGV wake-id group actor lease-ms token ('' when the wake-up was never taken)
 local header, stream = KEYS[1], KEYS[2]
+expect_kind('stream', stream)
 if call('HGET', header, 'wake') ~= ARGV[1] then
   ack(stream, ARGV[2], ARGV[1], named(ARGV[3]))
   return 'gone'
