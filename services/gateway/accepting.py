@@ -19,7 +19,8 @@ from shared import metrics
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, RefusedWriteError
 from shared.seldom import Seldom
-from shared.state.inbox import Inbox, UnusableError
+from shared.state.backlog import UnusableError
+from shared.state.inbox import Inbox
 from shared.state.keys import SessionKeys
 from shared.state.store import Store, guarded
 
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 _say = Seldom(log)
 
 WAITING_LIMIT = 10_000
-"""Messages that may wait, unrouted, before more are refused."""
+"""Messages that may wait to be taken into a step before more are refused."""
 _BUSY_S = 1.0
 _DOUBT_S = 5.0
 """Redis may lose what it confirmed this recently: an fsync each second, and 2 s that a write may lag behind."""
@@ -51,26 +52,34 @@ def named(message: InboundMessage) -> InboundMessage:
 class Accepting:
     """Appends messages. Raises ``ProblemError`` with 429 under back-pressure and 503 in an outage."""
 
-    def __init__(self, inbox: Inbox, watch: "LossWatch", limit: int = WAITING_LIMIT) -> None:
-        self._inbox, self._watch, self._limit = inbox, watch, limit
+    def __init__(self, inbox: Inbox, watch: "LossWatch", tenant_share: float, limit: int = WAITING_LIMIT) -> None:
+        self._inbox, self._watch, self._tenant_share, self._limit = inbox, watch, tenant_share, limit
 
     async def take(self, message: InboundMessage, keys: SessionKeys) -> str:
         """Append a message that has an id; returns the id."""
         message_id = message.message_id
         assert message_id is not None
         try:
-            waiting = await persist(lambda: self._inbox.waiting(keys))
+            full = await persist(lambda: self._full(keys))
         except UnusableError as error:
             raise unusable(error) from None
         except OutageError as error:
             _say.warning("refused", "a message was refused: %s", error)
             raise not_appended() from None
-        if waiting >= self._limit:
-            raise busy("too many messages wait to be routed: try again shortly", _BUSY_S)
+        if full is not None:
+            raise busy(f"too many messages{full} wait to be worked on: try again shortly", _BUSY_S)
         entry = await self._append(message)
         metrics.published.labels(INBOUND.name, "InboundMessage").inc()
         self._watch.remember(Accepted(monotonic(), keys, entry, message_id))
         return message_id
+
+    async def _full(self, keys: SessionKeys) -> str | None:
+        """Whose messages fill the limit ('' for everybody's); None while there is room."""
+        backlog, share = self._inbox.backlog, self._tenant_share * self._limit
+        waiting = await backlog.all(keys.shard)
+        if waiting >= share and await backlog.of(keys.shard, keys.tenant) >= share:
+            return " of yours"
+        return "" if waiting >= self._limit else None
 
     async def _append(self, message: InboundMessage) -> str:
         """A lost reply is not a lost command: the id makes it one message, however often it is appended."""

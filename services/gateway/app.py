@@ -64,7 +64,7 @@ class GatewayService:
             queries=queries,
             tasks=TaskList(store, queries, settings.pentad_shards),
             inbox=inbox,
-            accepting=Accepting(inbox, self._watch),
+            accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             access=Access(settings.api_keys),
             shards=settings.pentad_shards,

@@ -102,7 +102,6 @@ async def test_an_attempt_of_another_history_is_told_from_its_beginning(
         await speaker.delta("what the old server knew", 0)
         await client.receive()
         await speaker.store.call("DEL", speaker.keys.events)
-        await speaker.say("task_start", goal="of another history", ring=False)
         await speaker.store.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         await gap(client)
         await speaker.delta("what the new one has to say", 0)

@@ -11,7 +11,7 @@ import pytest
 from contracts.streams import INBOUND
 from services.gateway import persisting
 from services.gateway.app import GatewayService
-from shared.state import inbox
+from shared.state import backlog
 from shared.state.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -31,7 +31,7 @@ def redis() -> Any:
 @pytest.fixture
 async def served(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayService]:
     """A gateway that knows how much waits, and is soon out of patience."""
-    monkeypatch.setattr(inbox, "_FRESH_S", 3600.0)
+    monkeypatch.setattr(backlog, "_FRESH_S", 3600.0)
     async with running(redis.url, pentad_data_dir=tmp_path) as service:
         async with httpx2.AsyncClient(base_url=service.address, trust_env=False) as http:
             await http.post("/v1/messages", json={"content": "first", "session_id": "s1"})
@@ -141,8 +141,8 @@ async def test_a_cancel_that_was_not_answered_is_in_doubt(redis: RedisServer, ht
     redis.resume()
     assert (refused.status_code, refused.json()["in_doubt"]) == (503, True)
     assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 202
-    await wait_until("the cancel", lambda: store.call("ZCARD", keys.mail))
-    assert await store.call("ZCARD", keys.mail) == 1, "it was asked once"
+    await wait_until("the cancel", lambda: store.call("ZCARD", keys.signals))
+    assert await store.call("ZCARD", keys.signals) == 1, "it was asked once"
     await store.close()
 
 

@@ -1,0 +1,91 @@
+"""Back-pressure: what waits is counted until a step has taken it in, of everybody and of each tenant."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import pytest
+
+from contracts.commands import InboundMessage
+from contracts.streams import INBOUND
+from shared.bus.broker import ensure_group
+from shared.state.backlog import Backlog
+from shared.state.inbox import Inbox
+from shared.state.keys import load
+from shared.state.store import Store
+from tests.integration.gateway.conftest import running
+from tests.support.waiting import wait_until
+
+LIMIT, SHARE = 10_000, 5_000
+Clients = dict[str, httpx2.AsyncClient]
+
+
+@pytest.fixture
+async def tenants(redis_url: str, tmp_path: Any) -> AsyncIterator[Clients]:
+    """A client of each of two tenants of one gateway."""
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(
+            running(redis_url, pentad_api_keys="ka:acme,kb:bolt", pentad_data_dir=tmp_path)
+        )
+        clients = {
+            tenant: httpx2.AsyncClient(
+                base_url=service.address, trust_env=False, timeout=20, headers={"authorization": f"Bearer {key}"}
+            )
+            for tenant, key in (("acme", "ka"), ("bolt", "kb"))
+        }
+        for client in clients.values():
+            await stack.enter_async_context(client)
+        yield clients
+
+
+async def said(tenants: Clients, tenant: str) -> httpx2.Response:
+    return await tenants[tenant].post("/v1/messages", json={"content": "hi", "session_id": "s1"})
+
+
+async def test_the_flood_of_one_tenant_gives_no_other_a_429(tenants: Clients, store: Store) -> None:
+    await store.call("HSET", load(0), "mail", SHARE, "tenant:acme", SHARE)
+    refused = await said(tenants, "acme")
+    assert (refused.status_code, refused.headers["retry-after"], refused.json()["code"]) == (429, "1", "busy")
+    assert "of yours" in refused.json()["detail"]
+    assert (await said(tenants, "bolt")).status_code == 202
+    await store.call("HSET", load(0), "mail", SHARE - 1, "tenant:acme", SHARE - 1)
+
+    async def accepted() -> bool:
+        return (await said(tenants, "acme")).status_code == 202
+
+    await wait_until("room", accepted)
+
+
+async def test_over_the_limit_of_all_everybody_waits(tenants: Clients, store: Store) -> None:
+    await store.call("HSET", load(0), "mail", LIMIT, "tenant:acme", SHARE - 1, "tenant:third", SHARE - 1)
+    assert [(await said(tenants, tenant)).status_code for tenant in tenants] == [429, 429]
+
+
+async def test_what_no_router_has_read_is_counted_for_the_tenants_that_this_gateway_took_it_from(store: Store) -> None:
+    """While no router is alive nothing is counted by tenant in Redis; a tenant's flood is seen all the same."""
+    inbox = Inbox(store, 100, 100)
+    await ensure_group(store, INBOUND.key(), INBOUND.group or "")
+    for tenant, count in (("acme", 30), ("bolt", 10)):
+        for _ in range(count):
+            await inbox.append(InboundMessage(content="hi", session_id="s1", tenant_id=tenant))
+    for _ in range(40):  # another gateway's, whose tenants are not known here
+        await store.call("XADD", INBOUND.key(), "*", "data", "{}")
+    backlog = inbox.backlog
+    assert (await backlog.all(0), await backlog.of(0, "acme"), await backlog.of(0, "bolt")) == (80, 60, 20)
+    await store.call("XREADGROUP", "GROUP", INBOUND.group or "", "router", "STREAMS", INBOUND.key(), ">")
+
+    async def forgotten() -> bool:
+        return (await backlog.all(0), await backlog.of(0, "acme")) == (0, 0)
+
+    await wait_until("what was read to be forgotten", forgotten)
+    assert not backlog._appended
+    assert not backlog._own
+
+
+async def test_both_parts_count_together(store: Store) -> None:
+    await ensure_group(store, INBOUND.key(), INBOUND.group or "")
+    await store.call("XADD", INBOUND.key(), "*", "data", "{}")
+    await store.call("HSET", load(0), "mail", 5, "tenant:acme", 2)
+    backlog = Backlog(store)
+    assert (await backlog.all(0), await backlog.of(0, "acme")) == (6, 2)
