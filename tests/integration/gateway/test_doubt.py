@@ -151,4 +151,4 @@ async def test_a_stream_of_another_type_is_no_fault_of_ours(redis: RedisServer, 
     redis.command("SET", INBOUND.key(), "x")
     refused = await http.post("/v1/messages", json=BODY)
     assert (refused.status_code, "in_doubt" in refused.json()) == (503, False)
-    assert "Nothing was appended" in refused.json()["detail"]
+    assert "nothing was appended" in refused.json()["detail"]
