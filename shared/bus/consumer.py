@@ -54,7 +54,8 @@ class Consumer:
         self.lease_ms = lease_ms
         self._slots = Slots(slots) if isinstance(slots, int) else slots
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._acks: list[str] = []
+        self._acks: list[tuple[str, int]] = []
+        """Entries to be acknowledged, each with the connection on which it was handled."""
         self._acker: asyncio.Task[None] | None = None
         self.intake = Intake(store, (key, self.group, consumer), self._slots, lease_ms, self._begin)
         self._broker = make_broker(store, self.intake)
@@ -155,10 +156,10 @@ class Consumer:
                 return
 
     async def _once(self, entry: Entry) -> bool:
-        begun = perf_counter()
+        begun, connection = perf_counter(), self.store.connection
         try:
             if await self.handler.handle(entry) is Done.ACK:
-                self._ack(entry.id)
+                self._ack(entry.id, connection)
             self._consumed.inc()
             self._seconds.observe(perf_counter() - begun)
         except PoisonError as error:
@@ -178,15 +179,22 @@ class Consumer:
         if failed >= MAX_FAILURES:
             await self.failures.set_aside(entry, reason_of(error), failed)
 
-    def _ack(self, entry_id: str) -> None:
-        self._acks.append(entry_id)
+    def _ack(self, entry_id: str, connection: int) -> None:
+        self._acks.append((entry_id, connection))
         if self._acker is None:
             self._acker = asyncio.create_task(self._send_acks())
 
     async def _send_acks(self) -> None:
+        """Acknowledge together what can be. What was done over another connection may be unknown to a server that has
+        lost its last writes: it is left pending, reclaimed, and done again."""
         try:
             while self._acks:
-                ids, self._acks = self._acks, []
-                await guarded("acknowledge", partial(self.store.call, "XACK", self.key, self.group, *ids))
+                acks, self._acks = self._acks, []
+                for connection in {c for _, c in acks}:
+                    ids = [entry for entry, c in acks if c == connection]
+                    try:
+                        await self.store.call("XACK", self.key, self.group, *ids, on=connection)
+                    except OutageError as error:
+                        log.warning("%s: %d entries are done again: %s", self.key, len(ids), error)
         finally:
             self._acker = None

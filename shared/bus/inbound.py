@@ -60,6 +60,8 @@ class Ingress:
         """Of the inbound stream: it is another after the stream was replaced."""
         self._leases: list[str] = []
         self._acks: list[str] = []
+        self._connection = 0
+        """Over which the lease was taken: another one begins with what is pending."""
         self._last = "0-0"
 
     async def run(self) -> None:
@@ -87,7 +89,7 @@ class Ingress:
 
     async def _release(self) -> None:
         if self._acks:
-            await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks)
+            await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks, on=self._connection)
         await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
 
     async def _lease(self) -> bool:
@@ -107,7 +109,7 @@ class Ingress:
 
         What a full shard refuses stays pending and is begun with again; the other shards do not wait for it.
         """
-        start, self._acks = "0", []
+        start, self._acks, self._connection = "0", [], self._store.connection
         full: set[int] = set()
         left = 0
         groups = await self._store.redis.xinfo_groups(INBOUND.key())
@@ -131,7 +133,8 @@ class Ingress:
     async def _read(self, start: str) -> list[tuple[str, dict[bytes, bytes]]] | None:
         lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
         args: list[Argument] = [*lease, _GROUP, start, _BATCH, *self._acks]
-        reply = await self._store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
+        # What is acknowledged was written over this connection; a new one may lead to a server that has lost it.
+        reply = await self._store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args, on=self._connection)
         if reply is None:
             return None
         self._acks = []

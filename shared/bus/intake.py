@@ -10,6 +10,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from shared.bus.ahead import Ahead
 from shared.bus.entry import Entry, data_of
 from shared.bus.handler import beat_s
 from shared.bus.slots import Slots
@@ -43,6 +44,7 @@ class Intake:
         """Places taken for what is asked for."""
         self._pause = beat_s(lease_ms)
         self._cursor: Any = b"0-0"
+        self._ahead = Ahead(store, where, lease_ms)
         self._reclaim_at = float("-inf")
         self._in_trouble = False
         self._more = False
@@ -119,27 +121,28 @@ class Intake:
         """Take over what has been idle for the lease, every quarter of it; half of the places are for what is fresh."""
         if asyncio.get_running_loop().time() < self._reclaim_at or self._in_trouble:
             return
-        room = (self.held + 1) // 2
+        fresh = self.held // 2
         try:
             reply = await self._store.call(
-                "XAUTOCLAIM", self._key, self._group, self._consumer, self._lease_ms, self._cursor, "COUNT", room
+                *("XAUTOCLAIM", self._key, self._group, self._consumer, self._lease_ms, self._cursor),
+                *("COUNT", self.held - fresh),
             )
+            self._cursor = reply[0]
+            self._take_over(reply[1])
+            if self._cursor == b"0-0" and self.held > fresh:
+                self._take_over(await self._ahead.reclaim(self.held - fresh))
         except OutageError:
             self.trouble()
             return
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 self._store.stumbled(f"reclaiming in {self._key}", error)
-            self._put_off()
-            return
-        self._cursor = reply[0]
-        for entry_id, fields in reply[1]:
+            self._cursor = b"0-0"
+        if self._cursor == b"0-0":
+            self._reclaim_at = asyncio.get_running_loop().time() + self._pause
+
+    def _take_over(self, found: Sequence[Any]) -> None:
+        for entry_id, fields in found:
             entry = Entry(self._key, entry_id.decode(), data_of(fields), redelivered=True)
             if self._begin(entry):
                 self.spend()
-        if self._cursor == b"0-0":
-            self._put_off()
-
-    def _put_off(self) -> None:
-        self._cursor = b"0-0"
-        self._reclaim_at = asyncio.get_running_loop().time() + self._pause

@@ -82,14 +82,15 @@ class Store:
         """Number of the connection that commands go over: the next one may lead to a server that knows less."""
         return self._wire.opened
 
-    async def call(self, *command: Argument) -> Any:
+    async def call(self, *command: Argument, on: int | None = None) -> Any:
         """Send one command, together with whatever else is ready to leave.
 
+        ``on``: over this `connection` or not at all.
         Raises ``OutageError`` when Redis does not serve; then the command may or may not have been executed, unless it
         is a ``RefusedWriteError``: then it was not.
         """
         try:
-            reply = await self._wire.ask(*command)
+            reply = await (self._wire.ask(*command) if on is None else self._wire.ask_on(on, *command))
         except Exception as error:
             raise await self._understood(error, command) from None
         if self._trouble.down is not None:
@@ -145,13 +146,13 @@ class Store:
         """
         await self.read(self._ear, "XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 
-    async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
-        """Run a script. Raises ``OutageError`` as `call` does."""
+    async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument], on: int | None = None) -> Any:
+        """Run a script. ``on`` and errors: see `call`."""
         script = self.scripts[name]
         try:
-            return await self.call("EVALSHA", script.digest, len(keys), *keys, *args)
+            return await self.call("EVALSHA", script.digest, len(keys), *keys, *args, on=on)
         except NoScriptError:
-            return await self.call("EVAL", script.body, len(keys), *keys, *args)
+            return await self.call("EVAL", script.body, len(keys), *keys, *args, on=on)
 
     async def clock(self) -> int:
         """The server's clock, in ms: the only clock that leases, timers and events go by."""

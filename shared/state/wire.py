@@ -78,6 +78,17 @@ class Wire:
         self._post(command, heard)
         return heard
 
+    def ask_on(self, connection: int, *command: Word) -> Heard:
+        """Send a command over this connection, by its number in `opened`, or not at all.
+
+        Raises ``ConnectionError`` when there is another by now, which may lead to a server that knows less.
+        """
+        if self._line is None or connection != self.opened:
+            raise ConnectionError("the connection was replaced")
+        heard = self.ask(*command)
+        self._leave()  # before the connection can be given up
+        return heard
+
     def tell(self, *command: Word) -> None:
         """Send a command whose reply nobody wants. It keeps its place among the others.
 

@@ -49,7 +49,14 @@ local call = function(command, ...)
       if id ~= 'JUSTID' then redis.call('HSET', '{_GIVEN}', stream .. ' ' .. id, t) end
     end
   end
-  return redis.call(command, ...)
+  local reply = redis.call(command, ...)
+  if command == 'XPENDING' and select('#', ...) > 2 then
+    local stream, t = select(1, ...), tonumber(redis.call('GET', '{CLOCK}'))
+    for _, p in ipairs(reply) do
+      p[3] = math.max(0, t - tonumber(redis.call('HGET', '{_GIVEN}', stream .. ' ' .. p[1]) or '0'))
+    end
+  end
+  return reply
 end
 """
 _READ = f"""

@@ -37,6 +37,11 @@ class SteppedWire(Wire):
             self._issued.append((future, command))
         return future
 
+    def ask_on(self, connection: int, *command: Word) -> asyncio.Future[Any]:
+        if connection != self.opened:
+            raise ConnectionError("the simulated connection was replaced")
+        return self.ask(*command)
+
     def tell(self, *command: Word) -> None:
         self.ask(*command).add_done_callback(_ignore)
 
