@@ -63,7 +63,7 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
     """It is in the stream once Redis goes on; sent again as the refusal says, it is the same message."""
     if "wait" in path:  # the look for an earlier one comes before the append, and is answered
         monkeypatch.setattr("services.gateway.messages._known", _new)
-        monkeypatch.setattr("services.gateway.parts.subscribe", _subscribed)
+        monkeypatch.setattr("services.gateway.parts.Parts.subscribe", _subscribed)
     redis.pause()
     refused = await http.post(path, json=BODY | given)
     redis.resume()
@@ -141,8 +141,8 @@ async def test_a_cancel_that_was_not_answered_is_in_doubt(redis: RedisServer, ht
     redis.resume()
     assert (refused.status_code, refused.json()["in_doubt"]) == (503, True)
     assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 202
-    await wait_until("the cancel", lambda: store.call("ZCARD", keys.mail))
-    assert await store.call("ZCARD", keys.mail) == 1, "it was asked once"
+    await wait_until("the cancel", lambda: store.call("ZCARD", keys.signals))
+    assert await store.call("ZCARD", keys.signals) == 1, "it was asked once"
     await store.close()
 
 
@@ -151,4 +151,4 @@ async def test_a_stream_of_another_type_is_no_fault_of_ours(redis: RedisServer, 
     redis.command("SET", INBOUND.key(), "x")
     refused = await http.post("/v1/messages", json=BODY)
     assert (refused.status_code, "in_doubt" in refused.json()) == (503, False)
-    assert "Nothing was appended" in refused.json()["detail"]
+    assert "nothing was appended" in refused.json()["detail"]
