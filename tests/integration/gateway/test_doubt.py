@@ -63,7 +63,7 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
     """It is in the stream once Redis goes on; sent again as the refusal says, it is the same message."""
     if "wait" in path:  # the look for an earlier one comes before the append, and is answered
         monkeypatch.setattr("services.gateway.messages._known", _new)
-        monkeypatch.setattr("services.gateway.parts.subscribe", _subscribed)
+        monkeypatch.setattr("services.gateway.parts.Parts.subscribe", _subscribed)
     redis.pause()
     refused = await http.post(path, json=BODY | given)
     redis.resume()
