@@ -68,7 +68,8 @@ end
 local kind_of = {event = 'stream', delta = 'stream', queue = 'stream', ring = 'stream', set = 'hash', stamp = 'hash',
   setnx = 'hash', cut = 'hash', unset = 'hash', incr = 'hash', push = 'list', timer = 'zset', due = 'zset', untimer = 'zset',
   rank = 'zset', unrank = 'zset'}
-local j, kinds = i, {[4] = 'list', [5] = 'stream'}
+local j, kinds = i, {[5] = 'stream'}
+if log ~= header then kinds[4] = 'list' end -- a session has no transcript: its header stands here
 while j <= #ARGV do
   local op, first = ARGV[j], tonumber(ARGV[j + 1])
   if kind_of[op] then kinds[first] = kind_of[op]

@@ -22,68 +22,85 @@ CLOCK = "test:clock"
 _GIVEN = "test:given"
 
 _REAL_CALL = "local call = redis.call\n"
-_ADD = f"""
-local function add(...)
-  local command, at = {{...}}, nil
-  for n = 2, #command do
-    if command[n] == '*' then at = n break end
-    if command[n] == 'data' then break end
+_VIRTUAL_CALL = f"""
+local call
+do
+  local function clock() return tonumber(redis.call('GET', '{CLOCK}')) end
+  local function given(stream, id) redis.call('HSET', '{_GIVEN}', stream .. ' ' .. id, clock()) end
+  local function idle(stream, id)
+    return clock() - tonumber(redis.call('HGET', '{_GIVEN}', stream .. ' ' .. id) or '0')
   end
-  if not at then return redis.call('XADD', ...) end
-  command[at] = redis.call('GET', '{CLOCK}') .. '-*'
-  local id = redis.pcall('XADD', unpack(command))
-  if type(id) ~= 'table' then return id end
-  return redis.call('XADD', ...) -- the last id is ahead of the clock: the server itself goes on from there
-end
-"""
-_VIRTUAL_CALL = f"""{_ADD}
-local call = function(command, ...)
-  if command == 'XADD' then return add(...) end
-  if command == 'TIME' then
-    local t = tonumber(redis.call('GET', '{CLOCK}'))
+  local virtual = {{}}
+
+  function virtual.TIME()
+    local t = clock()
     return {{math.floor(t / 1000), (t % 1000) * 1000}}
   end
-  if command == 'XCLAIM' then
-    local stream, t = select(1, ...), redis.call('GET', '{CLOCK}')
-    for _, id in ipairs({{select(5, ...)}}) do
-      if id ~= 'JUSTID' then redis.call('HSET', '{_GIVEN}', stream .. ' ' .. id, t) end
+
+  function virtual.XADD(...)
+    local command = {{...}}
+    for n = 2, #command do
+      if command[n] == 'data' or command[n] == 's' then break end
+      if command[n] == '*' then
+        command[n] = clock() .. '-*'
+        local id = redis.pcall('XADD', unpack(command))
+        if type(id) ~= 'table' then return id end
+        break -- the last id is ahead of the clock: the server itself goes on from there
+      end
     end
+    return redis.call('XADD', ...)
   end
-  local reply = redis.call(command, ...)
-  if command == 'XPENDING' and select('#', ...) > 2 then
-    local stream, t = select(1, ...), tonumber(redis.call('GET', '{CLOCK}'))
-    for _, p in ipairs(reply) do
-      p[3] = math.max(0, t - tonumber(redis.call('HGET', '{_GIVEN}', stream .. ' ' .. p[1]) or '0'))
+
+  function virtual.XREADGROUP(...)
+    local reply = redis.call('XREADGROUP', ...)
+    for _, entry in ipairs(reply and reply[1][2] or {{}}) do given(reply[1][1], entry[1]) end
+    return reply
+  end
+
+  function virtual.XCLAIM(stream, group, consumer, least, ...)
+    local ids = {{}}
+    for _, id in ipairs({{...}}) do
+      local is_id = string.match(id, '^%d+%-%d+$')
+      if not is_id or tonumber(least) == 0 or idle(stream, id) >= tonumber(least) then
+        ids[#ids + 1] = id
+        if is_id then given(stream, id) end
+      end
     end
+    if #ids == 0 or not string.match(ids[1], '^%d') then return {{}} end
+    return redis.call('XCLAIM', stream, group, consumer, 0, unpack(ids))
   end
-  return reply
+
+  function virtual.XPENDING(stream, group, ...)
+    local reply, range = redis.call('XPENDING', stream, group, ...), {{...}}
+    if #range == 0 then return reply end
+    assert(range[1] ~= 'IDLE', 'not simulated')
+    for _, p in ipairs(reply) do p[3] = math.max(0, idle(stream, p[1])) end
+    return reply
+  end
+
+  function virtual.XAUTOCLAIM(stream, group, consumer, least)
+    local claimed = {{}}
+    for _, p in ipairs(redis.call('XPENDING', stream, group, '-', '+', 100)) do
+      for _, entry in ipairs(virtual.XCLAIM(stream, group, consumer, least, p[1])) do claimed[#claimed + 1] = entry end
+    end
+    return {{'0-0', claimed}}
+  end
+
+  function call(command, ...)
+    if virtual[command] then return virtual[command](...) end
+    return redis.call(command, ...)
+  end
 end
 """
-_READ = f"""
-local reply = redis.call('XREADGROUP', unpack(ARGV))
-if not reply then return false end
-local t = redis.call('GET', '{CLOCK}')
-for _, entry in ipairs(reply[1][2]) do redis.call('HSET', '{_GIVEN}', reply[1][1] .. ' ' .. entry[1], t) end
-return reply
-"""
-_APPEND = f"{_ADD} return add(unpack(ARGV))"
+_DIRECT = f"{_VIRTUAL_CALL} return call(unpack(ARGV))"
+_TIMED = frozenset({"XADD", "XREADGROUP", "XCLAIM", "XPENDING", "XAUTOCLAIM"})
+"""Commands whose effect or reply depends on the server's clock."""
 _COPY = f"""
 local copy = {{}}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   if key ~= '{CLOCK}' then copy[#copy + 1] = {{key, redis.call('PTTL', key), redis.call('DUMP', key)}} end
 end
 return copy
-"""
-_AUTOCLAIM = f"""
-local stream, group, consumer, idle = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local t, claimed = tonumber(redis.call('GET', '{CLOCK}')), {{}}
-for _, p in ipairs(redis.call('XPENDING', stream, group, '-', '+', 100)) do
-  if t - tonumber(redis.call('HGET', '{_GIVEN}', stream .. ' ' .. p[1]) or '0') >= idle then
-    for _, entry in ipairs(redis.call('XCLAIM', stream, group, consumer, 0, p[1])) do claimed[#claimed + 1] = entry end
-    redis.call('HSET', '{_GIVEN}', stream .. ' ' .. p[1], t)
-  end
-end
-return {{'0-0', claimed}}
 """
 
 
@@ -143,8 +160,7 @@ class Server:
         self._load_own()
 
     def _load_own(self) -> None:
-        own = (_READ, _AUTOCLAIM, _APPEND)
-        self._read, self._claim, self._append = self._many([("SCRIPT", "LOAD", body) for body in own])
+        (self._direct,) = self._many([("SCRIPT", "LOAD", _DIRECT)])
 
     def copy(self) -> Copy:
         """All that the server holds now."""
@@ -176,12 +192,8 @@ class Server:
         """Execute a command of a simulated process at this time; errors are returned."""
         if command[0] == "TIME":
             return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
-        if command[0] == "XREADGROUP":
-            command = ("EVALSHA", self._read, 0, *command[1:])
-        elif command[0] == "XAUTOCLAIM":
-            command = ("EVALSHA", self._claim, 0, *command[1:])
-        elif command[0] == "XADD":
-            command = ("EVALSHA", self._append, 0, *command[1:])
+        if command[0] in _TIMED:
+            command = ("EVALSHA", self._direct, 0, *command)
         if now_ms == self._clock:
             return self._many([command])[0]
         self._clock = now_ms
