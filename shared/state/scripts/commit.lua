@@ -68,13 +68,14 @@ end
 local kind_of = {event = 'stream', delta = 'stream', queue = 'stream', ring = 'stream', set = 'hash', stamp = 'hash',
   setnx = 'hash', cut = 'hash', unset = 'hash', incr = 'hash', push = 'list', timer = 'zset', due = 'zset', untimer = 'zset',
   rank = 'zset', unrank = 'zset'}
-local j, kinds = i, {[4] = 'list', [5] = 'stream'}
+local j, kinds = i, {[2] = 'zset', [3] = 'zset', [5] = 'stream'}
 while j <= #ARGV do
   local op, first = ARGV[j], tonumber(ARGV[j + 1])
   if kind_of[op] then kinds[first] = kind_of[op]
   elseif op == 'post' then
     kinds[first], kinds[tonumber(ARGV[j + 2])], kinds[tonumber(ARGV[j + 3])] = 'hash', 'zset', 'stream'
   elseif op == 'consume' then kinds[tonumber(ARGV[j + 2])] = 'hash'
+  elseif op == 'log' then kinds[4] = 'list'
   end
   if op == 'set' then j = j + 3 + 2 * ARGV[j + 2]
   elseif op == 'stamp' then j = j + 3 + ARGV[j + 2]
