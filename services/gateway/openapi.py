@@ -196,7 +196,7 @@ def document() -> Json:
     )
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Pentad", "version": "0.1.0", "description": about},
+        "info": {"title": "Pentad", "version": "0.2.0", "description": about},
         "security": [{"key": []}],
         "paths": _paths(),
         "components": {
