@@ -68,12 +68,7 @@ end
 local kind_of = {event = 'stream', delta = 'stream', queue = 'stream', ring = 'stream', set = 'hash', stamp = 'hash',
   setnx = 'hash', cut = 'hash', unset = 'hash', incr = 'hash', push = 'list', timer = 'zset', due = 'zset', untimer = 'zset',
   rank = 'zset', unrank = 'zset'}
-<<<<<<< HEAD
-local j, kinds = i, {[5] = 'stream'}
-if log ~= header then kinds[4] = 'list' end -- a session has no transcript: its header stands here
-=======
 local j, kinds = i, {[2] = 'zset', [3] = 'zset', [5] = 'stream'}
->>>>>>> h-redis
 while j <= #ARGV do
   local op, first = ARGV[j], tonumber(ARGV[j + 1])
   if kind_of[op] then kinds[first] = kind_of[op]
