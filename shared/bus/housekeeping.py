@@ -43,8 +43,7 @@ class Housekeeping:
                 await self._measure(stream, key)
 
     async def _measure(self, stream: Stream, key: str) -> None:
-        for flat in await self._store.call("XINFO", "GROUPS", key):
-            group = dict(zip(flat[::2], flat[1::2], strict=True))
+        for group in await self._store.groups(key):
             name, lag = group[b"name"].decode(), group.get(b"lag")
             metrics.lag.labels(stream.name, name).set(-1 if lag is None else lag)
             metrics.pending.labels(stream.name, name).set(group[b"pending"])

@@ -112,8 +112,8 @@ class Ingress:
         start, self._acks, self._connection = "0", [], self._store.connection
         full: set[int] = set()
         left = 0
-        groups = await self._store.redis.xinfo_groups(INBOUND.key())
-        self._last = next((g["last-delivered-id"].decode() for g in groups if g["name"].decode() == _GROUP), "0-0")
+        groups = await self._store.groups(INBOUND.key())
+        self._last = next((g[b"last-delivered-id"].decode() for g in groups if g[b"name"].decode() == _GROUP), "0-0")
         while True:
             entries = await self._read(start)
             if entries is None:

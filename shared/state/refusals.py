@@ -75,13 +75,17 @@ _BY_WORDS = (
     ("Script killed by user", _BUSY),
 )
 """Refusals without a code of their own."""
+_HANGS_UP = "the server hangs up at once: it wants TLS (rediss://), or is in protected mode"
 _HINTS = (
+    ("Error while reading", _HANGS_UP),
+    ("Connection closed by server", _HANGS_UP),
     (
         "CERTIFICATE_VERIFY_FAILED",
         "its certificate is not trusted: name its CA in REDIS_URL, ?ssl_ca_certs=FILE",
     ),
     ("WRONG_VERSION_NUMBER", "this port speaks no TLS: REDIS_URL with redis:// instead of rediss://"),
     ("record layer failure", "this port speaks no TLS: REDIS_URL with redis:// instead of rediss://"),
+    ("Timeout connecting", "nothing answers at this address, or, where it begins with rediss://, there is no TLS"),
     ("Protocol error, got", "what answers there is no Redis, or wants TLS: REDIS_URL with rediss://"),
 )
 """What to do about errors of the connection."""

@@ -59,7 +59,8 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = url
         self.redis: Any = connect(url)
-        """For commands that are not worth batching. Its errors are redis-py's; its types are unions of everything."""
+        """A plain client for those who look from outside, e.g. tests. No service asks through it: it would stay with a
+        server that is not the primary any more. Connects on first use."""
         self._wire = Wire(url)
         self._ear = Wire(url)
         """For reads that wait: whatever is asked behind one waits with it."""
@@ -153,6 +154,11 @@ class Store:
             return await self.call("EVALSHA", script.digest, len(keys), *keys, *args, on=on)
         except NoScriptError:
             return await self.call("EVAL", script.body, len(keys), *keys, *args, on=on)
+
+    async def groups(self, stream: str) -> list[dict[bytes, Any]]:
+        """The consumer groups of a stream, as XINFO tells them."""
+        found = await self.call("XINFO", "GROUPS", stream)
+        return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in found]
 
     async def clock(self) -> int:
         """The server's clock, in ms: the only clock that leases, timers and events go by."""

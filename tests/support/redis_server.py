@@ -46,6 +46,8 @@ class RedisServer:
         self.port = port or free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="pentad-redis-"))
         self._aof, self._config = aof, config or {}
+        self.command_line: list[str] = []
+        """What comes before its settings: a file of them, another mode."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -141,7 +143,11 @@ class RedisServer:
             "appendfsync": "everysec" if self._aof == "no" else self._aof,
         }
         settings |= {**self._config, **config}
-        return [str(get_binary_path()), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+        return [
+            str(get_binary_path()),
+            *self.command_line,
+            *(word for name, value in settings.items() for word in (f"--{name}", value)),
+        ]
 
     def _answers(self, answer: bytes) -> bool:
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -117,7 +116,6 @@ class SteppedStore(Store):
         self.scripts = scripts
         self._trouble = Trouble()
         self._clock = (0, float("-inf"))
-        self.redis = _Facade(self)
         self.server = server
         self.wire = self._wire = SteppedWire(server, loop, chance)
 
@@ -134,14 +132,3 @@ class SteppedStore(Store):
     async def close(self) -> None:
         """The end of a process that stopped in order."""
         self.wire.die()
-
-
-class _Facade:
-    """The few commands that are sent through redis-py's own methods."""
-
-    def __init__(self, store: SteppedStore) -> None:
-        self._store = store
-
-    async def xinfo_groups(self, stream: str) -> list[Mapping[str, Any]]:
-        groups = await self._store.call("XINFO", "GROUPS", stream)
-        return [dict(zip((k.decode() for k in g[::2]), g[1::2], strict=True)) for g in groups]
