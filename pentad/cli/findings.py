@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pentad.cli.render import Style, harmless, plural
+from shared.service.http import NOTE
 from shared.state.diagnosis import DeadStream, Diagnosis, WorkStream
 from shared.state.server import Server, refusal_at_start
 
@@ -45,7 +46,7 @@ def of_readiness(url: str, status: int, body: Any) -> Iterator[Finding]:
     if status == 200:
         yield Finding("gateway", "ok", f"{url} is ready")
         return
-    wrong = dict(_complaints(body))
+    wrong = {name: text for name, text in _complaints(body) if not text.startswith(NOTE)}
     if not wrong:
         yield Finding("gateway", "fail", f"{url} is not ready (it answered {status})", "see its log")
     for name, complaint in wrong.items():
@@ -130,11 +131,19 @@ def _work(seen: Diagnosis) -> Iterator[Finding]:
         yield _unserved(stream)
     for stream in seen.work:
         yield from _foreign(stream)
+    yield from _ids(seen)
     if not unserved:
         shards = plural(len(seen.shards), "shard")
         kept = plural(seen.event_streams, "session")
         detail = f"no group with work is without a consumer: {len(seen.work)} work streams, {shards}, events of {kept}"
         yield Finding("groups", "ok", detail)
+
+
+def _ids(seen: Diagnosis) -> Iterator[Finding]:
+    for text, level in ((seen.inbound_full, "fail"), (seen.inbound_ahead, "warn")):
+        if text is not None:
+            what, _, do = text.rpartition(": ")
+            yield Finding("inbound ids", cast(Level, level), what, do)
 
 
 def _unserved(stream: WorkStream) -> Finding:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "task": ("pentad.cli.tasks", "run_task"),
     "cancel": ("pentad.cli.tasks", "run_cancel"),
     "doctor": ("pentad.cli.doctor", "run"),
+    "inbound": ("pentad.cli.inbound", "run"),
 }
 
 
@@ -85,6 +86,11 @@ def _add_clients(commands: Any) -> None:
     _add_send(commands)
     _add_tasks(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
+    inbound = _command(commands, "inbound", "Mend the inbound stream.")
+    inbound.add_argument(
+        "what", choices=["renew"], help="renew: begin again, when its ids have run out or are far ahead of the clock"
+    )
+    inbound.add_argument("--data-dir", metavar="D", help="of the `pentad up` whose Redis is meant, without REDIS_URL")
 
 
 def _add_send(commands: Any) -> None:

@@ -24,6 +24,7 @@ from shared.state.admission import keep_watching
 from shared.state.cluster import agree
 from shared.state.inbox import Inbox
 from shared.state.queries import Queries
+from shared.state.renewal import IdsWatch
 from shared.state.store import Store
 from shared.state.task_list import TaskList
 
@@ -54,6 +55,7 @@ class GatewayService:
         )
         self._background = Background()
         self._started = False
+        self._ids = IdsWatch(store)
 
     def _make_parts(self, inbox: Inbox) -> Parts:
         settings, store = self._settings, self._store
@@ -84,6 +86,7 @@ class GatewayService:
         await wait_for_redis(self._store, self.name)
         await agree(self._store, self._settings.pentad_shards)
         self._background.run(self._ask_redis())
+        self._background.run(self._ids.run())
         self._background.run(keep_watching(self._store))
         await self._relay.start()
         await self._server.start()
@@ -107,7 +110,10 @@ class GatewayService:
             await asyncio.sleep(_ASK_EVERY_S)
 
     def checks(self) -> Mapping[str, str | None]:
-        return {"redis": self._store.trouble, "relay": self._relay.trouble}
+        return {"redis": self._store.trouble, "relay": self._relay.trouble, "inbound": self._ids.full}
+
+    def notes(self) -> Mapping[str, str]:
+        return {"inbound_ids": self._ids.early} if self._ids.early else {}
 
     def alive(self) -> bool:
         return not self._started or (self._relay.alive() and self._server.alive() and self._background.alive())

@@ -1,5 +1,6 @@
 """Inbound entries, read as any producer may have written them."""
 
+import re
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -8,7 +9,9 @@ from pydantic_core import from_json
 from contracts.commands import InboundMessage
 from contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
 from shared.bus.entry import complaint
-from shared.state.keys import SessionKeys
+from shared.state.keys import FIRST_ID, SessionKeys
+
+_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,8 @@ class Arrival:
     """One inbound entry: readable with a message, or not with the reason."""
 
     entry_id: str
+    first_id: str
+    """The id that its producer was told: another one, when the stream has been replaced since."""
     session: SessionKeys | None
     message: InboundMessage | None
     problem: str
@@ -24,30 +29,36 @@ class Arrival:
     @property
     def at(self) -> str:
         """When it was appended; producers may give ids that are no times at all."""
-        return rfc3339(min(int(self.entry_id.split("-")[0]), LAST_MS))
+        return rfc3339(min(int(self.first_id.split("-")[0]), LAST_MS))
 
     @property
     def message_id(self) -> str:
-        """What its sender called it, as far as that can be read; else its entry id."""
+        """What its sender called it, as far as that can be read; else its first id."""
         try:
             given = from_json(self.fields.get(b"data", b"{}")).get("message_id")
         except (ValueError, AttributeError):
             given = None
-        return given if isinstance(given, str) and is_identifier(given) else self.entry_id
+        return given if isinstance(given, str) and is_identifier(given) else self.first_id
 
 
 def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
     """Read an inbound entry as any producer may have written it."""
-    data = fields.get(b"data")
+    data, first = fields.get(b"data"), _first_id(entry_id, fields)
     if data is None:
-        return Arrival(entry_id, None, None, "the entry has no field `data`", fields)
+        return Arrival(entry_id, first, None, None, "the entry has no field `data`", fields)
     try:
         message = InboundMessage.model_validate_json(data)
     except ValidationError as error:
-        return Arrival(entry_id, _guess_session(data, shards), None, complaint(error), fields)
-    session_id = message.session_id or f"s-{entry_id}"
-    message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or entry_id})
-    return Arrival(entry_id, _keys(message.tenant_id, session_id, shards), message, "", fields)
+        return Arrival(entry_id, first, _guess_session(data, shards), None, complaint(error), fields)
+    session_id = message.session_id or f"s-{first}"
+    message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or first})
+    return Arrival(entry_id, first, _keys(message.tenant_id, session_id, shards), message, "", fields)
+
+
+def _first_id(entry_id: str, fields: dict[bytes, bytes]) -> str:
+    """What `inbound_renew.lua` has noted; a field of a producer's own that only has this name is no id."""
+    noted = fields.get(FIRST_ID.encode(), b"").decode(errors="replace")
+    return noted if _ID.fullmatch(noted) else entry_id
 
 
 def _keys(tenant: str, session: str, shards: int) -> SessionKeys:

@@ -11,13 +11,11 @@ from secrets import token_hex
 
 from redis.exceptions import RedisError, ResponseError
 
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent
-from contracts.streams import INBOUND, INBOUND_DEAD, DeadLetter
+from contracts.streams import INBOUND
 from shared import metrics
 from shared.bus.arrival import Arrival, read_entry
 from shared.bus.broker import ensure_group
-from shared.bus.entry import printable
+from shared.bus.unreadable import Refusing
 from shared.errors import OutageError
 from shared.seldom import Seldom
 from shared.settings import Settings
@@ -25,8 +23,6 @@ from shared.state.keys import (
     DEDUP_TTL_S,
     INBOUND_LEASE,
     OLD_INBOUND_LEASE,
-    SessionKeys,
-    bell,
     dedup,
     load,
     session_index,
@@ -35,8 +31,7 @@ from shared.state.leaving import leave
 from shared.state.refusals import is_outage
 from shared.state.store import Argument, Store
 
-log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = Seldom(logging.getLogger(__name__))
 
 WAITING_LIMIT = 20_000
 """Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
@@ -54,6 +49,7 @@ class Ingress:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
+        self._refusing = Refusing(store, settings)
         self._owner = token_hex(16)
         self._token = 0
         self._generation = ""
@@ -157,7 +153,7 @@ class Ingress:
         """
         for arrival in arrivals:
             if arrival.message is None:
-                await self._refuse(arrival)
+                await self._refusing.refuse(arrival)
         refused: set[str] = set()
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
@@ -189,46 +185,3 @@ class Ingress:
         metrics.waiting_mail.labels(str(shard)).set(int(reply[0]))
         metrics.consumed.labels(INBOUND.name, "InboundMessage").inc(len(reply) - 1)
         return len(reply) - 1
-
-    async def _refuse(self, arrival: Arrival) -> None:
-        """Set an unreadable entry aside. Both writes are guarded by its id, so a repeat writes nothing."""
-        if arrival.session is not None:
-            await self._tell(arrival.session, arrival)
-        letter = DeadLetter(
-            stream=INBOUND.key(),
-            entry_id=arrival.entry_id,
-            reason=arrival.problem,
-            attempts=1,
-            at=arrival.at,
-            fields={printable(k): printable(v) for k, v in arrival.fields.items()},
-            chain=[],
-        )
-        try:
-            await self._store.call("XADD", INBOUND_DEAD.key(), arrival.entry_id, "data", letter.to_json())
-        except ResponseError as error:
-            if "equal or smaller" not in str(error):
-                raise
-        else:
-            metrics.dead.labels(INBOUND.name, "InboundMessage").inc()
-            log.error("inbound entry %s was set aside: %s", arrival.entry_id, arrival.problem)
-
-    async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
-        event = ErrorEvent(
-            event_id=f"e-{arrival.entry_id}",
-            at=arrival.at,
-            tenant_id=session.tenant,
-            session_id=session.session,
-            causation_id=arrival.entry_id,
-            code=ErrorCode.BAD_MESSAGE,
-            message=arrival.problem,
-            message_id=arrival.message_id,
-        )
-        guard = dedup(session.shard, session.tenant, session.session, f"refused:{arrival.entry_id}")
-        args: list[Argument] = [
-            DEDUP_TTL_S,
-            event.to_json(),
-            self._settings.pentad_events_maxlen,
-            self._settings.pentad_events_ttl_s,
-            session.actor,
-        ]
-        await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)

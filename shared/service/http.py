@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.service.listening import DEFAULT_HOST, address_of, claim_port
 from shared.service.memory import settle
-from shared.service.port import RunnableService
+from shared.service.port import Noting, RunnableService
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from shared.service.quiet_uvicorn import QuietServer
 
+NOTE = "note: "
+"""Begins what readiness says of something that does not keep a service from serving."""
 GRACE_S = 5
 """Seconds that answers under way get when a server stops."""
 
@@ -41,6 +43,12 @@ def _checks(service: RunnableService) -> dict[str, str | None]:
         return {"checks": f"{type(error).__name__}: {error}"}
 
 
+def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
+    """What services want a person to know although they serve."""
+    said = {f"{s.name}.{name}": text for s in services if isinstance(s, Noting) for name, text in s.notes().items()}
+    return {name: f"{NOTE}{text}" for name, text in said.items()}
+
+
 def health_routes(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> "list[Route]":
     """The three routes for these services.
 
@@ -56,7 +64,7 @@ def health_routes(services: Sequence[RunnableService], *, metrics_key: str | Non
 
     async def readyz(request: "Request") -> "Response":
         checks = all_checks(services)
-        return JSONResponse(checks, 503 if any(checks.values()) else 200)
+        return JSONResponse(checks | _notes(services), 503 if any(checks.values()) else 200)
 
     async def metrics(request: "Request") -> "Response":
         if not _may_read(request.headers.get("authorization", ""), metrics_key):

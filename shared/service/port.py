@@ -23,6 +23,14 @@ class RunnableService(Protocol):
 
 
 @runtime_checkable
+class Noting(Protocol):
+    """A service that has something to say to whoever looks after it, although it serves."""
+
+    def notes(self) -> Mapping[str, str]:
+        """What readiness shows beside the checks, by name."""
+
+
+@runtime_checkable
 class Telling(Protocol):
     """A service that has something to say to whoever starts it."""
 

@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 from contracts.streams import INBOUND
 from shared.errors import PentadError
 from shared.state.keys import load
+from shared.state.renewal import DO
 from shared.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class UnusableError(PentadError):
 def unusable(error: ResponseError) -> UnusableError:
     """A refusal that no waiting ends, in words for whoever sends messages; the rest of it is for the operator's log."""
     if "exhausted the last possible ID" in str(error):
-        return UnusableError("the inbound stream has no entry ids left: its operator must run `pentad inbound renew`")
+        return UnusableError(f"the inbound stream has no entry ids left: its operator must {DO}")
     log.error("%s does not take messages: %s", INBOUND.key(), error)
     return UnusableError("the inbound stream takes no messages: its operator finds the cause in the gateway's log")
 
@@ -48,6 +49,7 @@ class Backlog:
         self._tenants: dict[tuple[int, str], tuple[float, int]] = {}
         self._appended: deque[tuple[tuple[int, int], str]] = deque()
         """This gateway's entries that no router had read when that was looked at last, with their tenants."""
+        self._read_to = (0, 0)
         self._own: Counter[str] = Counter()
         """How many of them are each tenant's."""
 
@@ -110,6 +112,10 @@ class Backlog:
         return int(lag)
 
     def _forget_read(self, last: tuple[int, int]) -> None:
+        if last < self._read_to:  # the stream has begun again: ids of before say nothing any more
+            self._appended.clear()
+            self._own.clear()
+        self._read_to = last
         while self._appended and self._appended[0][0] <= last:
             self._forget_first()
 

@@ -26,6 +26,7 @@ from shared.errors import OutageError
 from shared.state.in_use import ModelInUse
 from shared.state.keys import IN_USE
 from shared.state.refusals import said, text_of
+from shared.state.renewal import ahead, exhausted, last_id
 from shared.state.server import Server, look, refusal_at_start
 from shared.state.wire import Wire, connect
 
@@ -108,6 +109,10 @@ class Diagnosis:
     reply_streams: int = 0
     in_use: tuple[ModelInUse, ...] = ()
     """What the running task-runners and embedding services use, each once."""
+    inbound_full: str | None = None
+    """Why the inbound stream takes nothing."""
+    inbound_ahead: str | None = None
+    """How far its ids are ahead of the clock."""
 
 
 @dataclass(slots=True)
@@ -148,6 +153,7 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         letters = (INBOUND_DEAD.key(), *(DEAD.key(number) for number in numbers))
         dead = [await _seen(key, _dead(redis, key), unseen) for key in letters]
         in_use = await _seen(f"{IN_USE}*", _in_use(redis), unseen)
+        full, early = await _seen(INBOUND.key(), _ids(wire), unseen) or (None, None)
     return replace(
         seen,
         unseen=tuple(unseen),
@@ -157,6 +163,8 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         event_streams=found.events,
         reply_streams=found.replies,
         in_use=in_use or (),
+        inbound_full=full,
+        inbound_ahead=early,
     )
 
 
@@ -203,6 +211,13 @@ async def _walk(redis: Any, found: _Found) -> None:
     async for key in redis.scan_iter(match=IN_SHARDS, count=1000, _type="STREAM"):
         if (parts := split_key(key)) is not None:
             _note(found, *parts, key)
+
+
+async def _ids(wire: Wire) -> tuple[str | None, str | None]:
+    """What is wrong with the ids of the inbound stream."""
+    last, (seconds, _) = await last_id(wire.ask), await wire.ask("TIME")
+    full = exhausted(last)
+    return full, None if full else ahead(last, int(seconds) * 1000)
 
 
 async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:

@@ -23,6 +23,10 @@ INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
 starts again."""
 OLD_INBOUND_LEASE = "{pentad:inbound}:lease"
 """The same of versions before 0.2: kept taken for ever, so that no such router moves entries beside one of ours."""
+NEW_INBOUND = "pentad:{pentad:inbound}:new"
+"""The successor of ``pentad:inbound`` while one script makes it."""
+FIRST_ID = "first_id"
+"""A field of inbound entries that went over to a new stream: the id that each had first, which its sender was told."""
 PROBE = "pentad:probe"
 """Never written. Its removal, which changes nothing, asks whether the server takes writes."""
 CLUSTER = "pentad:cluster"
@@ -68,6 +72,11 @@ def task_index(shard: int, tenant: str) -> str:
 def dedup(shard: int, tenant: str, session: str, message: str) -> str:
     """Marks a message id as accepted; its value is the inbound entry id."""
     return f"{tag(shard)}:seen:{tenant}:{session}:{message}"
+
+
+def buried(entry: str) -> str:
+    """Marks an inbound entry as set aside, so that it is once; in the slot of ``pentad:dead``, for a day."""
+    return f"pentad:{{pentad:dead}}:seen:{entry}"
 
 
 def vector(shard: int, digest: str) -> str:

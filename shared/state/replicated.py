@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
+from redis.exceptions import RedisError
+
+from shared.errors import OutageError, RefusedWriteError
 from shared.state.store import Argument, Store
 from shared.state.wire import Wire
 
@@ -50,6 +53,8 @@ class ReplicatedAppends:
         reads = [self._store.read(self._wire, *command) for command, _ in batch]
         wait = self._store.read(self._wire, "WAIT", self._replicas, _WAIT_MS)
         *entries, confirmed = await asyncio.gather(*reads, wait, return_exceptions=True)
+        if isinstance(confirmed, RefusedWriteError | RedisError):  # the WAIT was: the entries are there
+            confirmed = OutageError(f"whether replicas have a message is not known: {confirmed}")
         if not isinstance(confirmed, BaseException) and confirmed < self._replicas:
             confirmed = self._store.refused(
                 f"{confirmed} of {self._replicas} replicas have a message within {_WAIT_MS / 1000:g} s"

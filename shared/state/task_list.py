@@ -16,7 +16,7 @@ from shared.state.store import Store
 
 _CHUNK = 100
 """Index entries that are looked at together."""
-_HEADERS, _RECORDS, _LOOK_S = 2_000, 300, 0.5
+_HEADERS, _RECORDS, _LOOK_S = 2_000, 300, 2.0
 """What one request looks at, and for how long: a rare status in a long list comes in several pages."""
 _LIVE = frozenset({"pending", "active", "waiting", "stale"})
 """What no archived task is: its record need not be read to know."""

@@ -20,6 +20,8 @@ from shared.state.line import Heard, Line
 from shared.state.refusals import quit_after
 
 TIMEOUT_S = 10.0
+_FLUSH_S = 1.0
+"""How long a connection that is closed waits for what was told to arrive."""
 Word = str | bytes | int | float
 """A word of a command."""
 _pack: Any = hiredis.pack_command  # whose stub knows of one word only
@@ -52,6 +54,8 @@ class Wire:
         self._asked_at = 0.0
         """Loop time at which the first was asked of those that wait."""
         self._watchdog: asyncio.TimerHandle | None = None
+        self._told = False
+        """Whether anything was ever told."""
         self.opened = 0
         """How many connections there have been."""
 
@@ -94,6 +98,7 @@ class Wire:
 
         It waits one turn of the loop longer: what its caller asks at the end of its work leaves with it, in one write.
         """
+        self._told = True
         self._post(command, None)
 
     async def ask_all(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
@@ -173,7 +178,12 @@ class Wire:
                 heard.set_exception(error)
 
     async def close(self) -> None:
-        """Close the connection; commands under way are cancelled, and the next one opens another."""
+        """Close the connection; what was told goes out first, commands under way are cancelled.
+
+        The next command opens another.
+        """
+        if self._told and None in self._waiting:
+            await self._flushed()
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
@@ -189,3 +199,10 @@ class Wire:
             self._watchdog.cancel()
             self._watchdog = None
         self._lost(ConnectionError("the connection was closed"))
+
+    async def _flushed(self) -> None:
+        """Wait, not for long, until the server has had all that was told: nobody else can."""
+        mark = self.ask("PING")
+        await asyncio.wait([mark], timeout=_FLUSH_S)
+        if mark.done() and not mark.cancelled():
+            mark.exception()

@@ -28,6 +28,12 @@ def kept(task: str = TASK, **about: Any) -> TaskRecord:
     return TaskRecord.model_validate({"tenant_id": "default", "task": described, "messages": [], "steps": []})
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes no page shorter."""
+    monkeypatch.setattr(task_list, "_LOOK_S", 3600.0)
+
+
 @pytest.fixture
 def records(tmp_path: Path) -> Path:
     """Where the gateway reads records from."""

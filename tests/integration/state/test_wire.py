@@ -15,6 +15,7 @@ from redis.exceptions import (
     TimeoutError,
 )
 
+from shared.state import wire as wire_module
 from shared.state.line import Line
 from shared.state.wire import Wire
 from tests.support.redis_server import RedisServer
@@ -243,3 +244,32 @@ async def test_an_address_that_nobody_serves_fails_all_who_wait() -> None:
     for reply in asked:
         with pytest.raises(ConnectionError):
             await reply
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_what_is_told_right_before_the_close_arrives(server_url: str, connected: bool) -> None:
+    told, other = Wire(server_url), Wire(server_url)
+    if connected:
+        await told.ask("PING")
+    told.tell("SET", "last words", "x" * 1_000_000)
+    await told.close()
+    assert await other.ask("STRLEN", "last words") == 1_000_000
+    await other.close()
+
+
+async def test_a_close_waits_for_what_was_told_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server says nothing more: whoever stops goes on, and a read that waits is cancelled."""
+    monkeypatch.setattr(wire_module, "_FLUSH_S", 0.1)
+    async with pretended(lambda _: b"", timeout_s=30) as wire:
+        waiting = wire.ask("XREAD", "BLOCK", 20_000, "STREAMS", "s", "$")
+        wire.tell("SET", "a", "b")
+        await asyncio.wait_for(wire.close(), 15)
+        assert waiting.cancelled()
+
+
+async def test_a_close_without_anything_told_does_not_wait_for_a_read(server_url: str) -> None:
+    wire = Wire(server_url)
+    waiting = wire.ask("BLPOP", "nothing", 25)
+    await asyncio.sleep(0)
+    await asyncio.wait_for(wire.close(), 15)
+    assert waiting.cancelled()

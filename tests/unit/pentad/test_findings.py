@@ -103,3 +103,17 @@ def test_a_finding_says_what_to_do_on_a_line_of_its_own() -> None:
 
 def test_a_warning_is_no_failure() -> None:
     assert healthy([Finding("a", "warn", ""), Finding("b", "note", "")])
+
+
+@pytest.mark.parametrize(("field", "level"), [("inbound_full", "fail"), ("inbound_ahead", "warn")])
+def test_an_inbound_stream_whose_ids_run_out_is_named_with_what_to_do(field: str, level: str) -> None:
+    said: dict[str, Any] = {field: "the ids of pentad:inbound are odd: run `pentad inbound renew`"}
+    found = worst(replace(seen(), **said))
+    assert (found.level, found.name, found.do) == (level, "inbound ids", "run `pentad inbound renew`")
+
+
+def test_a_note_of_readiness_is_no_failure() -> None:
+    said = {"gateway.redis": "away", "gateway.inbound_ids": "note: ahead of the clock"}
+    assert [finding.detail for finding in of_readiness("http://h", 503, said)] == [
+        "http://h is not ready: gateway.redis: away"
+    ]
