@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from secrets import token_hex
 
-from contracts.commands import InboundMessage, WakeUp
+from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
 from contracts.ids import rfc3339, shard_in, task_id
 from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
@@ -14,7 +14,8 @@ from services.router.domain import Route, View, decide
 from services.router.routing import RouteWriter
 from shared import metrics
 from shared.bus.entry import Done, Entry, printable, reason_of
-from shared.bus.handler import MAX_STARTS, Handler
+from shared.bus.handler import MAX_STARTS
+from shared.bus.wake_ups import WakeUps
 from shared.errors import DamagedError, OutageError
 from shared.instructions import INSTRUCTIONS
 from shared.records import Records
@@ -37,16 +38,18 @@ _OUTAGE_S = 0.5
 """A store that is down is asked again this often; nothing is counted (hazard 7)."""
 
 
-class RouterHandler(Handler):
+class RouterHandler(WakeUps[SessionKeys]):
     """Serves sessions' wake-ups. Many at once; one session at a time, by its lease."""
 
     def __init__(self, actors: Actors, keeper: LeaseKeeper, records: Records, settings: Settings, shard: int) -> None:
-        self._actors, self._keeper, self._records = actors, keeper, records
-        self._settings, self._shard = settings, shard
+        super().__init__(actors, keeper, shard)
+        self._records, self._settings = records, settings
+
+    def keys_of(self, tenant: str, name: str) -> SessionKeys:
+        return SessionKeys(self._shard, tenant, name)
 
     async def handle(self, entry: Entry) -> Done:
-        tenant, _, session = entry.parse(WakeUp).actor.partition("/")
-        keys = SessionKeys(self._shard, tenant, session)
+        keys = self.woken(entry)
         taken = await self._actors.take(keys, entry.id)
         if taken is None:
             return Done.COMMITTED
@@ -54,15 +57,10 @@ class RouterHandler(Handler):
             await self._attempts(keys, taken)
         return Done.COMMITTED
 
-    async def hand_back(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            tenant, _, session = entry.parse(WakeUp).actor.partition("/")
-            await self._actors.release(SessionKeys(self._shard, tenant, session), entry.id)
-
     async def _attempts(self, keys: SessionKeys, taken: Taken) -> None:
         """Errors of our own back off and are counted; then the message is set aside, visibly."""
         if taken.lease.starts > MAX_STARTS:
-            await self._give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome")
+            await self.give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome")
             return
         for attempt in range(1, self._settings.pentad_max_attempts + 1):
             try:
@@ -74,7 +72,7 @@ class RouterHandler(Handler):
                 log.exception("routing in %s failed (attempt %d)", keys.actor, attempt)
                 metrics.failed.labels(SESSION_WAKE.name, "user").inc()
                 if attempt == self._settings.pentad_max_attempts:
-                    await self._give_up(keys, taken, reason_of(error))
+                    await self.give_up(keys, taken, reason_of(error))
                     return
                 await asyncio.sleep(_BACKOFF_S * 2**attempt)
             else:
@@ -172,7 +170,7 @@ class RouterHandler(Handler):
             ][-_CONTEXT_TURNS:]
         return [t.model_copy(update={"content": t.content[:_CONTEXT_CHARS]}) for t in turns]
 
-    async def _give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
+    async def give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
         """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""
         mail = _first(taken)
         commit = self._commit(keys)

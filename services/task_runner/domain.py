@@ -8,7 +8,7 @@ from contracts.envelope import Budget
 from contracts.errors import ErrorCode
 from contracts.events import EndStatus
 from contracts.plain_json import read_json
-from shared.state.headers import Mail, OpenCall, TaskHeader
+from shared.state.headers import UNREADABLE, Mail, OpenCall, TaskHeader
 from shared.state.mail import ResultMail, UserMail, due
 
 
@@ -94,6 +94,8 @@ Plan = Idle | End | Pause | Think | Reopen
 
 def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
+    if any(m.kind == UNREADABLE for m in mail):
+        raise ValueError("there is something in the task's mail that is none")
     users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == "user"]
     ended = [(n, u) for n, u in users if n <= ended_mail]
     users = users[len(ended) :]

@@ -5,7 +5,6 @@ import logging
 from dataclasses import replace
 from time import perf_counter
 
-from contracts.commands import WakeUp
 from contracts.errors import ErrorCode
 from contracts.ids import rfc3339
 from contracts.streams import DEAD, TASK_WAKE, DeadLetter
@@ -15,7 +14,8 @@ from services.task_runner.step import Step, Steps, bare
 from services.task_runner.thinking import Thinking
 from shared import metrics
 from shared.bus.entry import Done, Entry, printable, reason_of
-from shared.bus.handler import MAX_STARTS, Handler
+from shared.bus.handler import MAX_STARTS
+from shared.bus.wake_ups import WakeUps
 from shared.errors import OutageError
 from shared.models.ports import ChatModel
 from shared.settings import Settings
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _BACKOFF_S = 0.2
 
 
-class RunnerHandler(Handler):
+class RunnerHandler(WakeUps[TaskKeys]):
     """Serves tasks' wake-ups: many at once, one task at a time by its lease. Between steps it keeps but a cache."""
 
     def __init__(
@@ -41,16 +41,19 @@ class RunnerHandler(Handler):
         settings: Settings,
         shard: int,
     ) -> None:
-        self._actors, self._keeper, self._settings, self._shard = actors, keeper, settings, shard
+        super().__init__(actors, keeper, shard)
+        self._settings = settings
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
         self._thinking = Thinking(self._steps, model, tools, self._cache)
         self._running: set[Held] = set()
         self._stopping = False
 
+    def keys_of(self, tenant: str, name: str) -> TaskKeys:
+        return TaskKeys(self._shard, tenant, name)
+
     async def handle(self, entry: Entry) -> Done:
-        tenant, _, task = entry.parse(WakeUp).actor.partition("/")
-        keys = TaskKeys(self._shard, tenant, task)
+        keys = self.woken(entry)
         known = self._cache.get(keys.header)
         taken = await self._actors.take(keys, entry.id, known.start)
         if taken is None:
@@ -64,16 +67,11 @@ class RunnerHandler(Handler):
                 raise
             except Exception as error:
                 log.exception("%s cannot be worked with", keys.actor)
-                await self._give_up(bare(keys, taken), reason_of(error))
+                await self.give_up(keys, taken, reason_of(error))
             finally:
                 self._running.discard(held)
                 metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
         return Done.COMMITTED
-
-    async def hand_back(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            tenant, _, task = entry.parse(WakeUp).actor.partition("/")
-            await self._actors.release(TaskKeys(self._shard, tenant, task), entry.id)
 
     def interrupt(self) -> None:
         """Hand back every step that is under way: its model call is given up, and another runner begins it anew.
@@ -164,6 +162,13 @@ class RunnerHandler(Handler):
             writer.end(decided.status, decided.reason)
             writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "end"
         return await self._steps.commit(writer, step) != "again"
+
+    async def give_up(self, keys: TaskKeys, taken: Taken, reason: str) -> None:
+        step = bare(keys, taken)
+        if step is None:
+            await self._actors.commit(self._steps.empty(keys), taken)
+        else:
+            await self._give_up(step, reason)
 
     async def _give_up(self, step: Step, reason: str) -> None:
         """The task cannot be handled: a dead letter, an ``error``, and its end."""

@@ -8,6 +8,7 @@ from services.task_runner.counters import Limits
 from services.task_runner.domain import Arrived, Bounds, fired_early
 from services.task_runner.prompt import Known
 from services.task_runner.turn import TurnWriter
+from shared.errors import DamagedError
 from shared.settings import Settings
 from shared.state.actors import Actors, Taken
 from shared.state.commit import Commit, Outcome
@@ -78,10 +79,18 @@ def _unique() -> str:
 _PLAIN = ("status", "session", "user", "goal", "open", "step", "log_length", "digest", "tools", "correlation")
 
 
-def bare(keys: TaskKeys, taken: Taken) -> Step:
-    """A task whose header or mail nobody can work with: what is needed to end it, its mail all spent."""
+def bare(keys: TaskKeys, taken: Taken) -> Step | None:
+    """A task whose header or mail nobody can work with: what is needed to end it, its mail all spent.
+
+    None: there is no such task.
+    """
+    if not taken.raw.get("status"):
+        return None
     raw = {name: value for name, value in taken.raw.items() if name in _PLAIN}
-    header = task_header(keys.tenant, keys.task, raw)
+    try:
+        header = task_header(keys.tenant, keys.task, raw)
+    except DamagedError:  # its open calls cannot be named either: what comes of them finds the task ended
+        header = task_header(keys.tenant, keys.task, {"status": b"active", "session": raw.get("session", b"")})
     assert header is not None
     spent = Arrived((), (), {}, frozenset(), taken.read, 0, (), tuple(m.number for m in taken.signals))
     return Step(keys, taken, header, spent, Known())

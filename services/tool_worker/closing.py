@@ -19,6 +19,7 @@ from services.tool_worker.domain import (
 )
 from shared import metrics
 from shared.bus.entry import Entry
+from shared.bus.handler import SetAside
 from shared.settings import Settings
 from shared.state.keys import SessionKeys, TaskKeys, bell
 from shared.state.mail import ResultMail
@@ -67,20 +68,20 @@ class Closing:
             metrics.tool_calls.labels(command.tool, outcome).inc()
             metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
 
-    async def set_aside(self, entry: Entry, letter: DeadLetter) -> bool:
+    async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
         """Dead-letter an entry and close its call with an error, when what can be read of it names an open call.
 
-        False: it names none, and nothing was written. Raises ``OutageError``.
+        Raises ``OutageError``.
         """
         name = named_call(entry.data)
         if name is None:
-            return False
+            return SetAside.NOTHING
         keys = TaskKeys(self._shard, name.tenant, name.task)
         fields = await self._store.call("HMGET", keys.header, "session", "open", "correlation", "traceparent")
         state = await self._store.call("HGET", keys.calls, name.call)
         tool = _tool_of(name, fields[1])
         if state is None or tool is None:
-            return False
+            return SetAside.NOTHING
         session = SessionKeys(self._shard, name.tenant, fields[0].decode())
         started = state.startswith(b"started ")
         error = clip(when_set_aside(letter.reason, started), EVENT_LIMIT)
@@ -103,9 +104,10 @@ class Closing:
         names += [session.events, bell(self._shard)]
         args: list[Argument] = [self._group, entry.id, chained.to_json(), name.call, keys.actor, mail.to_json()]
         args += [event.to_json(), self._maxlen, self._ttl, session.actor]
-        if await self._store.run("call_set_aside", names, args) == b"ok":
+        done = await self._store.run("call_set_aside", names, args)
+        if done == b"ok":
             metrics.tool_calls.labels(tool, "unknown" if started else "error").inc()
-        return True
+        return SetAside.ENDED if done == b"gone" else SetAside.BURIED
 
 
 def _tool_of(name: CallName, open_calls: bytes | None) -> str | None:

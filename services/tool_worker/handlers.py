@@ -20,7 +20,7 @@ from services.tool_worker.inline import run_builtin
 from services.tool_worker.progress import Progress
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry
-from shared.bus.handler import MAX_STARTS, Handler, beat_s
+from shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.plugins.context import ToolContext
@@ -174,7 +174,7 @@ class ToolHandler(Handler):
         events = EphemeralEvents(self._store, session, s.pentad_events_maxlen, s.pentad_events_ttl_s)
         return Progress(events, command, s.pentad_coalesce_ms)
 
-    async def set_aside(self, entry: Entry, letter: DeadLetter) -> bool:
+    async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
         return await self._closing.set_aside(entry, letter)
 
     # Keeping and handing back

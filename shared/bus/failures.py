@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from contracts.streams import DEAD, DeadLetter, Stream
 from shared import metrics
 from shared.bus.entry import Entry, printable
-from shared.bus.handler import Handler
+from shared.bus.handler import Handler, SetAside
 from shared.errors import OutageError
 from shared.state.keys import DAY_S, attempts
 from shared.state.store import Argument, Store, guarded
@@ -23,26 +23,30 @@ class Failures:
         assert stream.group is not None
         self._store, self._stream, self._key, self._shard = store, stream, key, shard
         self._group, self._handler = stream.group, handler
-        self._kind = stream.carries[0].__name__
+        self._dead = metrics.dead.labels(stream.name, stream.carries[0].__name__)
 
     async def set_aside(self, entry: Entry, reason: str, attempts_made: int) -> None:
         """Dead-letter an entry and acknowledge it, at once."""
         letter = await guarded("dead letter", partial(self._letter, entry, reason, attempts_made))
-        await guarded("dead letter", partial(self._bury, entry, letter))
+        buried = await guarded("dead letter", partial(self._bury, entry, letter))
         self.forget(entry)
-        metrics.dead.labels(self._stream.name, self._kind).inc()
+        if buried:
+            self._dead.inc()
         log.error("%s %s was set aside: %s", self._key, entry.id, reason)
 
-    async def _bury(self, entry: Entry, letter: DeadLetter) -> None:
+    async def _bury(self, entry: Entry, letter: DeadLetter) -> bool:
+        """Returns whether this entry's dead letter was written."""
         try:
-            if await self._handler.set_aside(entry, letter):
-                return
+            done = await self._handler.set_aside(entry, letter)
+            if done is not SetAside.NOTHING:
+                return done is SetAside.BURIED
         except OutageError:
             raise
         except Exception:  # what waits for it cannot be read either: the dead letter is all that is left to do
             log.exception("%s %s is set aside alone", self._key, entry.id)
         args: list[Argument] = [self._group, entry.id, letter.to_json()]
-        await self._store.run("set_aside", [self._key, DEAD.key(self._shard)], args)
+        written: int = await self._store.run("set_aside", [self._key, DEAD.key(self._shard)], args)
+        return bool(written)
 
     async def _letter(self, entry: Entry, reason: str, attempts_made: int) -> DeadLetter:
         found = await self._store.call("XRANGE", self._key, entry.id, entry.id)

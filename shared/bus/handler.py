@@ -1,6 +1,7 @@
 """What a consumer asks of whoever handles its entries, and how often it tries."""
 
 from abc import ABC, abstractmethod
+from enum import Enum
 
 from contracts.streams import DeadLetter
 from shared.bus.entry import Done, Entry
@@ -16,6 +17,17 @@ def beat_s(lease_ms: int) -> float:
     return min(0.5, lease_ms / 4000)
 
 
+class SetAside(Enum):
+    """What a handler has done with an entry that is to be set aside."""
+
+    NOTHING = "nothing"
+    """Nothing waits for it, and nothing was written: whoever asked writes the dead letter."""
+    BURIED = "buried"
+    """The dead letter was written and the entry acknowledged."""
+    ENDED = "ended"
+    """The entry is done with; what was wrong has been set aside and counted by itself."""
+
+
 class Handler(ABC):
     """What is done with the entries of a stream."""
 
@@ -27,9 +39,9 @@ class Handler(ABC):
     async def hand_back(self, entries: list[Entry]) -> None:
         """Give back entries that were read but not begun, so that another worker can take them at once."""
 
-    async def set_aside(self, entry: Entry, letter: DeadLetter) -> bool:
+    async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
         """Write an entry's dead letter and acknowledge it together with what ends the work that waits for it.
 
-        False, and nothing written, when nothing waits: then the consumer does both alone. May be repeated.
+        May be repeated.
         """
-        return False
+        return SetAside.NOTHING

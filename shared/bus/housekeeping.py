@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from contracts.streams import Stream
+from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream, split_key
 from shared import metrics
+from shared.bus.lost_wake_ups import LostWakeUps
 from shared.errors import OutageError
 from shared.seldom import Seldom
 from shared.state.store import Argument, Store
@@ -21,8 +22,13 @@ _FORGET_MS = 60_000
 class Housekeeping:
     """Trims streams below what every group has consumed, and forgets consumers of dead processes."""
 
-    def __init__(self, store: Store, streams: Sequence[tuple[Stream, str]]) -> None:
+    def __init__(self, store: Store, streams: Sequence[tuple[Stream, str]], lease_ms: int = 2000) -> None:
         self._store, self._streams = store, streams
+        self._lost = [
+            LostWakeUps(store, stream, place[0], lease_ms)
+            for stream, key in streams
+            if stream in (SESSION_WAKE, TASK_WAKE) and (place := split_key(key)) is not None
+        ]
 
     async def run(self) -> None:
         """Clean for ever; late cleaning harms nothing."""
@@ -41,6 +47,8 @@ class Housekeeping:
                 args: list[Argument] = [stream.group, _FORGET_MS, ""]
                 await self._store.run("forget_consumers", [key], args)
                 await self._measure(stream, key)
+        for lost in self._lost:
+            await lost.once()
 
     async def _measure(self, stream: Stream, key: str) -> None:
         for group in await self._store.groups(key):

@@ -70,7 +70,8 @@ class ConsumingService:
         await self.prepare()
         await wait_for_redis(self.store, self.name)
         await agree(self.store, self.settings.pentad_shards)
-        for loop in (*self.loops(), Housekeeping(self.store, self.streams()).run(), keep_watching(self.store)):
+        housekeeping = Housekeeping(self.store, self.streams(), self.settings.lease_ms)
+        for loop in (*self.loops(), housekeeping.run(), keep_watching(self.store)):
             self.background.run(loop)
         for consumer in self.consumers:
             await consumer.start()

@@ -10,7 +10,7 @@ from typing import Any
 from contracts.streams import SESSION_WAKE, TASK_WAKE
 from shared import metrics
 from shared.state.commit import ActorKeys, Commit, Outcome, own_keys
-from shared.state.headers import Lease, Mail, lease_of, mail_of, pairs
+from shared.state.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
 from shared.state.keys import SessionKeys
 from shared.state.store import Argument, Store, guarded
 
@@ -102,7 +102,7 @@ class Actors:
             return None
         raw = pairs(reply[2])
         lease = lease_of(raw, wake_id, int(reply[1]))
-        return Taken(lease, raw, mail_of(reply[3]), mail_of(reply[4]), reply[5])
+        return Taken(lease, raw, *await self._mail(actor, reply[3], reply[4]), reply[5])
 
     async def look(self, actor: ActorKeys, taken: Taken) -> Taken | None:
         """Read header and mail again under the lease; None when it is lost.
@@ -116,7 +116,20 @@ class Actors:
             return None
         raw = pairs(reply[1])
         lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
-        return Taken(lease, raw, mail_of(reply[2]), mail_of(reply[3]), taken.transcript)
+        return Taken(lease, raw, *await self._mail(actor, reply[2], reply[3]), taken.transcript)
+
+    async def _mail(
+        self, actor: ActorKeys, messages: Sequence[bytes], signals: Sequence[bytes]
+    ) -> tuple[tuple[Mail, ...], tuple[Mail, ...]]:
+        """Both boxes. What is no mail of ours is numbered by its place, so that it can be set aside."""
+        try:
+            return mail_of(messages), mail_of(signals)
+        except ValueError:
+            boxes = ((actor.messages, len(messages)), (actor.signals, len(signals)))
+            first, second = [
+                await self.store.call("ZRANGE", box, 0, most - 1, "WITHSCORES") if most else () for box, most in boxes
+            ]
+            return numbered_mail(first), numbered_mail(second)
 
     async def beat(self, actor: ActorKeys, lease: Lease) -> str | None:
         """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none)."""

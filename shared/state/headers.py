@@ -16,6 +16,10 @@ from shared.errors import DamagedError
 ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
+UNREADABLE = "unreadable"
+"""Kind of what lies in a box and is no mail."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mail:
     """One numbered piece of mail."""
@@ -213,6 +217,17 @@ def mail_of(members: Sequence[bytes]) -> tuple[Mail, ...]:
     """A box's members, ``NUMBER KIND BODY`` each, in order."""
     split = (member.split(b" ", 2) for member in members)
     return tuple(Mail(int(number), kind.decode(), body) for number, kind, body in split)
+
+
+def numbered_mail(flat: Sequence[bytes]) -> tuple[Mail, ...]:
+    """Members with their scores; what cannot be read is of the kind `UNREADABLE`."""
+    found: list[Mail] = []
+    for member, score in zip(flat[::2], flat[1::2], strict=True):
+        try:
+            found += mail_of([member])
+        except ValueError:
+            found.append(Mail(int(float(score)), UNREADABLE, member))
+    return tuple(found)
 
 
 def lease_of(raw: dict[str, bytes], wake_id: str, now: int) -> Lease:

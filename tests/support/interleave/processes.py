@@ -68,7 +68,8 @@ class Process(ABC):
 
     def start(self) -> None:
         """Begin to work."""
-        for loop in (*self.loops(), Housekeeping(self.store, [(self.consumer.stream, self.consumer.key)]).run()):
+        kept = [(self.consumer.stream, self.consumer.key)]
+        for loop in (*self.loops(), Housekeeping(self.store, kept, self.settings.lease_ms).run()):
             self._loops.append(self._spawn(loop))
         self._spawn(self.consumer.start())
 
