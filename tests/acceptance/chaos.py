@@ -32,6 +32,7 @@ from tests.support.sse_follower import SseFollower
 from tests.support.system import System
 
 _CALM_S = 120.0
+_PULSE_S = 0.1
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
 
@@ -112,6 +113,7 @@ class Chaos:
         }
 
     async def _burn(self, at_once: int, fire: Fire, clients: AsyncExitStack) -> None:
+        pulse = asyncio.create_task(self._feel_the_pulse())
         troublemaker = asyncio.create_task(self._trouble(fire))
         work = asyncio.create_task(self._work(at_once, clients))
         try:
@@ -124,8 +126,17 @@ class Chaos:
                 work.result()
         finally:
             self._calm.set()
-            await cancel_all([work])
+            await cancel_all([work, pulse])
             await asyncio.wait({troublemaker})
+
+    async def _feel_the_pulse(self) -> None:
+        """Note when this process, which plays the model, was given no turn: nobody else was then, or waited for us."""
+        last = time.time()
+        while True:
+            await asyncio.sleep(_PULSE_S)
+            if time.time() - last > 3 * _PULSE_S:
+                self.report.stalls.append((last, time.time()))
+            last = time.time()
 
     async def _trouble(self, fire: Fire) -> None:
         targets = [p for p in self._system.processes if not fire.victims or p.name in fire.victims]
@@ -163,7 +174,6 @@ class Chaos:
         follower = kind(self._gateways, f"chaos-{number}", first=number)
         self._followers.append(follower)
         await clients.enter_async_context(follower)
-        follower.news.append((time.time(), "sent"))
         await follower.send(json.dumps({"task": number, "steps": self._plans[number]}), f"m-{number}")
         while not follower.seen("task_end"):
             await asyncio.sleep(0.05)
@@ -194,10 +204,13 @@ class Chaos:
         at_work = self._ledger.at_work([trouble.begun for trouble in self._troubles.done])
         for follower in self._followers:
             number = _number(follower)
-            work = (*at_work.get(number, ()), *self._plays.thinking.get(number, ()))
+            work = (*at_work.get(number, ()), *self._plays.thinking.get(number, ()), *self.report.stalls)
             troubles = [(t.begun, t.over, t.kind) for t in self._troubles.done]
-            self.report.silences.append(longest_silence(follower.session, follower.news, work, troubles))
-        events = sorted(at for follower in self._followers for at, _ in follower.news)
+            happened = sorted((news.happened, news.what) for news in follower.news)
+            self.report.silences.append(longest_silence(follower.session, happened, work, troubles))
+            learnt = [(news.learnt, news.what) for news in follower.news]
+            self.report.unseen.append(longest_silence(follower.session, learnt, work, troubles))
+        events = sorted(news.happened for follower in self._followers for news in follower.news)
         for trouble in self._troubles.done:
             took = recovery(trouble.begun, events)
             if took is not None:

@@ -7,6 +7,8 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,6 +18,17 @@ DURABLE = frozenset({"message_routed", "task_start", "message", "tool_call", "to
 _SILENCE_S = 3.0
 """After so long without a sign of an accepted message its sender sends it again."""
 _AGAIN_S = 0.5
+_PATIENCE: dict[str, Any] = {"open_timeout": 2, "ping_interval": 1, "ping_timeout": 2}
+"""A gateway that hangs keeps its connections open: only its clients can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something that a client learns: when it happened by the server's clock, when the client learnt it, and what."""
+
+    happened: float
+    learnt: float
+    what: str
 
 
 class _StartOverError(Exception):
@@ -36,8 +49,8 @@ class Follower:
         self.sent_again = 0
         self.accepted: set[str] = set()
         """Message ids that a gateway has promised to keep."""
-        self.news: list[tuple[float, str]] = []
-        """When each durable event first came, and its type."""
+        self.news: list[News] = []
+        """Its first message's acceptance, and each durable event, as they first came."""
         self.faults: list[str] = []
         self._sent: dict[str, tuple[float, dict[str, Any]]] = {}
         """When each message was sent last, and the message."""
@@ -95,7 +108,7 @@ class Follower:
 
     async def _follow(self, url: str) -> None:
         address = f"{url.replace('http', 'ws', 1)}/v1/ws?session_id={self.session}&after={self.cursor}"
-        async with connect(address, open_timeout=5, proxy=None) as connection:
+        async with connect(address, proxy=None, **_PATIENCE) as connection:
             self.reconnects += 1
             self._connection = connection
             for message_id, (_, message) in list(self._sent.items()):
@@ -108,6 +121,8 @@ class Follower:
         kind = event["type"]
         if kind == "accepted":
             self.accepted.add(event["message_id"])
+            if not self.news:
+                self.news.append(News(time.time(), time.time(), "accepted"))
         elif kind == "error":
             self._refused(event)
         if "id" in event:
@@ -136,7 +151,7 @@ class Follower:
         self.events.append(event)
         if kind in DURABLE and event["event_id"] not in self._known:
             self._known.add(event["event_id"])
-            self.news.append((time.time(), kind))
+            self.news.append(News(datetime.fromisoformat(event["at"]).timestamp(), time.time(), kind))
 
     def _assemble(self, event: dict[str, Any]) -> None:
         key = (event["task_id"], event["step"])

@@ -89,7 +89,7 @@ class System:
                 process.command, cwd=self.directory, env=self._environment(), stdout=log, stderr=log
             )
 
-    async def ready(self, process: Process, seconds: float = 30.0) -> None:
+    async def ready(self, process: Process, seconds: float = 90.0) -> None:
         """Wait until a process says that it is ready."""
         await wait_until(f"{process.name} to be ready", lambda: asyncio.to_thread(self._is_ready, process), seconds)
 

@@ -46,6 +46,10 @@ class Report:
     """Unsafe calls that ran again because a new primary lacked their start."""
     silences: list[Silence] = field(default_factory=list)
     """Each task's longest time without a durable event while it was unfinished and no model or tool was at work."""
+    unseen: list[Silence] = field(default_factory=list)
+    """The same as its client saw it, who may hang at a gateway that hangs."""
+    stalls: list[Span] = field(default_factory=list)
+    """When the machine let nobody run: left out of the silences."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
     """By kind of fault: seconds until any task's next durable event."""
     seconds: float = 0.0
@@ -63,8 +67,10 @@ class Report:
             f"killed their own process {self.brought_down}",
             f"clients reconnected {self.reconnects} times, sent {self.sent_again} messages again, began anew from a "
             f"snapshot {self.started_over} times",
+            f"the machine stalled for {sum(end - start for start, end in self.stalls):.1f} s in all; left out here:",
             f"longest silence of a task: {figures([s.seconds for s in self.silences])}",
             *(f"  {s.seconds:.2f} s: {s.where}" for s in sorted(self.silences, key=_seconds)[: -_SHOWN - 1 : -1]),
+            f"longest time in which its client learnt nothing: {figures([s.seconds for s in self.unseen])}",
             *(f"next event after {kind}: {figures(took)}" for kind, took in sorted(self.recoveries.items())),
             f"faults {len(self.faults)}",
             *self.faults[:20],

@@ -33,10 +33,10 @@ def _report(pool: ProcessPoolExecutor, first: int, seeds: int, rule: Rule) -> in
     starts = range(first, first + seeds, _SLICE)
     for found in pool.map(_some, starts, (min(_SLICE, first + seeds - s) for s in starts), repeat(rule)):
         wrong += found
-        if not rule.edits:
+        if not rule.broken:
             for seed, problems in found:
                 print(f"seed {seed}: {problems[:3]}", flush=True)
-    name = f"without {rule.name}" if rule.edits else rule.name
+    name = f"without {rule.name}" if rule.broken else rule.name
     print(f"{name}: {len(wrong)} of {seeds} runs wrong, {perf_counter() - begun:.0f} s", flush=True)
     return len(wrong)
 

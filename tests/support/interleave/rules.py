@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from tests.support.interleave.patches import Patch
+
 Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock"]
 
 
@@ -25,12 +27,19 @@ class Rule:
     """One rule, or several that stand behind one another."""
 
     name: str
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit, ...] = ()
     stress: Stress = "all"
     """What a run disturbs most: where the rule is needed only in a narrow window."""
     seeds: int = 150
     """Within so many seeds the checks must notice; 0: another rule stands behind it, so dropping it costs only work,
     or a test of the script itself looks into its narrow window."""
+    patches: tuple[Patch, ...] = ()
+    """Of a rule that is kept in Python."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether anything is dropped."""
+        return bool(self.edits or self.patches)
 
 
 _ENTRY_ID = Edit(
@@ -135,6 +144,50 @@ _RULES = (
         (Edit("call_start", "if not state then", "if not state then return {'run', 1} end if not state then"),),
         "cancel",
     ),
+    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost"),
+    Rule(
+        "a_lease_too_far_ahead_is_over",
+        (Edit("_lib", "if left <= 0 or left > tonumber(length) then return 0 end", "if left <= 0 then return 0 end"),),
+        "clock",
+    ),
+    Rule(
+        "early_timers_are_set_again",
+        (
+            Edit(
+                "commit",
+                "elseif op == 'due' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])",
+                "elseif op == 'due' then",
+            ),
+        ),
+        "clock",
+    ),
+    Rule(
+        "early_archiving_is_set_again",
+        stress="clock",
+        patches=(Patch("tests.support.interleave.store:SteppedStore.call", "spent"),),
+    ),
+    Rule(
+        "what_was_given_in_the_future_is_reclaimed",
+        stress="clock",
+        patches=(Patch("shared.bus.ahead:Ahead.reclaim", "left_alone"),),
+    ),
+    Rule(
+        "a_new_connection_is_noticed",
+        stress="lost",
+        patches=(Patch("tests.support.interleave.store:SteppedWire.renew", "unnoticed"),),
+    ),
+    Rule(
+        "a_lost_end_does_not_run_an_unsafe_call_again",
+        stress="lost",
+        patches=(Patch("services.tool_worker.handlers:ToolHandler._claim", "believed"),),
+    ),
+    Rule(
+        "only_the_own_entry_is_acknowledged",
+        (Edit("_lib", "if entry and not string.find(entry[2][2], name, 1, true) then return 0 end"),),
+        "lost",
+        seeds=0,
+    ),
+    Rule("what_waits_is_counted", (Edit("commit", "if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end"),)),
     Rule("archive_version", (Edit("archive", "last_step ~= ARGV[3] or "),), seeds=0),
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})

@@ -72,7 +72,7 @@ class SteppedWire(Wire):
 
     def break_off(self) -> None:
         """The connection ends, as in a failover: what was asked may have been executed, and nobody will say."""
-        self.opened += 1
+        self.renew()
         lost = [future for future, _ in self._issued]
         self._issued.clear()
         if self._late is not None:
@@ -80,6 +80,10 @@ class SteppedWire(Wire):
             self._late = None
         for future in lost:
             _settle(future, ConnectionError("the simulated connection broke"))
+
+    def renew(self) -> None:
+        """The next command goes over another connection."""
+        self.opened += 1
 
     async def close(self) -> None:
         """Nothing that waits happens any more, and nothing new is taken."""

@@ -13,6 +13,7 @@ from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.faults import Around, lose_writes, step_clock
 from tests.support.interleave.outside import Outside
+from tests.support.interleave.patches import patched
 from tests.support.interleave.processes import QUEUE, ROLES, Archiver, Parts, Process, Router, Runner, Worker
 from tests.support.interleave.rules import Rule, Stress
 from tests.support.interleave.server import Server, virtual_scripts
@@ -216,4 +217,5 @@ class World:
 def run(server: Server, seed: int, broken: Rule | None = None) -> list[str]:
     """Run one seed; returns what was wrong."""
     assert owner.get() is None
-    return World(server, seed, broken).run()
+    with patched(broken.patches if broken is not None else ()):
+        return World(server, seed, broken).run()

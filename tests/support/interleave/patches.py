@@ -1,0 +1,63 @@
+"""Rules that are kept in Python: each with what it is replaced by when it is dropped."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pkgutil import resolve_name
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A method, as ``module:Class.method``, and the function of this module that takes its place."""
+
+    method: str
+    dropped: str
+
+
+@contextmanager
+def patched(patches: Sequence[Patch]) -> Iterator[None]:
+    """The rules are dropped until the end."""
+    kept = []
+    try:
+        for patch in patches:
+            owner, _, name = patch.method.rpartition(".")
+            target = resolve_name(owner)
+            real = getattr(target, name)
+            kept.append((target, name, real))
+            setattr(target, name, _Method(partial(globals()[patch.dropped], real)))
+        yield
+    finally:
+        for target, name, real in kept:
+            setattr(target, name, real)
+
+
+class _Method:
+    """A function that is told the object it is called on."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __get__(self, instance: Any, _: Any = None) -> Any:
+        return partial(self._function, instance)
+
+
+def unnoticed(_: Any, wire: Any) -> None:
+    """A new connection looks like the one before."""
+
+
+async def left_alone(_: Any, ahead: Any, most: int) -> list[Any]:
+    """What was given out in the future stays with whom it was given."""
+    return []
+
+
+async def spent(real: Any, store: Any, *command: Any, **options: Any) -> Any:
+    """A timer that fired early is not set again by the archiver."""
+    return 0 if command[0] == "ZADD" else await real(store, *command, **options)
+
+
+async def believed(real: Any, handler: Any, entry: Any, command: Any, keys: Any) -> Any:
+    """A call that is ours and does not run is taken for one whose claim had no answer."""
+    handler._unanswered.add(command.tool_call_id)
+    return await real(handler, entry, command, keys)
