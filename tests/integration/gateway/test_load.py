@@ -3,12 +3,11 @@
 import json
 
 from contracts.streams import INBOUND
-from shared.state import inbox as inbox_module
-from shared.state.inbox import Inbox
-from shared.state.keys import SessionKeys
+from shared.state import backlog
+from shared.state.backlog import Backlog
 from shared.state.store import Store
 
-KEYS, KEY = SessionKeys(0, "default", "s1"), INBOUND.key()
+KEY = INBOUND.key()
 
 
 async def fill(store: Store, count: int) -> list[bytes]:
@@ -21,8 +20,8 @@ async def fill(store: Store, count: int) -> list[bytes]:
 
 
 async def waiting(store: Store) -> int:
-    """What an inbox that has just begun sees."""
-    return await Inbox(store, 100, 100).waiting(KEYS)
+    """What a gateway that has just begun sees."""
+    return await Backlog(store).all(0)
 
 
 async def test_what_another_group_has_not_read_is_no_work_of_ours(store: Store) -> None:
@@ -52,7 +51,7 @@ async def test_a_lag_that_redis_has_lost_count_of_is_counted(store: Store) -> No
 async def test_the_counting_has_an_end(store: Store) -> None:
     ids = await fill(store, 250)
     assert await store.run("lag", [KEY], ["0-0", 150]) == 200, "whole pages of 100"
-    assert await store.run("lag", [KEY], [ids[-1], inbox_module._COUNTED]) == 0
+    assert await store.run("lag", [KEY], [ids[-1], backlog._COUNTED]) == 0
 
 
 async def test_before_a_router_has_begun_all_of_it_waits(store: Store) -> None:

@@ -82,7 +82,8 @@ def _keys(world: "World") -> Iterator[str]:
 
 def _dead_letters(world: "World") -> Iterator[str]:
     entries = world.server.ask("XRANGE", INBOUND_DEAD.key(), "-", "+")
-    inbound = [i for i, _ in entries if i not in world.users.lost_rubbish]
+    letters = [from_json(fields[1])["entry_id"].encode() for _, fields in entries]
+    inbound = [i for i in letters if i not in world.users.lost_rubbish]
     if inbound != world.users.rubbish:
         yield f"unreadable entries {world.users.rubbish} became {inbound}"
     if world.server.ask("XLEN", DEAD.key(0)):
