@@ -108,10 +108,10 @@ def virtual_scripts(broken: Rule | None) -> dict[str, Script]:
     """Our scripts on the virtual clock, those of a dropped rule changed."""
     folder = resources.files("shared.state") / "scripts"
     texts = {f.name.removesuffix(".lua"): f.read_text() for f in folder.iterdir() if f.name.endswith(".lua")}
-    library = _replaced(texts.pop("_lib"), _REAL_CALL, _VIRTUAL_CALL)
     if broken is not None:
         for edit in broken.edits:
             texts[edit.script] = _replaced(texts[edit.script], edit.kept, edit.dropped)
+    library = _replaced(texts.pop("_lib"), _REAL_CALL, _VIRTUAL_CALL)
     return {name: Script(name, library + body) for name, body in texts.items()}
 
 
