@@ -12,6 +12,7 @@ from collections import OrderedDict
 from contracts.commands import InboundMessage
 from services.router.deciding import Deciding, Said
 from services.router.domain import decide
+from shared.bus.inbound import Source
 from shared.errors import DamagedError, OutageError
 from shared.state.actors import Actors
 from shared.state.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
@@ -31,10 +32,10 @@ class AtOnce:
         self._last: OrderedDict[str, str] = OrderedDict()
         """Each session's task that a message went to last: most likely the one that the next is about."""
 
-    async def route(self, keys: SessionKeys, message: InboundMessage, entry_id: str, generation: str) -> int | None:
+    async def route(self, keys: SessionKeys, message: InboundMessage, entry_id: str, source: Source) -> int | None:
         """How many messages wait in the shard now; None, and nothing done, when this one is to be posted."""
         try:
-            return await self._route(Said(keys, message, entry_id), generation)
+            return await self._route(Said(keys, message, entry_id), source)
         except OutageError:
             raise
         except DamagedError:
@@ -43,7 +44,7 @@ class AtOnce:
             log.exception("a message of %s is posted to its session", keys.actor)
             return None
 
-    async def _route(self, said: Said, generation: str) -> int | None:
+    async def _route(self, said: Said, source: Source) -> int | None:
         keys, message = said.keys, said.message
         if message.task_id is not None:
             return None
@@ -57,8 +58,8 @@ class AtOnce:
             return None
         commit = self._deciding.commit(keys)
         task = await self._deciding.write(commit, said, route, now)
-        self._deciding.arrive(commit, said, generation)
-        if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode()) != "ok":
+        self._deciding.arrive(commit, said, source.generation)
+        if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "ok":
             return None
         self._remember(keys, task)
         return waiting + 1

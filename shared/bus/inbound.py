@@ -8,6 +8,7 @@ shard by entry id, so moving is at least once and the result is once.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from secrets import token_hex
 
 from redis.exceptions import RedisError, ResponseError
@@ -51,8 +52,20 @@ _LOOK_S = 0.25
 """How often a router that does not hold the ingress looks whether it has become free."""
 
 
-AtOnce = Callable[[SessionKeys, InboundMessage, str, str], Awaitable[int | None]]
-"""Routes a message past its session's mailbox: session, message, entry id, generation of the inbound stream.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an arrival was read."""
+
+    generation: str
+    """Of the inbound stream: it is another after the stream was replaced."""
+    connection: int
+    """Of the store. What is written for the arrival goes over it or not at all: a new one may lead to a server that has
+    lost what came before.
+    """
+
+
+AtOnce = Callable[[SessionKeys, InboundMessage, str, Source], Awaitable[int | None]]
+"""Routes a message, with its entry's id, past its session's mailbox. Raises ``OutageError``.
 
 Returns how many messages wait in the shard then, or None, and nothing done, when it is to be posted.
 """
@@ -183,7 +196,8 @@ class Ingress:
             session, message = batch[0].session, batch[0].message
             assert session is not None
             assert message is not None
-            waiting = await self._at_once(session, message, batch[0].entry_id, self._generation)
+            source = Source(self._generation, self._connection)
+            waiting = await self._at_once(session, message, batch[0].entry_id, source)
             if waiting is not None:
                 self._entered(shard, waiting, 1)
                 return 1
@@ -210,7 +224,7 @@ class Ingress:
                 session_index(shard, session.tenant),
             )
             args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
-        reply = await self._store.run("ingest", keys, args)
+        reply = await self._store.run("ingest", keys, args, on=self._connection)
         self._entered(shard, int(reply[0]), len(reply) - 1)
         return len(reply) - 1
 

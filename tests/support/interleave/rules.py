@@ -47,8 +47,8 @@ _MOVED = "if last_step ~= ARGV[3] or not ended or busy then"
 
 _RULES = (
     Rule("commit_is_fenced", (_TOKEN, _VERSION), "runner"),
-    Rule("who_has_mail_is_not_passed", (_UNTAKEN,), "inbound"),
-    Rule("who_was_read_is_as_it_was", (_VERSION,), "inbound"),
+    Rule("who_has_mail_is_not_passed", (_UNTAKEN,), "inbound", seeds=0),
+    Rule("who_was_read_is_as_it_was", (_VERSION,), "inbound", seeds=0),
     Rule(
         "completion_waits_for_the_newest_message",
         (Edit("commit", "if mode == 'complete' and newer_message() then outcome = 'open' end"),),
