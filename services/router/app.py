@@ -4,8 +4,10 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from contracts.streams import INBOUND, SESSION_WAKE, Stream
+from services.router.at_once import AtOnce
+from services.router.deciding import Deciding
 from services.router.handlers import RouterHandler
-from shared.bus.inbound import Ingress
+from shared.bus.inbound import WAITING_LIMIT, Ingress
 from shared.records import Records
 from shared.service.consuming import ConsumingService
 from shared.settings import Settings
@@ -24,10 +26,10 @@ class Router(ConsumingService):
         super().__init__(settings)
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
-        self._ingress = Ingress(self.store, settings)
-        records = Records(settings.records_url)
+        deciding = Deciding(self.store, Records(settings.records_url), settings)
+        self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT).route)
         for shard in self.shards:
-            self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, records, settings, shard), _SLOTS)
+            self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         return (self._keeper.run(), self._ingress.run())

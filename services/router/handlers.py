@@ -4,29 +4,23 @@ import asyncio
 import logging
 import random
 from dataclasses import replace
-from secrets import token_hex
 
-from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
-from contracts.ids import rfc3339, shard_in, task_id
+from contracts.ids import rfc3339
 from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
-from services.router.domain import Route, View, decide
-from services.router.routing import RouteWriter
+from services.router.deciding import Deciding, Said
+from services.router.domain import decide
 from shared import metrics
 from shared.bus.entry import Done, Entry, printable, reason_of
 from shared.bus.handler import MAX_STARTS
 from shared.bus.wake_ups import WakeUps
-from shared.errors import DamagedError, OutageError
-from shared.instructions import INSTRUCTIONS
-from shared.records import Records
+from shared.errors import OutageError
 from shared.seldom import Seldom
 from shared.settings import Settings
 from shared.state.actors import Actors, LeaseKeeper, Taken
-from shared.state.commit import Commit
-from shared.state.headers import Mail, SessionHeader, session_header
-from shared.state.keys import SessionKeys, TaskKeys
-from shared.state.mail import Turn, due, read_session_mail
-from shared.state.sessions import last_turns, load_tasks
+from shared.state.headers import Mail, session_header
+from shared.state.keys import SessionKeys
+from shared.state.mail import read_session_mail
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)
@@ -41,9 +35,9 @@ _OUTAGE_S = 0.5
 class RouterHandler(WakeUps[SessionKeys]):
     """Serves sessions' wake-ups. Many at once; one session at a time, by its lease."""
 
-    def __init__(self, actors: Actors, keeper: LeaseKeeper, records: Records, settings: Settings, shard: int) -> None:
+    def __init__(self, actors: Actors, keeper: LeaseKeeper, deciding: Deciding, settings: Settings, shard: int) -> None:
         super().__init__(actors, keeper, shard)
-        self._records, self._settings = records, settings
+        self._deciding, self._settings = deciding, settings
 
     def keys_of(self, tenant: str, name: str) -> SessionKeys:
         return SessionKeys(self._shard, tenant, name)
@@ -84,21 +78,23 @@ class RouterHandler(WakeUps[SessionKeys]):
         await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
         await self._actors.release(keys, taken.lease.wake_id, taken.lease.token)
 
-    def _commit(self, keys: SessionKeys) -> Commit:
-        s = self._settings
-        return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
-
     async def _serve(self, keys: SessionKeys, taken: Taken) -> None:
         mail = _first(taken)
         if mail is None:
-            commit = self._commit(keys)
+            commit = self._deciding.commit(keys)
             commit.unmail([m.number for m in taken.signals])
             await self._actors.commit(commit, taken)
             return
-        entry_id, message = read_session_mail(mail.body)
+        said = _said(keys, mail)
         while True:
-            view = await self._look(keys, session_header(taken.raw), message, taken.lease.now)
-            commit = await self._write(keys, taken, mail, (entry_id, message), decide(view))
+            now = taken.lease.now
+            route = decide(await self._deciding.look(said, session_header(taken.raw), now))
+            commit = self._deciding.commit(keys)
+            if route.decision == "rejected":
+                commit.consume(mail.number)
+            else:
+                commit.pass_on(mail.number)
+            await self._deciding.write(commit, said, route, now)
             if await self._actors.commit(commit, taken) != "again":
                 return
             taken = replace(taken, raw={**taken.raw, **await self._reread(keys)})
@@ -107,77 +103,14 @@ class RouterHandler(WakeUps[SessionKeys]):
         raw = await self._actors.store.call("HMGET", keys.header, "live", "done")
         return {name: value or b"" for name, value in zip(("live", "done"), raw, strict=True)}
 
-    async def _look(self, keys: SessionKeys, session: SessionHeader, message: InboundMessage, now: int) -> View:
-        """Everything that the decision depends on, read at once."""
-        named_id = message.task_id or ""
-        tasks = await load_tasks(self._actors.store, keys.shard, keys.tenant, (session.live, session.done, named_id))
-        named = tasks[2]
-        if named is not None and named.session != keys.session:
-            named = None
-        archived, damaged = False, ""
-        if message.task_id and named is None and shard_in(named_id, self._settings.pentad_shards) == keys.shard:
-            try:
-                record = await self._records.read(keys.tenant, named_id)
-                archived = record is not None and record.task.session_id == keys.session
-            except DamagedError as error:
-                damaged = str(error)
-        return View(
-            message=message,
-            live=tasks[0],
-            done=tasks[1],
-            named=named,
-            archived=archived,
-            damaged=damaged,
-            instructions=frozenset(INSTRUCTIONS),
-            now=now,
-            grace_ms=round(self._settings.pentad_grace_s * 1000),
-            deadline=due(message),
-        )
-
-    async def _write(
-        self, keys: SessionKeys, taken: Taken, mail: Mail, arrived: tuple[str, InboundMessage], route: Route
-    ) -> Commit:
-        """The decision as one commit."""
-        commit = self._commit(keys)
-        entry_id, message = arrived
-        writer = RouteWriter(commit, keys, taken, message, entry_id, self._settings.session_ttl_s)
-        if route.decision == "rejected":
-            commit.consume(mail.number)
-            writer.reject(route)
-            return commit
-        commit.pass_on(mail.number)
-        context: list[Turn] = []
-        if route.task is None:
-            context = await self._context(keys, message, route)
-            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, token_hex(10)))
-            writer.new(task, route)
-        else:
-            task = TaskKeys(keys.shard, keys.tenant, route.task.task)
-            writer.existing(task, route.task, route)
-        writer.send(task, context, route)
-        return commit
-
-    async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[Turn]:
-        """The last turns that a new task begins with."""
-        if route.continues == "session":
-            turns = await last_turns(self._actors.store, keys, _CONTEXT_TURNS)
-        else:
-            record = await self._records.read(keys.tenant, message.task_id or "")
-            turns = [
-                Turn(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
-                for m in (record.messages if record else [])
-                if m.get("role") in ("user", "assistant") and m.get("content")
-            ][-_CONTEXT_TURNS:]
-        return [t.model_copy(update={"content": t.content[:_CONTEXT_CHARS]}) for t in turns]
-
     async def give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
         """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""
         mail = _first(taken)
-        commit = self._commit(keys)
+        commit = self._deciding.commit(keys)
         commit.unmail([m.number for m in taken.signals])
         if mail is not None:
             commit.consume(mail.number)
-            arrived = _readable(mail)
+            arrived = _readable(keys, mail)
             letter = DeadLetter(
                 stream=SESSION_WAKE.key(keys.shard),
                 entry_id=taken.lease.wake_id,
@@ -185,12 +118,12 @@ class RouterHandler(WakeUps[SessionKeys]):
                 attempts=taken.lease.starts,
                 at=rfc3339(taken.lease.now),
                 fields={"data": printable(mail.body)},
-                chain=[arrived[1].message_id or ""] if arrived else [],
+                chain=[arrived.message.message_id or ""] if arrived else [],
             )
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
             commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, "user"))
             if arrived is not None:
-                writer = RouteWriter(commit, keys, taken, arrived[1], arrived[0], self._settings.session_ttl_s)
+                writer = self._deciding.writer(commit, arrived, taken.lease.now)
                 writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
         await self._actors.commit(commit, taken)
 
@@ -200,9 +133,14 @@ def _first(taken: Taken) -> Mail | None:
     return taken.messages[0] if taken.messages else None
 
 
-def _readable(mail: Mail) -> tuple[str, InboundMessage] | None:
+def _said(keys: SessionKeys, mail: Mail) -> Said:
+    entry_id, message = read_session_mail(mail.body)
+    return Said(keys, message, entry_id)
+
+
+def _readable(keys: SessionKeys, mail: Mail) -> Said | None:
     """The mail's message, or None when it is not one: then nobody can be told but the dead letters."""
     try:
-        return read_session_mail(mail.body)
+        return _said(keys, mail)
     except ValueError:
         return None

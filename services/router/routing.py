@@ -6,7 +6,6 @@ from contracts.events import ErrorEvent, MessageRouted, TaskStart
 from contracts.ids import rfc3339
 from services.router.domain import Route, goal_of
 from shared import metrics
-from shared.state.actors import Taken
 from shared.state.commit import Commit
 from shared.state.headers import TaskHeader
 from shared.state.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
@@ -17,11 +16,11 @@ class RouteWriter:
     """Writes one routed message into a commit."""
 
     def __init__(
-        self, commit: Commit, keys: SessionKeys, taken: Taken, message: InboundMessage, entry: str, session_ttl_s: int
+        self, commit: Commit, keys: SessionKeys, message: InboundMessage, entry: str, now: int, session_ttl_s: int
     ) -> None:
         self._commit, self._keys, self._message, self._ttl_s = commit, keys, message, session_ttl_s
-        self._now = taken.lease.now
-        self._at = rfc3339(taken.lease.now)
+        self._now = now
+        self._at = rfc3339(now)
         self._entry = entry
         self._events = 0
 

@@ -7,10 +7,13 @@ shard by entry id, so moving is at least once and the result is once.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from secrets import token_hex
 
 from redis.exceptions import RedisError, ResponseError
 
+from contracts.commands import InboundMessage
 from contracts.streams import INBOUND
 from shared import metrics
 from shared.bus.arrival import Arrival, read_entry
@@ -23,6 +26,7 @@ from shared.state.keys import (
     DEDUP_TTL_S,
     INBOUND_LEASE,
     OLD_INBOUND_LEASE,
+    SessionKeys,
     dedup,
     load,
     session_index,
@@ -44,11 +48,30 @@ _LOOK_S = 0.25
 """How often a router that does not hold the ingress looks whether it has become free."""
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an arrival was read."""
+
+    generation: str
+    """Of the inbound stream: it is another after the stream was replaced."""
+    connection: int
+    """Of the store. What is written for the arrival goes over it or not at all: a new one may lead to a server that has
+    lost what came before.
+    """
+
+
+AtOnce = Callable[[SessionKeys, InboundMessage, str, Source], Awaitable[int | None]]
+"""Routes a message, with its entry's id, past its session's mailbox. Raises ``OutageError``.
+
+Returns how many messages wait in the shard then, or None, and nothing done, when it is to be posted.
+"""
+
+
 class Ingress:
     """Every router runs one; the lease decides which of them works."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, store: Store, settings: Settings, at_once: AtOnce | None = None) -> None:
+        self._store, self._settings, self._at_once = store, settings, at_once
         self._refusing = Refusing(store, settings)
         self._owner = token_hex(16)
         self._token = 0
@@ -157,12 +180,29 @@ class Ingress:
         refused: set[str] = set()
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
-            taken = 0 if shard in full else await self._ingest(shard, batch)
+            taken = 0 if shard in full else await self._enter(shard, batch, alone=len(arrivals) == 1)
             refused |= {a.entry_id for a in batch[taken:]}
             if taken < len(batch):
                 full.add(shard)
         self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
         return len(self._acks)
+
+    async def _enter(self, shard: int, batch: list[Arrival], alone: bool) -> int:
+        """How many have entered their sessions. Under load decisions are left to all routers; this one only moves."""
+        if alone and self._at_once is not None:
+            session, message = batch[0].session, batch[0].message
+            assert session is not None
+            assert message is not None
+            source = Source(self._generation, self._connection)
+            waiting = await self._at_once(session, message, batch[0].entry_id, source)
+            if waiting is not None:
+                self._entered(shard, waiting, 1)
+                return 1
+        return await self._ingest(shard, batch)
+
+    def _entered(self, shard: int, waiting: int, count: int) -> None:
+        metrics.waiting_mail.labels(str(shard)).set(waiting)
+        metrics.consumed.labels(INBOUND.name, "InboundMessage").inc(count)
 
     async def _ingest(self, shard: int, batch: list[Arrival]) -> int:
         first = batch[0].session
@@ -181,7 +221,6 @@ class Ingress:
                 session_index(shard, session.tenant),
             )
             args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
-        reply = await self._store.run("ingest", keys, args)
-        metrics.waiting_mail.labels(str(shard)).set(int(reply[0]))
-        metrics.consumed.labels(INBOUND.name, "InboundMessage").inc(len(reply) - 1)
+        reply = await self._store.run("ingest", keys, args, on=self._connection)
+        self._entered(shard, int(reply[0]), len(reply) - 1)
         return len(reply) - 1

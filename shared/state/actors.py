@@ -150,6 +150,18 @@ class Actors:
             metrics.lease_losses.labels(group_of(commit.actor)).inc()
         return outcome
 
+    async def commit_untaken(self, commit: Commit, version: str, on: int) -> Outcome:
+        """A commit to an actor that nobody has taken, because it had nothing to do; ``stale`` when that is over.
+
+        ``on``: over this connection or not at all. Raises ``OutageError``; then it may have been committed.
+        """
+        args = commit.arguments("", version, "", (0, 0), group_of(commit.actor))
+        reply = await self.store.run("commit", commit.keys, args, on=on)
+        outcome: Outcome = reply[0].decode()
+        if outcome == "ok":
+            commit.tallies.apply(int(reply[1]), ended=True)
+        return outcome
+
     async def release(self, actor: ActorKeys, wake_id: str, token: str = "") -> None:
         """Hand an actor back untouched, so that another worker can take it at once."""
         args: list[Argument] = [wake_id, group_of(actor), actor.actor, self.lease_ms, token]

@@ -6,7 +6,7 @@ from typing import Literal
 from contracts.envelope import Contract
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from shared import metrics
-from shared.state.keys import SessionKeys, TaskKeys, bell, load, timers
+from shared.state.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, load, session_index, timers
 from shared.state.store import Argument
 from shared.state.tallies import Tallies
 
@@ -32,6 +32,7 @@ class Commit:
         self.keys = own_keys(actor)
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
         self._expect: list[Argument] = []
+        self._arrival: list[Argument] = []
         self.operations: list[Argument] = []
         self._rung: set[str] = set()
         self.tallies = Tallies()
@@ -50,6 +51,15 @@ class Commit:
     def quiet(self) -> None:
         """Refuse the whole as ``again`` when a tool's result has come that this step has not seen."""
         self._expect.append("quiet")
+
+    def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
+        """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``again`` unless it is
+        newer than the last one and its id is not known. ``generation``: of the inbound stream.
+        """
+        shard, tenant = session.shard, session.tenant
+        keys = (dedup(shard, tenant, session.session, message_id), session_index(shard, tenant), load(shard))
+        self._arrival = ["arrive", *map(self._k, keys)]
+        self._arrival += (entry, generation, session.session, tenant, ttl_s, DEDUP_TTL_S)
 
     def unmail(self, numbers: Sequence[int]) -> None:
         """Remove the signals that this step has used up."""
@@ -164,4 +174,4 @@ class Commit:
     def arguments(self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str) -> list[Argument]:
         """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
-        return head + self._expect + self.operations
+        return head + self._expect + self._arrival + self.operations

@@ -92,6 +92,22 @@ local function count_waiting(load, tenant, by)
   if call('HINCRBY', load, 'tenant:' .. tenant, by) <= 0 then call('HDEL', load, 'tenant:' .. tenant) end
 end
 
+-- A message enters its session, in the order of the inbound stream and once by its message id.
+-- generation: of the inbound stream; ids of one that was replaced do not compare with those of its successor
+-- Returns 'new' | 'repeat' | 'old'.
+local function arrive(header, seen, index, entry, generation, session, session_ttl, seen_ttl)
+  local last, known = unpack(call('HMGET', header, 'last_in', 'in_gen'))
+  if last and (known or '') == generation and not id_less(last, entry) then return 'old' end
+  call('HSET', header, 'last_in', entry, 'in_gen', generation)
+  call('EXPIRE', header, session_ttl)
+  if not call('SET', seen, entry, 'NX', 'EX', seen_ttl) then return 'repeat' end
+  local at = math.min(tonumber(string.match(entry, '^%d+')), now()) -- a producer's own id may be no time
+  call('ZADD', index, at, session)
+  call('ZREMRANGEBYSCORE', index, '-inf', at - tonumber(session_ttl) * 1000)
+  call('EXPIRE', index, session_ttl)
+  return 'new'
+end
+
 local function status_of(header)
   return call('HGET', header, 'status') or 'none'
 end

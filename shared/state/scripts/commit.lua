@@ -1,6 +1,6 @@
 -- The one way in which a handling of an actor ends (law 2): state, events, other actors' mail and the acknowledgement at once.
 -- KEYS header messages signals log stream, then whatever the operations name by index
--- ARGV token version step-id read seen group wake-id actor mode, then operations
+-- ARGV token ('': nobody has taken the actor, because it had nothing to do) version step-id read seen group wake-id actor mode, then operations
 --   read, seen: numbers of the newest message and the newest signal that the step knows
 --   mode: 'go'        no end
 --         'complete'  an end, unless a message has come since: then the step commits without its end
@@ -11,6 +11,8 @@
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'again' unless the actor has this status (checked before anything is written)
 --   quiet                    refuse as 'again' when a tool's result has come that the step has not seen
+--   arrive seen index load entry generation session tenant session-ttl seen-ttl
+--                            the message that this is about enters its session, or the commit is refused as 'again'
 --   unmail n                 remove signal number n
 --   consume n k tenant       remove the messages up to number n: they wait no more, which is counted in k
 --   pass n                   remove the messages up to number n: they go on waiting elsewhere
@@ -33,13 +35,16 @@
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
 if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', t} end
-if not holds(header, ARGV[1]) or (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', t} end
+if (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', t} end
+if ARGV[1] == '' then
+  if (call('HGET', header, 'wake') or '') ~= '' then return {'stale', t} end
+elseif not holds(header, ARGV[1]) then return {'stale', t} end
 
 local read, seen = '(' .. ARGV[4], '(' .. ARGV[5]
 local group, wake_id, actor, mode = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local width = {expect = 3, unmail = 2, consume = 4, pass = 2, log = 2, push = 4, setnx = 4, cut = 4, unset = 3, incr = 4,
   event = 5, delta = 6, post = 7, queue = 3, timer = 4, due = 4, untimer = 3, rank = 4, unrank = 3, ring = 3, expire = 3,
-  rewake = 1, finish = 1}
+  rewake = 1, finish = 1, arrive = 10}
 
 local function newer_message()
   return #call('ZRANGEBYSCORE', messages, read, '+inf', 'LIMIT', 0, 1) > 0
@@ -75,6 +80,7 @@ while j <= #ARGV do
   elseif op == 'post' then
     kinds[first], kinds[tonumber(ARGV[j + 2])], kinds[tonumber(ARGV[j + 3])] = 'hash', 'zset', 'stream'
   elseif op == 'consume' then kinds[tonumber(ARGV[j + 2])] = 'hash'
+  elseif op == 'arrive' then kinds[tonumber(ARGV[j + 2])], kinds[tonumber(ARGV[j + 3])] = 'zset', 'hash'
   elseif op == 'log' then kinds[4] = 'list'
   end
   if op == 'set' then j = j + 3 + 2 * ARGV[j + 2]
@@ -89,6 +95,12 @@ if mode == 'fail' and newer_signal('cancel') then return {'again', t} end
 if mode == 'complete' and newer_message() then outcome = 'open' end
 
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
+if ARGV[i] == 'arrive' then
+  local entry, generation, session, tenant, session_ttl, seen_ttl = unpack(ARGV, i + 4, i + 9)
+  if arrive(header, k(1), k(2), entry, generation, session, session_ttl, seen_ttl) ~= 'new' then return {'again', t} end
+  count_waiting(k(3), tenant, 1)
+  i = i + 10
+end
 while i <= #ARGV do
   local op = ARGV[i]
   if op == 'log' then call('RPUSH', log, ARGV[i + 1])
@@ -145,7 +157,7 @@ end
 
 call('HINCRBY', header, 'v', 1)
 call('HSET', header, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
-call('XACK', stream, group, wake_id)
+if wake_id ~= '' then call('XACK', stream, group, wake_id) end
 if rewake or newer_message() or #call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1) > 0 then
   wake(header, stream, actor)
 end

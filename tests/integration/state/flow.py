@@ -8,6 +8,7 @@ from contracts.commands import InboundMessage
 from contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from contracts.tools import ToolSpec
 from services.archiver.handlers import Archiving
+from services.router.deciding import Deciding
 from services.router.handlers import RouterHandler
 from services.task_runner.handlers import RunnerHandler
 from services.tool_worker.builtins.catalogue import BUILTINS
@@ -87,7 +88,9 @@ class Flow:
         self.records = Records(self.settings.records_url)
         grace_ms = round(self.settings.pentad_grace_s * 1000)
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
-        router = RouterHandler(self.actors, self.keeper, self.records, self.settings, 0)
+        router = RouterHandler(
+            self.actors, self.keeper, Deciding(self.store, self.records, self.settings), self.settings, 0
+        )
         runner = RunnerHandler(self.actors, self.keeper, self.model, _Builtins(store), self.settings, 0)
         tools = ToolHandler(store, self.settings, ToolProcesses((), 1, 1), 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [

@@ -11,6 +11,8 @@ from typing import Any, cast
 from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from contracts.tools import ToolSpec
 from services.archiver.handlers import Archiving
+from services.router.at_once import AtOnce
+from services.router.deciding import Deciding
 from services.router.handlers import RouterHandler
 from services.task_runner.handlers import RunnerHandler
 from services.tool_worker.children.pool import ToolProcesses
@@ -18,7 +20,7 @@ from services.tool_worker.handlers import ToolHandler
 from shared.bus.entries import EntryHandler
 from shared.bus.handler import Handler
 from shared.bus.housekeeping import Housekeeping
-from shared.bus.inbound import Ingress
+from shared.bus.inbound import WAITING_LIMIT, Ingress
 from shared.bus.timers import TimerLoop
 from shared.records import Records
 from shared.settings import Settings
@@ -109,10 +111,11 @@ class Router(Process):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        records = Records(parts.settings.records_url)
-        handler = RouterHandler(self.actors, self.keeper, records, parts.settings, 0)
+        deciding = Deciding(self.store, Records(parts.settings.records_url), parts.settings)
+        handler = RouterHandler(self.actors, self.keeper, deciding, parts.settings, 0)
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
-        self._ingress = Ingress(self.store, self.settings)
+        at_once = AtOnce(self.actors, deciding, WAITING_LIMIT)
+        self._ingress = Ingress(self.store, self.settings, at_once.route)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return self.keeper.run(), self._ingress.run(), Housekeeping(self.store, [(INBOUND, INBOUND.key())]).run()

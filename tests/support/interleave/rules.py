@@ -42,24 +42,22 @@ class Rule:
         return bool(self.edits or self.patches)
 
 
-_ENTRY_ID = Edit(
-    "ingest", "if last and (generation or '') == ARGV[4] and not id_less(last, entry) then", "if false then"
-)
-_MESSAGE_ID = Edit("ingest", "'NX', 'EX', ARGV[2]", "'EX', ARGV[2]")
+_ENTRY_ID = Edit("_lib", "if last and (known or '') == generation and not id_less(last, entry) then", "if false then")
+_MESSAGE_ID = Edit("_lib", "'NX', 'EX', seen_ttl", "'EX', seen_ttl")
 _HOLDER = Edit("take", "if left > 0 then return {'leased', left} end")
 _BEAT = Edit(
     "beat",
     "if not holds(header, ARGV[1]) or call('HGET', header, 'wake') ~= ARGV[5] then return false end",
 )
-_FENCE = Edit(
-    "commit",
-    "if not holds(header, ARGV[1]) or (call('HGET', header, 'v') or '0') ~= ARGV[2] then",
-    "if false then",
-)
+_TOKEN = Edit("commit", "elseif not holds(header, ARGV[1]) then return {'stale', t} end", "end")
+_VERSION = Edit("commit", "if (call('HGET', header, 'v') or '0') ~= ARGV[2] then", "if false then")
+_UNTAKEN = Edit("commit", "if (call('HGET', header, 'wake') or '') ~= '' then", "if false then")
 _MOVED = "if last_step ~= ARGV[3] or not ended or busy then"
 
 _RULES = (
-    Rule("commit_is_fenced", (_FENCE,), "runner"),
+    Rule("commit_is_fenced", (_TOKEN, _VERSION), "runner"),
+    Rule("who_has_mail_is_not_passed", (_UNTAKEN,), "inbound", seeds=0),
+    Rule("who_was_read_is_as_it_was", (_VERSION,), "inbound", seeds=0),
     Rule(
         "completion_waits_for_the_newest_message",
         (Edit("commit", "if mode == 'complete' and newer_message() then outcome = 'open' end"),),

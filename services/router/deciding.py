@@ -1,0 +1,124 @@
+"""One message's decision: what it depends on is read, decided by the pure rules, and written down as a commit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+
+from contracts.commands import InboundMessage
+from contracts.ids import shard_in, task_id
+from services.router.domain import Route, View
+from services.router.routing import RouteWriter
+from shared.errors import DamagedError
+from shared.instructions import INSTRUCTIONS
+from shared.records import Records
+from shared.settings import Settings
+from shared.state.commit import Commit
+from shared.state.headers import SessionHeader, TaskHeader
+from shared.state.keys import SessionKeys, TaskKeys
+from shared.state.mail import Turn, due
+from shared.state.sessions import last_turns, load_tasks
+from shared.state.store import Store
+
+_CONTEXT_TURNS = 12
+_CONTEXT_CHARS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message, the session that it is said in, and its entry in the inbound stream."""
+
+    keys: SessionKeys
+    message: InboundMessage
+    entry_id: str
+
+
+class Deciding:
+    """Reads and writes around `decide`, for whoever routes a message."""
+
+    def __init__(self, store: Store, records: Records, settings: Settings) -> None:
+        self._store, self._records, self._settings = store, records, settings
+
+    def commit(self, keys: SessionKeys) -> Commit:
+        """A commit that says nothing yet."""
+        s = self._settings
+        return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+
+    def writer(self, commit: Commit, said: Said, now: int) -> RouteWriter:
+        """Writes what becomes of this message into the commit."""
+        return RouteWriter(commit, said.keys, said.message, said.entry_id, now, self._settings.session_ttl_s)
+
+    def arrive(self, commit: Commit, said: Said, generation: str) -> None:
+        """The message enters its session with this commit. ``generation``: of the inbound stream."""
+        message_id = said.message.message_id or said.entry_id
+        commit.arrive(said.keys, said.entry_id, message_id, generation, self._settings.session_ttl_s)
+
+    async def look(self, said: Said, session: SessionHeader, now: int) -> View:
+        """Everything that the decision depends on, read at once."""
+        keys, message = said.keys, said.message
+        named_id = message.task_id or ""
+        tasks = await load_tasks(self._store, keys.shard, keys.tenant, (session.live, session.done, named_id))
+        named = tasks[2]
+        if named is not None and named.session != keys.session:
+            named = None
+        archived, damaged = False, ""
+        if message.task_id and named is None and shard_in(named_id, self._settings.pentad_shards) == keys.shard:
+            try:
+                record = await self._records.read(keys.tenant, named_id)
+                archived = record is not None and record.task.session_id == keys.session
+            except DamagedError as error:
+                damaged = str(error)
+        return self.view(message, (tasks[0], tasks[1], named), now, archived=archived, damaged=damaged)
+
+    def view(
+        self,
+        message: InboundMessage,
+        tasks: Sequence[TaskHeader | None],
+        now: int,
+        *,
+        archived: bool = False,
+        damaged: str = "",
+    ) -> View:
+        """What the decision sees. ``tasks``: the live one, the one that ended last, the one that the message names."""
+        live, done, named = tasks
+        return View(
+            message=message,
+            live=live,
+            done=done,
+            named=named,
+            archived=archived,
+            damaged=damaged,
+            instructions=frozenset(INSTRUCTIONS),
+            now=now,
+            grace_ms=round(self._settings.pentad_grace_s * 1000),
+            deadline=due(message),
+        )
+
+    async def write(self, commit: Commit, said: Said, route: Route, now: int) -> str:
+        """The decision, written into the commit; returns the task that takes the message, '' for a refusal."""
+        writer, keys = self.writer(commit, said, now), said.keys
+        if route.decision == "rejected":
+            writer.reject(route)
+            return ""
+        context: list[Turn] = []
+        if route.task is None:
+            context = await self._context(keys, said.message, route)
+            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, token_hex(10)))
+            writer.new(task, route)
+        else:
+            task = TaskKeys(keys.shard, keys.tenant, route.task.task)
+            writer.existing(task, route.task, route)
+        writer.send(task, context, route)
+        return task.task
+
+    async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[Turn]:
+        """The last turns that a new task begins with."""
+        if route.continues == "session":
+            turns = await last_turns(self._store, keys, _CONTEXT_TURNS)
+        else:
+            record = await self._records.read(keys.tenant, message.task_id or "")
+            turns = [
+                Turn(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
+                for m in (record.messages if record else [])
+                if m.get("role") in ("user", "assistant") and m.get("content")
+            ][-_CONTEXT_TURNS:]
+        return [t.model_copy(update={"content": t.content[:_CONTEXT_CHARS]}) for t in turns]
