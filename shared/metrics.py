@@ -100,9 +100,17 @@ def _histogram(
 
 # The bus. `stream` is a name of contracts/streams.py, `type` the entry's type or the mail's kind.
 consumed = _counter(
-    "pentad_messages_consumed_total", ("stream", "type"), "Entries handled to their end and acknowledged.", "entries"
+    "pentad_messages_consumed_total",
+    ("stream", "type"),
+    "Entries handled to their end and acknowledged.",
+    "entries",
 )
-published = _counter("pentad_messages_published_total", ("stream", "type"), "Entries appended.", "entries")
+published = _counter(
+    "pentad_messages_published_total",
+    ("stream", "type"),
+    "Entries appended. Under the streams of wake-ups also the mail posted, by its kind.",
+    "entries",
+)
 failed = _counter(
     "pentad_messages_failed_total",
     ("stream", "type"),
@@ -119,7 +127,7 @@ attempts = _histogram(
 lease_losses = _counter(
     "pentad_lease_losses_total", ("service",), "Leases that went to another while work was going on.", "leases"
 )
-reconnects = _counter("pentad_reconnects_total", ("store",), "Connections made again after an outage.", "connections")
+reconnects = _counter("pentad_reconnects_total", ("store",), "Connections that were made again.", "connections")
 handler_seconds = _histogram(
     "pentad_handler_seconds", ("service", "type"), "Time from taking an entry to its acknowledgement."
 )
@@ -130,7 +138,7 @@ pending = _gauge("pentad_group_pending", ("stream", "group"), "Entries read and 
 waiting_mail = _gauge(
     "pentad_inbound_waiting_mail",
     ("shard",),
-    "Messages in sessions' mailboxes that no router has decided on.",
+    "Messages that wait to be taken into a step, in all mailboxes of the shard.",
     "messages",
 )
 
@@ -139,14 +147,26 @@ first_delta_seconds = _histogram(
     "pentad_first_delta_seconds", (), "Time from a message's entry into the inbound stream to its first delta."
 )
 turn_seconds = _histogram(
-    "pentad_turn_seconds", ("outcome",), "Time from a message's entry into the inbound stream to its turn's end."
+    "pentad_turn_seconds",
+    ("outcome",),
+    "Time from a message's entry into the inbound stream to its turn's end; outcome: completed, waiting, failed, "
+    "cancelled or rejected.",
 )
 tasks = _counter("pentad_task_transitions_total", ("status",), "Tasks that came into this status.", "tasks")
 decisions = _counter("pentad_router_decisions_total", ("decision",), "Messages routed, by decision.", "messages")
-step_seconds = _histogram("pentad_step_seconds", ("outcome",), "Time of one step, from its lease to its commit.")
+step_seconds = _histogram(
+    "pentad_step_seconds",
+    ("outcome",),
+    "Time of one step, from its plan to its commit; outcome: committed, overtaken (by mail), interrupted (by a cancel, "
+    "a deadline or a stop), failed (the model) or lost (the lease).",
+)
 
 # Models and tools.
-model_seconds = _histogram("pentad_model_seconds", ("model", "outcome"), "Time of one model call, to its last byte.")
+model_seconds = _histogram(
+    "pentad_model_seconds",
+    ("model", "outcome"),
+    "Time of one model call, to its last byte; outcome: ok, refused, unavailable, cut_off or cancelled.",
+)
 model_tokens = _counter(
     "pentad_model_tokens_total",
     ("model", "direction"),
@@ -166,7 +186,12 @@ embed_batch = _histogram("pentad_embed_batch_texts", (), "Texts sent to the embe
 embed_cache = _counter(
     "pentad_embed_cache_total", ("outcome",), "Texts looked up in the cache of vectors; outcome: hit or miss.", "texts"
 )
-archived = _counter("pentad_archive_total", ("outcome",), "Tasks handled by the archiver.", "tasks")
+archived = _counter(
+    "pentad_archive_total",
+    ("outcome",),
+    "Tasks whose record the archiver has written; outcome: ok, or moved or gone when the task was not as recorded.",
+    "tasks",
+)
 
 # The gateway.
 websockets = _gauge("pentad_websocket_connections", (), "WebSocket connections open.", "connections")

@@ -62,6 +62,7 @@ class Embedding:
             error=error,
         )
         await self._store.run("reply", [command.reply_to], [reply.to_json(), _REPLY_TTL_S])
+        metrics.published.labels(EMBED_REPLY.name, EmbedReply.__name__).inc()
 
     async def embed(self, shard: int, texts: Sequence[str]) -> list[list[float]]:
         """Vectors of the texts, from the cache where it has them."""

@@ -5,7 +5,6 @@ import logging
 import random
 from dataclasses import replace
 
-from contracts.errors import ErrorCode
 from contracts.ids import rfc3339
 from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
 from services.router.deciding import Deciding, Said
@@ -46,7 +45,7 @@ class RouterHandler(WakeUps[SessionKeys]):
         keys = self.woken(entry)
         taken = await self._actors.take(keys, entry.id)
         if taken is None:
-            return Done.COMMITTED
+            return Done.LEFT
         with self._keeper.hold(keys, taken.lease):
             await self._attempts(keys, taken)
         return Done.COMMITTED
@@ -124,7 +123,7 @@ class RouterHandler(WakeUps[SessionKeys]):
             commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, "user"))
             if arrived is not None:
                 writer = self._deciding.writer(commit, arrived, taken.lease.now)
-                writer.error(ErrorCode.INTERNAL, f"the message could not be routed: {reason}")
+                writer.failed(f"the message could not be routed: {reason}")
         await self._actors.commit(commit, taken)
 
 

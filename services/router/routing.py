@@ -51,6 +51,15 @@ class RouteWriter:
         )
         self._commit.event(self._keys, event)
 
+    def _turn_is_over(self, outcome: str) -> None:
+        since = int(self._entry.partition("-")[0])
+        self._commit.tallies.measure(metrics.turn_seconds.labels(outcome), since)
+
+    def failed(self, text: str) -> None:
+        """The message could not be routed: the sender is told."""
+        self._turn_is_over("failed")
+        self.error(ErrorCode.INTERNAL, text)
+
     def _routed(self, task: str | None, route: Route) -> None:
         self._commit.tallies.count(metrics.decisions.labels(route.decision))
         event = MessageRouted.model_validate(
@@ -67,6 +76,7 @@ class RouteWriter:
 
     def reject(self, route: Route) -> None:
         """Refuse: the sender is told, no task changes."""
+        self._turn_is_over("rejected")
         self._routed(self._message.task_id, route)
         if route.error is not None:
             self.error(route.error, route.reason)

@@ -11,6 +11,7 @@ from contracts.tools import ToolSpec
 from services.task_runner.domain import parse_arguments
 from services.task_runner.prompt import Toolbox
 from services.task_runner.telling import Telling
+from shared import metrics
 from shared.models.ports import ToolCallDraft
 from shared.state.mail import ResultMail
 
@@ -42,7 +43,7 @@ def ask(
             known = f"the tools are: {', '.join(toolbox.specs)}" if toolbox.specs else "no worker has any yet"
             problem = f"there is no tool {draft.name!r}; {known}"
         if problem or spec is None or parsed.args is None:
-            _answer_at_once(telling, call, draft.name, f"{draft.name}: {problem}")
+            _answer_at_once(telling, call, draft.name, f"{draft.name}: {problem}", spec is not None)
         else:
             _queue(telling, call, spec, parsed.args, step)
         arguments = draft.arguments if parsed.args is not None and draft.arguments else "{}"
@@ -50,7 +51,8 @@ def ask(
     return calls
 
 
-def _answer_at_once(telling: Telling, call: str, tool: str, problem: str) -> None:
+def _answer_at_once(telling: Telling, call: str, tool: str, problem: str, known: bool) -> None:
+    telling.commit.tallies.count(metrics.tool_calls.labels(tool if known else "unknown", "error"))
     telling.tell(ToolResultEvent, tool_call_id=call, tool=tool, error=problem)
     mail = ResultMail(tool_call_id=call, content=f"error: {problem}", ok=False)
     telling.commit.post(telling.keys, "result", mail.to_json())

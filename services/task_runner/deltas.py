@@ -1,12 +1,14 @@
 """Deltas of one attempt on their way to the clients: the first at once, then coalesced, the last with the commit."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Literal
 
 from pydantic_core import to_json
 
+from contracts.envelope import Contract
+from contracts.events import Content, Thinking
 from shared.state.commit import Commit
 from shared.state.ephemeral import EphemeralEvents
 from shared.state.keys import SessionKeys
@@ -14,6 +16,7 @@ from shared.state.keys import SessionKeys
 _KEEP_S = 1.0
 """How often a stream that is written to is given its time to live, so that it never runs out meanwhile."""
 Kind = Literal["content", "thinking"]
+_EVENTS: Mapping[Kind, type[Contract]] = {"content": Content, "thinking": Thinking}
 
 
 class DeltaWriter:
@@ -50,8 +53,8 @@ class DeltaWriter:
 
     def _flush(self) -> None:
         self._timer = None
-        for data, summary in self._take():
-            self._events.append(data, summary)
+        for kind, data, summary in self._take():
+            self._events.append(kind, data, summary)
         now = monotonic()
         if now - self._kept_at > _KEEP_S:
             self._kept_at = now
@@ -61,8 +64,8 @@ class DeltaWriter:
     def finish(self, commit: Commit) -> None:
         """Leave what is not written yet to the commit."""
         self._end_timer()
-        for data, summary in self._take():
-            commit.delta(self._session, data, summary)
+        for kind, data, summary in self._take():
+            commit.delta(self._session, kind, data, summary)
 
     def stop(self) -> None:
         """Write nothing more: the attempt is void, and perhaps nothing else will ever be written to this session."""
@@ -75,8 +78,8 @@ class DeltaWriter:
             self._timer.cancel()
             self._timer = None
 
-    def _take(self) -> list[tuple[bytes, str]]:
-        pieces = []
+    def _take(self) -> list[tuple[type[Contract], bytes, str]]:
+        pieces: list[tuple[type[Contract], bytes, str]] = []
         for kind in ("thinking", "content"):
             if not self._pending[kind]:
                 continue
@@ -87,5 +90,6 @@ class DeltaWriter:
             event = {"type": kind, **self._head, "offset": offset, "content": text}
             event["event_id"] = f"{self._head['event_id']}.{kind}.{offset}"
             h = self._head
-            pieces.append((to_json(event), f"{kind} {h['task_id']} {h['step']} {h['attempt']} {offset} {len(text)}"))
+            mark = f"{kind} {h['task_id']} {h['step']} {h['attempt']} {offset} {len(text)}"
+            pieces.append((_EVENTS[kind], to_json(event), mark))
         return pieces

@@ -52,6 +52,7 @@ class Closed:
 
     call: OpenCall
     error: str
+    outcome: Literal["timeout", "cancelled"] = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Reopen:
 
 WAIT_EXPIRED = "wait_expired"
 """The reason of a task's end that waited for a person who did not come."""
+_TOO_LATE = "no result within the step's time limit"
 Plan = Idle | End | Pause | Think | Reopen
 
 
@@ -123,11 +125,11 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     if "cancel" in arrived.controls:
         return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
-        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, _give_up(missing, "the deadline has passed"))
+        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, _give_up(missing, "the deadline has passed", "timeout"))
     if missing and now < task.asked_at + bounds.step_timeout_ms:
         return Idle(arrived.control_numbers)
     if missing:
-        return _go_on(task, arrived, bounds.step_limit, _give_up(missing, "no result within the step's time limit"))
+        return _go_on(task, arrived, bounds.step_limit, _give_up(missing, _TOO_LATE, "timeout"))
     if task.open or arrived.users:
         return _go_on(task, arrived, bounds.step_limit, ())
     if task.status == "waiting" and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms:
@@ -190,8 +192,10 @@ def remaining(budget: Budget | None, tokens: int, usd: float, steps: int) -> Bud
     )
 
 
-def _give_up(calls: Sequence[OpenCall], error: str) -> tuple[Closed, ...]:
-    return tuple(Closed(call, error) for call in calls)
+def _give_up(
+    calls: Sequence[OpenCall], error: str, outcome: Literal["timeout", "cancelled"] = "cancelled"
+) -> tuple[Closed, ...]:
+    return tuple(Closed(call, error, outcome) for call in calls)
 
 
 @dataclass(frozen=True, slots=True)

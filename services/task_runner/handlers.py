@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from dataclasses import replace
-from time import perf_counter
 
 from contracts.errors import ErrorCode
 from contracts.ids import rfc3339
@@ -57,10 +56,9 @@ class RunnerHandler(WakeUps[TaskKeys]):
         known = self._cache.get(keys.header)
         taken = await self._actors.take(keys, entry.id, known.start)
         if taken is None:
-            return Done.COMMITTED
+            return Done.LEFT
         with self._keeper.hold(keys, taken.lease) as held:
             self._running.add(held)
-            begun = perf_counter()
             try:
                 await self._attempts(keys, taken, known, held)
             except OutageError:
@@ -70,7 +68,6 @@ class RunnerHandler(WakeUps[TaskKeys]):
                 await self.give_up(keys, taken, reason_of(error))
             finally:
                 self._running.discard(held)
-                metrics.step_seconds.labels(held.interrupted or "committed").observe(perf_counter() - begun)
         return Done.COMMITTED
 
     def interrupt(self) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Literal
 
 from pydantic_core import to_json
 
@@ -23,14 +24,25 @@ from shared.models.ports import (
     ModelAnswer,
     ModelCutOff,
     ModelFailed,
+    ModelRefused,
     ModelUnavailable,
 )
 from shared.state.actors import Held
+from shared.state.commit import Outcome
 from shared.state.ephemeral import EphemeralEvents
 from shared.state.store import guarded
 from shared.state.tool_catalog import ToolCatalog
 
 log = logging.getLogger(__name__)
+
+StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
+_OUTCOMES: Mapping[Outcome, StepOutcome] = {
+    "ok": "committed", "open": "committed", "again": "overtaken", "stale": "lost"
+}  # fmt: skip
+_FAILURES: Mapping[type[ModelFailed], str] = {
+    ModelRefused: "refused", ModelUnavailable: "unavailable", ModelCutOff: "cut_off"
+}  # fmt: skip
+"""How model calls end that have no answer, for the metrics."""
 
 
 class Thinking:
@@ -42,6 +54,12 @@ class Thinking:
 
     async def think(self, step: Step, held: Held, closed: Sequence[Closed]) -> bool:
         """Make one step. False when it was overtaken and must be planned again. ``closed``: calls to give up first."""
+        begun = perf_counter()
+        outcome = await self._step(step, held, closed)
+        metrics.step_seconds.labels(outcome).observe(perf_counter() - begun)
+        return outcome not in ("overtaken", "interrupted")
+
+    async def _step(self, step: Step, held: Held, closed: Sequence[Closed]) -> StepOutcome:
         toolbox = await self._offer()
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
@@ -63,10 +81,10 @@ class Thinking:
             if not held.interrupted:
                 work.cancel()
                 raise
-            return False
+            return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
             deltas.stop()
-            return await self._without_answer(step, closed, answer)
+            return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
         deltas.finish(writer.commit)
         writer.answered(answer, toolbox, system, number, step.transcript.messages)
         outcome = await self._steps.commit(writer, step)
@@ -75,7 +93,7 @@ class Thinking:
             self._cache.keep(step.keys.header, grown)
         else:
             deltas.stop()
-        return outcome != "again"
+        return _OUTCOMES[outcome]
 
     async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer | ModelFailed:
         """A failure is returned, without its frames: they hold this task, and the task would hold them."""
@@ -84,7 +102,7 @@ class Thinking:
             answer = await self._model.stream(request, deltas.add)
             outcome = "ok"
         except ModelFailed as error:
-            outcome = type(error).__name__
+            outcome = _FAILURES.get(type(error), "failed")
             return error.with_traceback(None)
         finally:
             metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)
@@ -108,12 +126,12 @@ class Thinking:
         head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
         head |= {"version": 1, "step": number, "attempt": step.taken.lease.attempt}
         s = self._steps.settings
-        late = (step.taken.lease.now - writer.turn.at) / 1000
-        begun = perf_counter()
 
         def first() -> None:
-            if number == step.task.step + 1 and not step.task.turn_steps:
-                metrics.first_delta_seconds.labels().observe(max(0.0, late + perf_counter() - begun))
+            """Of a turn that the commit makes one step longer; what was said before it is void."""
+            if not writer.turn.steps:
+                delay = metrics.first_delta_seconds.labels()
+                writer.commit.tallies.observe_between(delay, writer.turn.at, step.taken.clock())
 
         store, maxlen, ttl_s = self._steps.actors.store, s.pentad_events_maxlen, s.pentad_events_ttl_s
         events = EphemeralEvents(store, writer.session, maxlen, ttl_s, lambda: held.sure)

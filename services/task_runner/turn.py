@@ -74,6 +74,7 @@ class TurnWriter(Telling):
             self.commit.quiet()
         for c in closed:
             self.commit.unset(self.keys.calls, c.call.id)
+            self.commit.tallies.count(metrics.tool_calls.labels(c.call.tool, c.outcome))
             self.tell(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, error=c.error)
 
     def place_mail(self, closed: Sequence[Closed], kept_aside: dict[str, str]) -> None:

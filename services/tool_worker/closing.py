@@ -6,12 +6,12 @@ from pydantic_core import from_json
 
 from contracts.commands import ToolCallCommand
 from contracts.events import ToolResultEvent
-from contracts.streams import DEAD, TOOL_CALLS, DeadLetter
+from contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS, DeadLetter
 from services.tool_worker.domain import (
     EVENT_LIMIT,
-    UNKNOWN,
     Answer,
     CallName,
+    Outcome,
     bounded,
     clip,
     named_call,
@@ -21,6 +21,7 @@ from shared import metrics
 from shared.bus.entry import Entry
 from shared.bus.handler import SetAside
 from shared.settings import Settings
+from shared.state.actors import count_wake_ups
 from shared.state.keys import SessionKeys, TaskKeys, bell
 from shared.state.mail import ResultMail
 from shared.state.store import Argument, Store, guarded
@@ -50,7 +51,7 @@ class Closing:
             tool=command.tool,
             result=shown if answer.ok else None,
             error=None if answer.ok else shown,
-            duration_ms=answer.duration_ms,
+            duration_ms=answer.duration_ms or 0,
             ref=call if large else None,
         )
         mail = ResultMail(
@@ -62,11 +63,13 @@ class Closing:
         if large:
             names.append(keys.big)
             args += [call, answer.for_model]
-        closed = await guarded("tool result", lambda: self._store.run("call_close", names, args))
+        closed, woken = await guarded("tool result", lambda: self._store.run("call_close", names, args))
         if closed == b"ok":
-            outcome = "unknown" if answer.text == UNKNOWN else ("ok" if answer.ok else "error")
-            metrics.tool_calls.labels(command.tool, outcome).inc()
-            metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
+            _count_result(command.tool, answer.outcome, woken)
+            metrics.consumed.labels(TOOL_CALLS.name, ToolCallCommand.__name__).inc()
+            metrics.attempts.labels(TOOL_CALLS.name).observe(answer.starts)
+            if answer.duration_ms is not None:
+                metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
 
     async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
         """Dead-letter an entry and close its call with an error, when what can be read of it names an open call.
@@ -98,16 +101,24 @@ class Closing:
             tool=tool,
             error=error,
         )
-        mail = ResultMail(tool_call_id=name.call, content=Answer(False, error).for_model, ok=False)
+        mail = ResultMail(tool_call_id=name.call, content=Answer("error", error).for_model, ok=False)
         chained = letter.model_copy(update={"chain": [event.correlation_id or "", name.task, name.call]})
         names = [entry.stream, DEAD.key(self._shard), keys.calls, keys.header, keys.signals, keys.wake]
         names += [session.events, bell(self._shard)]
         args: list[Argument] = [self._group, entry.id, chained.to_json(), name.call, keys.actor, mail.to_json()]
         args += [event.to_json(), self._maxlen, self._ttl, session.actor]
-        done = await self._store.run("call_set_aside", names, args)
+        done, woken = await self._store.run("call_set_aside", names, args)
         if done == b"ok":
-            metrics.tool_calls.labels(tool, "unknown" if started else "error").inc()
+            _count_result(tool, "unknown" if started else "error", woken)
         return SetAside.ENDED if done == b"gone" else SetAside.BURIED
+
+
+def _count_result(tool: str, outcome: Outcome, woken: int) -> None:
+    """A call has its one result: an event, mail, perhaps a wake-up."""
+    metrics.tool_calls.labels(tool, outcome).inc()
+    metrics.published.labels(EVENTS.name, ToolResultEvent.__name__).inc()
+    metrics.published.labels(TASK_WAKE.name, "result").inc()
+    count_wake_ups(TASK_WAKE, woken)
 
 
 def _tool_of(name: CallName, open_calls: bytes | None) -> str | None:

@@ -1,7 +1,7 @@
 """What a tool call's outcome is to the model and to clients. Pure."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic_core import from_json
@@ -16,15 +16,24 @@ RESULT_LIMIT = 1024 * 1024
 UNKNOWN = "outcome unknown: the tool had started when its worker died, and it must not run twice"
 
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted"]
+Outcome = Literal["ok", "error", "timeout", "cancelled", "unknown"]
+"""How a call ended, for the metrics."""
+_OUTCOMES: dict[OutcomeKind, Outcome] = {"ok": "ok", "timeout": "timeout", "cancelled": "cancelled"}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A call's one result: ``text`` is the result, or the error."""
 
-    ok: bool
+    outcome: Outcome
     text: str
-    duration_ms: int = 0
+    starts: int = 1
+    duration_ms: int | None = None
+    """None: it did not run here to its end."""
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "ok"
 
     @property
     def for_model(self) -> str:
@@ -43,7 +52,17 @@ def bounded(answer: Answer) -> Answer:
     kept = clip(answer.text, RESULT_LIMIT)
     if kept is answer.text:
         return answer
-    return Answer(answer.ok, f"{kept}\n[cut: longer than {RESULT_LIMIT} bytes]", answer.duration_ms)
+    return replace(answer, text=f"{kept}\n[cut: longer than {RESULT_LIMIT} bytes]")
+
+
+def answer_of(kind: OutcomeKind, text: str, starts: int, duration_ms: int) -> Answer:
+    """The result of a call whose last attempt ended so."""
+    return Answer(_OUTCOMES.get(kind, "error"), text, starts, duration_ms)
+
+
+def unknown(starts: int) -> Answer:
+    """The result of a call of which nobody knows what it has done."""
+    return Answer("unknown", UNKNOWN, starts)
 
 
 def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again", "unknown"]:

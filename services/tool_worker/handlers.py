@@ -15,9 +15,10 @@ from services.tool_worker.builtins.catalogue import BUILTINS
 from services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.closing import Closing
-from services.tool_worker.domain import UNKNOWN, Answer, after_outcome
+from services.tool_worker.domain import Answer, after_outcome, answer_of, unknown
 from services.tool_worker.inline import run_builtin
 from services.tool_worker.progress import Progress
+from shared import metrics
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Done, Entry
 from shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
@@ -46,6 +47,7 @@ class Running:
     command: ToolCallCommand
     keys: TaskKeys
     entry: Entry
+    attempt: int
     task: "asyncio.Task[object]"
 
 
@@ -78,10 +80,10 @@ class ToolHandler(Handler):
         if command.tool not in BUILTINS and command.tool not in self._processes.tools:
             await asyncio.sleep(_ELSEWHERE_S)
             await self._release(entry, command)
-            return Done.COMMITTED
+            return Done.LEFT
         if self._stopping:
             await self._release(entry, command)
-            return Done.COMMITTED
+            return Done.LEFT
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
         if not entry.redelivered and command.tool in BUILTINS and command.effect is Effect.PURE:
             # Over before a claim would be written; may run twice; of a closed call its result is dropped.
@@ -96,10 +98,12 @@ class ToolHandler(Handler):
         if verdict == b"run" or (left and fresh):
             await self._run(entry, command, keys, int(more[0]))
         elif verdict == b"unknown" or left:
-            await self._closing.close(entry, command, keys, Answer(False, UNKNOWN))
+            await self._closing.close(entry, command, keys, unknown(int(more[0])))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
-            await self._closing.close(entry, command, keys, Answer(False, reason))
+            await self._closing.close(entry, command, keys, Answer("error", reason, int(more[0])))
+        else:
+            return Done.LEFT
         return Done.COMMITTED
 
     async def _claim(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys) -> list[Any]:
@@ -120,7 +124,7 @@ class ToolHandler(Handler):
     async def _run(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._running[command.tool_call_id] = Running(command, keys, entry, task)
+        self._running[command.tool_call_id] = Running(command, keys, entry, attempt, task)
         try:
             answer = await self._execute(command, attempt)
         finally:
@@ -136,10 +140,10 @@ class ToolHandler(Handler):
             outcome = await self._once(command, attempt)
             verdict = after_outcome(outcome.kind, command.effect)
             if verdict == "unknown":
-                return Answer(False, UNKNOWN, outcome.duration_ms)
+                return unknown(attempt)
             if verdict == "close" or attempt >= MAX_STARTS:
                 text = outcome.result if outcome.kind == "ok" else outcome.error
-                return Answer(outcome.kind == "ok", text or "", outcome.duration_ms)
+                return answer_of(outcome.kind, text or "", attempt, outcome.duration_ms)
             attempt += 1
 
     async def _once(self, command: ToolCallCommand, attempt: int) -> ToolOutcome:
@@ -218,8 +222,7 @@ class ToolHandler(Handler):
             await leave(self._store, "an unsafe call", self._report_unknown(late))
 
     async def _report_unknown(self, calls: list[Running]) -> None:
-        unknown = Answer(False, UNKNOWN)
-        await asyncio.gather(*(self._closing.close(r.entry, r.command, r.keys, unknown) for r in calls))
+        await asyncio.gather(*(self._closing.close(r.entry, r.command, r.keys, unknown(r.attempt)) for r in calls))
 
     async def _release_all(self, calls: list[Running]) -> None:
         for r in calls:
@@ -234,4 +237,5 @@ class ToolHandler(Handler):
         args: list[Argument] = [
             command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data
         ]  # fmt: skip
-        await self._store.run("call_release", [keys.calls, entry.stream], args)
+        if await self._store.run("call_release", [keys.calls, entry.stream], args) == b"ok":
+            metrics.published.labels(TOOL_CALLS.name, ToolCallCommand.__name__).inc()

@@ -32,6 +32,6 @@ class Progress:
             content=clip(content, EVENT_LIMIT),
             fraction=fraction,
         )
-        self._events.append(event.to_json())
+        self._events.append(ToolProgress, event.to_json())
         self._events.keep()
         self._events.ring()

@@ -158,10 +158,11 @@ class Consumer:
     async def _once(self, entry: Entry) -> bool:
         begun, connection = perf_counter(), self.store.connection
         try:
-            if await self.handler.handle(entry) is Done.ACK:
+            done = await self.handler.handle(entry)
+            if done is Done.ACK:
                 self._ack(entry.id, connection)
-            self._consumed.inc()
-            self._seconds.observe(perf_counter() - begun)
+            if done is not Done.LEFT:
+                self._seconds.observe(perf_counter() - begun)
         except PoisonError as error:
             await self.failures.set_aside(entry, str(error), 1)
         except Exception as error:
@@ -193,7 +194,7 @@ class Consumer:
                 for connection in {c for _, c in acks}:
                     ids = [entry for entry, c in acks if c == connection]
                     try:
-                        await self.store.call("XACK", self.key, self.group, *ids, on=connection)
+                        self._consumed.inc(await self.store.call("XACK", self.key, self.group, *ids, on=connection))
                     except OutageError as error:
                         log.warning("%s: %d entries are done again: %s", self.key, len(ids), error)
         finally:

@@ -33,14 +33,17 @@ class EntryHandler(Handler):
         self._held: dict[str, asyncio.Task[Any] | None] = {}
 
     async def handle(self, entry: Entry) -> Done:
-        if entry.redelivered and await self.consumer.failures.count(entry, "start") > MAX_STARTS:
+        left = await self.consumer.failures.count(entry, "start") if entry.redelivered else 0
+        if left > MAX_STARTS:
             await self.consumer.failures.set_aside(entry, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
             return Done.COMMITTED
         self._held[entry.id] = asyncio.current_task()
         try:
-            return await self._attempts(entry)
+            done = await self._attempts(entry)
         finally:
             self._held.pop(entry.id, None)
+        metrics.attempts.labels(self.consumer.stream.name).observe(left + 1)
+        return done
 
     async def _attempts(self, entry: Entry) -> Done:
         counted = entry.redelivered
@@ -82,6 +85,7 @@ class EntryHandler(Handler):
             for entry_id in lost:
                 task = self._held.get(entry_id.decode())
                 if task is not None:
+                    metrics.lease_losses.labels(self.consumer.group).inc()
                     task.cancel()
 
     async def interrupt(self) -> None:
@@ -92,4 +96,5 @@ class EntryHandler(Handler):
         args: list[Argument] = [self.consumer.group, self.consumer.consumer]
         for entry in entries:
             args += (entry.id, entry.data)
-        await self.store.run("entry_release", [self.consumer.key], args)
+        copies = await self.store.run("entry_release", [self.consumer.key], args)
+        metrics.published.labels(self.consumer.stream.name, self.consumer.kind).inc(copies)

@@ -38,7 +38,9 @@ class Done(Enum):
     ACK = "ack"
     """The consumer may acknowledge, together with others."""
     COMMITTED = "committed"
-    """The handler's own transaction has acknowledged, or the entry is meant to stay pending."""
+    """The handler's own transaction has acknowledged and counted."""
+    LEFT = "left"
+    """It is another's by now, or is meant to stay pending."""
 
 
 def data_of(fields: Sequence[bytes]) -> bytes:

@@ -32,6 +32,7 @@ class Failures:
         self.forget(entry)
         if buried:
             self._dead.inc()
+            metrics.published.labels(DEAD.name, DeadLetter.__name__).inc()
         log.error("%s %s was set aside: %s", self._key, entry.id, reason)
 
     async def _bury(self, entry: Entry, letter: DeadLetter) -> bool:

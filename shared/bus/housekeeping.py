@@ -11,6 +11,7 @@ from shared import metrics
 from shared.bus.lost_wake_ups import LostWakeUps
 from shared.errors import OutageError
 from shared.seldom import Seldom
+from shared.state.keys import load
 from shared.state.store import Argument, Store
 
 _say = Seldom(logging.getLogger(__name__))
@@ -47,6 +48,9 @@ class Housekeeping:
                 args: list[Argument] = [stream.group, _FORGET_MS, ""]
                 await self._store.run("forget_consumers", [key], args)
                 await self._measure(stream, key)
+                if stream is SESSION_WAKE and (place := split_key(key)) is not None:
+                    waiting = await self._store.call("HGET", load(place[0]), "mail")
+                    metrics.waiting_mail.labels(str(place[0])).set(int(waiting or 0))
         for lost in self._lost:
             await lost.once()
 

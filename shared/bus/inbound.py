@@ -14,7 +14,7 @@ from secrets import token_hex
 from redis.exceptions import RedisError, ResponseError
 
 from contracts.commands import InboundMessage
-from contracts.streams import INBOUND
+from contracts.streams import INBOUND, SESSION_WAKE
 from shared import metrics
 from shared.bus.arrival import Arrival, read_entry
 from shared.bus.broker import ensure_group
@@ -22,6 +22,7 @@ from shared.bus.unreadable import Refusing
 from shared.errors import OutageError
 from shared.seldom import Seldom
 from shared.settings import Settings
+from shared.state.actors import count_wake_ups
 from shared.state.keys import (
     DEDUP_TTL_S,
     INBOUND_LEASE,
@@ -221,6 +222,8 @@ class Ingress:
                 session_index(shard, session.tenant),
             )
             args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
-        reply = await self._store.run("ingest", keys, args, on=self._connection)
-        self._entered(shard, int(reply[0]), len(reply) - 1)
-        return len(reply) - 1
+        waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)
+        self._entered(shard, int(waiting), len(outcomes))
+        metrics.published.labels(SESSION_WAKE.name, "user").inc(outcomes.count(b"new"))
+        count_wake_ups(SESSION_WAKE, woken)
+        return len(outcomes)

@@ -7,7 +7,7 @@ ever: now and then some of the boxes with mail are looked at.
 import logging
 
 from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
-from shared.state.actors import group_of
+from shared.state.actors import count_wake_ups, group_of, stream_of
 from shared.state.keys import SessionKeys, TaskKeys, tag
 from shared.state.store import Argument, Store
 
@@ -37,4 +37,5 @@ class LostWakeUps:
             actor = self._kind(self._shard, tenant, name)
             args: list[Argument] = [group_of(actor), actor.actor, self._lease_ms]
             if await self._store.run("rewake", [actor.header, actor.wake], args):
+                count_wake_ups(stream_of(actor), 1)
                 log.error("%s had lost its wake-up and was given a new one: was something deleted?", actor.actor)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from shared import metrics
 from shared.bus.feed import START, Feed
 from shared.cancelling import cancel_all
 from shared.seldom import Seldom
@@ -109,8 +108,6 @@ class ShardRelay:
         """A new connection: hear the bell from now, and check that what was read is still there."""
         await self._wire.ask(b"PING")
         self._opened = self._wire.opened
-        if self.began.is_set():
-            metrics.reconnects.labels("redis").inc()
         self._on_reconnect()
         last = await self._wire.ask(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", 1)
         self._heard = last[0][0] if last else START

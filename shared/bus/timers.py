@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from contracts.streams import ARCHIVE
+from contracts.streams import ARCHIVE, TASK_WAKE
+from shared import metrics
 from shared.errors import OutageError
 from shared.seldom import Seldom
+from shared.state.actors import count_wake_ups
 from shared.state.keys import TaskKeys, timers
 from shared.state.store import Store
 
@@ -47,5 +49,9 @@ class TimerLoop:
             tenant, task = actor.split("/", 1)
             keys = TaskKeys(shard, tenant, task)
             names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard)]
-            await self._store.run("fire", names, [member, kind, actor])
+            fired, woken = await self._store.run("fire", names, [member, kind, actor])
+            archive = kind == "archive"
+            count_wake_ups(ARCHIVE if archive else TASK_WAKE, woken)
+            if fired and not archive:
+                metrics.published.labels(TASK_WAKE.name, kind).inc()
         return len(due)

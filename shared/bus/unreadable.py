@@ -4,7 +4,7 @@ import logging
 
 from contracts.errors import ErrorCode
 from contracts.events import ErrorEvent
-from contracts.streams import INBOUND, INBOUND_DEAD, DeadLetter
+from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
 from shared import metrics
 from shared.bus.arrival import Arrival
 from shared.bus.entry import printable
@@ -37,6 +37,7 @@ class Refusing:
         keys = [buried(arrival.first_id), INBOUND_DEAD.key()]
         if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
             metrics.dead.labels(INBOUND.name, "InboundMessage").inc()
+            metrics.published.labels(INBOUND_DEAD.name, DeadLetter.__name__).inc()
             log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
 
     async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
@@ -58,4 +59,5 @@ class Refusing:
             self._settings.pentad_events_ttl_s,
             session.actor,
         ]
-        await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+        told = await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(told)

@@ -1,13 +1,15 @@
 """Actors: sessions and tasks, each with a header, a mailbox and a lease. The four moves of a worker, and the post."""
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from time import monotonic
 from typing import Any
 
-from contracts.streams import SESSION_WAKE, TASK_WAKE
+from contracts.commands import WakeUp
+from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
 from shared import metrics
 from shared.state.commit import ActorKeys, Commit, Outcome, own_keys
 from shared.state.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
@@ -62,11 +64,32 @@ class Taken:
         return box[-1].number if box else int(self.raw.get("mail", b"0"))
 
 
+WAKE_UP = WakeUp.__name__
+"""The type of a wake-up, for the metrics."""
+
+
+def stream_of(actor: ActorKeys) -> Stream:
+    """The stream of an actor's wake-ups."""
+    return SESSION_WAKE if isinstance(actor, SessionKeys) else TASK_WAKE
+
+
 def group_of(actor: ActorKeys) -> str:
     """The consumer group that serves an actor's wake-ups."""
-    group = (SESSION_WAKE if isinstance(actor, SessionKeys) else TASK_WAKE).group
+    group = stream_of(actor).group
     assert group is not None
     return group
+
+
+def count_wake_ups(stream: Stream, number: int) -> None:
+    """Count the wake-ups that a script says it has added."""
+    if number:
+        metrics.published.labels(stream.name, WAKE_UP).inc(number)
+
+
+def _count_woken(actor: ActorKeys, reply: Sequence[Any]) -> None:
+    """The wake-ups that a commit has added: for tasks that it has posted to, and for its own actor."""
+    count_wake_ups(TASK_WAKE, reply[2])
+    count_wake_ups(stream_of(actor), reply[3])
 
 
 def _pieces(actor: ActorKeys) -> tuple[int, int]:
@@ -81,6 +104,8 @@ class Actors:
         self.store = store
         self.consumer = consumer
         self.lease_ms = lease_ms
+        self._losses: deque[str] = deque(maxlen=256)
+        """Tokens of the leases that were lost last."""
 
     async def take(self, actor: ActorKeys, wake_id: str, start: int | None = None) -> Taken | None:
         """Take the lease that a wake-up offers.
@@ -113,6 +138,7 @@ class Actors:
         args: list[Argument] = [taken.lease.token, *_pieces(actor)]
         reply = await guarded("look", lambda: self.store.run("look", keys, args))
         if reply is None:
+            self.lost(actor, taken.lease)
             return None
         raw = pairs(reply[1])
         lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
@@ -137,6 +163,12 @@ class Actors:
         reply = await self.store.run("beat", [actor.header, actor.wake], args)
         return None if reply is None else reply.decode()
 
+    def lost(self, actor: ActorKeys, lease: Lease) -> None:
+        """Count a lease that went to another, once: its beat, its next look and its commit may all find out."""
+        if lease.token not in self._losses:
+            self._losses.append(lease.token)
+            metrics.lease_losses.labels(group_of(actor)).inc()
+
     async def commit(self, commit: Commit, taken: Taken) -> Outcome:
         """End a handling. Repeated until Redis answers: the script knows its own step id."""
         lease = taken.lease
@@ -146,8 +178,12 @@ class Actors:
         outcome: Outcome = reply[0].decode()
         if outcome in ("ok", "open"):
             commit.tallies.apply(int(reply[1]), ended=outcome == "ok")
+            stream = stream_of(commit.actor).name
+            metrics.consumed.labels(stream, WAKE_UP).inc()
+            metrics.attempts.labels(stream).observe(lease.starts)
+            _count_woken(commit.actor, reply)
         elif outcome == "stale":
-            metrics.lease_losses.labels(group_of(commit.actor)).inc()
+            self.lost(commit.actor, lease)
         return outcome
 
     async def commit_untaken(self, commit: Commit, version: str, on: int) -> Outcome:
@@ -160,19 +196,24 @@ class Actors:
         outcome: Outcome = reply[0].decode()
         if outcome == "ok":
             commit.tallies.apply(int(reply[1]), ended=True)
+            _count_woken(commit.actor, reply)
         return outcome
 
     async def release(self, actor: ActorKeys, wake_id: str, token: str = "") -> None:
         """Hand an actor back untouched, so that another worker can take it at once."""
         args: list[Argument] = [wake_id, group_of(actor), actor.actor, self.lease_ms, token]
-        await self.store.run("release", [actor.header, actor.wake], args)
+        if await self.store.run("release", [actor.header, actor.wake], args) == b"ok":
+            count_wake_ups(stream_of(actor), 1)
 
     async def post(self, to: ActorKeys, kind: str, body: bytes, statuses: Sequence[str], control: str = "") -> str:
         """Put mail into an actor's box if it has one of these statuses; returns the one it has ('none': no actor)."""
         args: list[Argument] = [to.actor, kind, body, control, "|".join(statuses)]
-        reply = await self.store.run("post", [to.header, to.box(kind), to.wake], args)
-        status: str = reply.decode()
-        return status
+        status, posted, woken = await self.store.run("post", [to.header, to.box(kind), to.wake], args)
+        stream = stream_of(to)
+        metrics.published.labels(stream.name, kind).inc(posted)
+        count_wake_ups(stream, woken)
+        said: str = status.decode()
+        return said
 
 
 class LeaseKeeper:
@@ -202,6 +243,8 @@ class LeaseKeeper:
         if control is not None:
             held.confirmed_on = connection
         if control is None:
+            if not held.done:  # what has just ended has given its lease back
+                self._actors.lost(held.actor, held.lease)
             held.interrupt("lost")
         elif control:
             held.interrupt(control)

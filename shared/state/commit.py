@@ -120,8 +120,9 @@ class Commit:
         self.operations += ("event", self._k(session.events), data, self._maxlen, self._ttl)
         self._ring(session)
 
-    def delta(self, session: SessionKeys, data: bytes, summary: str) -> None:
+    def delta(self, session: SessionKeys, kind: type[Contract], data: bytes, summary: str) -> None:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
+        self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
         self.operations += ("delta", self._k(session.events), data, self._maxlen, self._ttl, summary)
         self._ring(session)
 

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+from contracts.envelope import Contract
+from contracts.streams import EVENTS
+from shared import metrics
 from shared.state.keys import SessionKeys, bell
 from shared.state.store import Store
 
@@ -18,12 +21,13 @@ class EphemeralEvents:
         self._store, self._maxlen, self._ttl, self._may_write = store, maxlen, ttl_s, may_write
         self._key, self._bell, self._name = session.events, bell(session.shard), session.actor
 
-    def append(self, data: bytes, mark: str | None = None) -> None:
-        """Append an event. ``mark``: what a delta says of itself beside its JSON."""
+    def append(self, kind: type[Contract], data: bytes, mark: str | None = None) -> None:
+        """Append an event of this kind. ``mark``: what a delta says of itself beside its JSON."""
         if not self._may_write():
             return
         marked = () if mark is None else ("d", mark)
         self._store.send("XADD", self._key, "MAXLEN", "~", self._maxlen, "*", "data", data, *marked)
+        metrics.published.labels(EVENTS.name, kind.__name__).inc()
 
     def keep(self) -> None:
         """Give the stream its time to live: one that had run out was made anew by the appending, without an end."""

@@ -4,7 +4,8 @@ from redis.exceptions import ResponseError
 
 from contracts.commands import InboundMessage
 from contracts.events import ErrorEvent
-from contracts.streams import INBOUND
+from contracts.streams import EVENTS, INBOUND
+from shared import metrics
 from shared.state.backlog import Backlog, unusable
 from shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, dedup
 from shared.state.replicated import ReplicatedAppends
@@ -53,4 +54,5 @@ class Inbox:
         """Append an event to a session, once per ``once``; may be sent again."""
         guard = dedup(keys.shard, keys.tenant, keys.session, once)
         args = (DEDUP_TTL_S, event.to_json(), self._maxlen, self._ttl, keys.actor)
-        await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
+        told = await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(told)

@@ -31,18 +31,14 @@ class Tallies:
         """Count something that the commit does."""
         self._adding.append(lambda _: counter.inc(amount))
 
-    def observe(self, histogram: Histogram, value: float) -> None:
-        """Observe a value that is known before the commit."""
-        self._adding.append(lambda _: histogram.observe(value))
-
     def measure(self, histogram: Histogram, since_ms: int) -> None:
         """Observe the seconds from then to the commit, by the server's clock."""
 
-        def observe(now: int) -> None:
-            if 0 <= now - since_ms <= _OLDEST_MS:
-                histogram.observe((now - since_ms) / 1000)
+        self._adding.append(lambda now: _observe(histogram, since_ms, now))
 
-        self._adding.append(observe)
+    def observe_between(self, histogram: Histogram, since_ms: int, until_ms: int) -> None:
+        """Observe the seconds between two times that are known before the commit."""
+        self._adding.append(lambda _: _observe(histogram, since_ms, until_ms))
 
     def apply(self, now: int, ended: bool) -> None:
         """The commit is in since ``now``, by the server's clock. ``ended``: with its end, if it has one. Only once."""
@@ -51,3 +47,8 @@ class Tallies:
         self._at_end.clear()
         for tally in done:
             tally(now)
+
+
+def _observe(histogram: Histogram, since_ms: int, until_ms: int) -> None:
+    if 0 <= until_ms - since_ms <= _OLDEST_MS:
+        histogram.observe((until_ms - since_ms) / 1000)

@@ -15,6 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
+from shared import metrics
 from shared.state.keys import PROBE
 from shared.state.line import Heard, Line
 from shared.state.refusals import quit_after
@@ -141,6 +142,8 @@ class Wire:
         except Exception as error:  # redis-py lets through what a connection that breaks while it is made does to it
             self._lost(ConnectionError(f"the connection could not be made: {error!r}"))
         else:
+            if self.opened:
+                metrics.reconnects.labels("redis").inc()
             self.opened += 1
             self._asked_at = asyncio.get_running_loop().time()
             self._opening = None

@@ -56,8 +56,11 @@ local function named(actor)
   return '"actor":"' .. actor .. '"'
 end
 
+local woken = 0 -- wake-ups that this script has added: whoever runs it counts them
+
 -- The one place that spells a wake-up.
 local function add_wake_up(stream, actor)
+  woken = woken + 1
   return call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,' .. named(actor) .. '}')
 end
 

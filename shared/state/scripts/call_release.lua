@@ -11,5 +11,6 @@ if owner then
   if ARGV[3] == 'unsafe' then return 'started' end
   call('HSET', KEYS[1], ARGV[1], 'open ' .. (tonumber(n) - 1))
 end
-if ack(KEYS[2], ARGV[5], ARGV[4], ARGV[1]) == 1 then call('XADD', KEYS[2], '*', 'data', ARGV[6]) end
+if ack(KEYS[2], ARGV[5], ARGV[4], ARGV[1]) == 0 then return 'gone' end -- handed back before
+call('XADD', KEYS[2], '*', 'data', ARGV[6])
 return 'ok'

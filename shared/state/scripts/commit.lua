@@ -31,10 +31,11 @@
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
 --   finish                   what follows belongs to the end
--- Returns {outcome, now}; outcome: 'ok' | 'open' (committed without its end) | 'again' | 'stale'
+-- Returns {outcome, now, wake-ups added for others, wake-ups added for itself}
+--   outcome: 'ok' | 'open' (committed without its end) | 'again' | 'stale'; of a refusal nothing but the time is said
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
-if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', t} end
+if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', t, 0, 0} end
 if (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', t} end
 if ARGV[1] == '' then
   if (call('HGET', header, 'wake') or '') ~= '' then return {'stale', t} end
@@ -158,7 +159,8 @@ end
 call('HINCRBY', header, 'v', 1)
 call('HSET', header, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
 if wake_id ~= '' then call('XACK', stream, group, wake_id) end
+local others = woken
 if rewake or newer_message() or #call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1) > 0 then
   wake(header, stream, actor)
 end
-return {outcome, t}
+return {outcome, t, others, woken - others}

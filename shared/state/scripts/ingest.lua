@@ -1,10 +1,11 @@
 -- Move a batch of inbound entries into their sessions' messages, in order. Repeats are dropped by entry id and message id.
 -- KEYS wake-stream load, then for each message: session-header session-messages dedup index
 -- ARGV session-ttl dedup-ttl limit generation, then for each message: entry-id actor tenant session body
--- Returns {waiting, outcome...}: 'new' | 'repeat' | 'old'; stops at the first one over the limit, so the list may be short.
+-- Returns {waiting, wake-ups added, outcome...}: 'new' | 'repeat' | 'old'; stops at the first one over the limit, so the list
+-- may be short.
 expect_kind('stream', KEYS[1])
 local waiting, limit = tonumber(call('HGET', KEYS[2], 'mail') or '0'), tonumber(ARGV[3])
-local out = {waiting}
+local out = {waiting, 0}
 local k, i = 3, 5
 while i <= #ARGV do
   if waiting >= limit then break end
@@ -20,5 +21,5 @@ while i <= #ARGV do
   out[#out + 1] = outcome
   k, i = k + 4, i + 5
 end
-out[1] = waiting
+out[1], out[2] = waiting, woken
 return out

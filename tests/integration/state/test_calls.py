@@ -35,7 +35,7 @@ async def claim(moves: Moves, entry: str, owner: str, consumer: str, effect: str
 async def close(moves: Moves, entry: str) -> str:
     keys = [TASK.calls, QUEUE, TASK.header, TASK.signals, TASK.wake, SESSION.events, bell(0)]
     args: list[Argument] = ["c1", entry, GROUP, TASK.actor, "{}", "{}", 100, 100, SESSION.actor]
-    outcome: bytes = await moves.store.run("call_close", keys, args)
+    outcome: bytes = (await moves.store.run("call_close", keys, args))[0]
     return outcome.decode()
 
 
@@ -121,7 +121,7 @@ async def test_a_large_result_is_kept_aside_with_its_mail(moves: Moves) -> None:
     entry = await queued(moves)
     keys = [TASK.calls, QUEUE, TASK.header, TASK.signals, TASK.wake, SESSION.events, bell(0), TASK.big]
     args: list[Argument] = ["c1", entry, GROUP, TASK.actor, "{}", "{}", 100, 100, SESSION.actor, "c1", "large"]
-    assert await moves.store.run("call_close", keys, args) == b"ok"
+    assert (await moves.store.run("call_close", keys, args))[0] == b"ok"
     assert await moves.store.call("HGET", TASK.big, "c1") == b"large"
 
 

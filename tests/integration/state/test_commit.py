@@ -2,6 +2,7 @@
 
 import pytest
 
+from contracts.events import Content
 from contracts.streams import TASK_WAKE
 from shared.state.actors import Taken
 from shared.state.keys import TaskKeys, load, timers
@@ -206,7 +207,7 @@ async def test_every_operation_does_what_its_name_says(moves: Moves, taken: Take
     step.expire(SESSION.turns, 100)
     step.stamp(TASK.header, "asked_at", "ended_at")
     step.due(TASK, "deadline", 7)
-    step.delta(SESSION, b"{}", "content t 1 1 0 2")
+    step.delta(SESSION, Content, b"{}", "content t 1 1 0 2")
     assert await moves.one.commit(step, taken) == "ok"
     assert await moves.store.call("LRANGE", SESSION.turns, 0, -1) == [b"b", b"c"]
     assert await moves.store.call("ZSCORE", timers(0), f"deadline {TASK.actor}") == b"7"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from contracts.commands import ToolCallCommand
+from contracts.events import Content
 from contracts.tools import Effect
 from services.task_runner.deltas import DeltaWriter
 from services.tool_worker.progress import Progress
@@ -64,14 +65,14 @@ async def test_nothing_is_written_over_a_new_connection_before_the_lease_is_know
     keeper = LeaseKeeper(moves.one)
     with keeper.hold(TASK, taken.lease) as held:
         events = EphemeralEvents(moves.store, SESSION, 100, TTL_S, lambda: held.sure)
-        events.append(b"{}")
+        events.append(Content, b"{}")
         assert await moves.store.call("XLEN", SESSION.events) == 1
         await moves.store._wire.close()
         await moves.store.call("PING")
-        events.append(b"{}")
+        events.append(Content, b"{}")
         assert await moves.store.call("XLEN", SESSION.events) == 1
         await keeper._beat(held)
-        events.append(b"{}")
+        events.append(Content, b"{}")
         assert await moves.store.call("XLEN", SESSION.events) == 2
 
 

@@ -31,7 +31,7 @@ async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100, gene
         seen = dedup(0, "default", "s1", message)
         keys += (SESSION.header, SESSION.messages, seen, session_index(0, "default"))
         args += (entry, SESSION.actor, SESSION.tenant, "s1", message)
-    waiting, *outcomes = await store.run("ingest", keys, args)
+    waiting, _, *outcomes = await store.run("ingest", keys, args)
     assert waiting == int(await store.call("HGET", load(0), "mail") or 0)
     return [o.decode() for o in outcomes]
 

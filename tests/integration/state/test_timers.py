@@ -27,7 +27,7 @@ async def set_timers(moves: Moves, **delays_ms: int) -> None:
 
 async def fire(moves: Moves, kind: str) -> int:
     args: list[Argument] = [f"{kind} {TASK.actor}", kind, TASK.actor]
-    fired: int = await moves.store.run("fire", FIRE_KEYS, args)
+    fired: int = (await moves.store.run("fire", FIRE_KEYS, args))[0]
     return fired
 
 

@@ -77,7 +77,7 @@ def test_the_doorbell_is_rung_once_for_a_session() -> None:
     commit = made()
     commit.event(SESSION, Note())
     commit.event(SESSION, b"{}")
-    commit.delta(SESSION, b"{}", "d")
+    commit.delta(SESSION, Note, b"{}", "d")
     assert commit.keys[5:] == [SESSION.events, bell(0)]
     assert arguments(commit)[1:] == [
         *("event", 6, b'{"text":"x"}', 100, 60), *("ring", 7, "default/s1"), *("event", 6, b"{}", 100, 60),

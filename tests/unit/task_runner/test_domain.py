@@ -56,7 +56,7 @@ def planned(task: TaskHeader, *mail: Mail, now: int = NOW) -> Plan:
 
 
 def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
-    return tuple(Closed(call, error) for call in calls)
+    return tuple(Closed(call, error, "cancelled" if "cancelled" in error else "timeout") for call in calls)
 
 
 CANCELLED = closed("the task was cancelled", *CALLS)
