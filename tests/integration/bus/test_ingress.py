@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from contracts.commands import InboundMessage
 from contracts.ids import shard_of
 from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
 from shared.bus import inbound
-from shared.bus.inbound import Ingress
+from shared.bus.inbound import Ingress, Source
 from shared.cancelling import cancel_all
 from shared.settings import Settings
 from shared.state.keys import INBOUND_LEASE, SessionKeys, dedup, load
@@ -201,11 +202,11 @@ async def test_nothing_is_acknowledged_before_it_is_moved(
     await wait_until("the first", lambda: drained(store))
     run, moving = one.store.run, asyncio.Event()
 
-    async def slow(name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+    async def slow(name: str, keys: Sequence[str], args: Sequence[Argument], on: int | None = None) -> Any:
         if name == "ingest":
             moving.set()
             await asyncio.Event().wait()
-        return await run(name, keys, args)
+        return await run(name, keys, args, on)
 
     monkeypatch.setattr(one.store, "run", slow)
     sent = await send(store, *messages(3, first=1), "no json")
@@ -259,3 +260,26 @@ async def test_a_message_id_is_remembered_for_a_day(store: Store, start: Start) 
     await send(store, {"content": "a", "session_id": "s1", "message_id": "m1"})
     await wait_until("the message", lambda: drained(store))
     assert 86_000 < await store.call("TTL", dedup(0, "default", "s1", "m1")) <= 86_400
+
+
+async def test_only_what_comes_alone_is_offered_to_be_routed_at_once(store: Store, server_url: str) -> None:
+    offered: list[str] = []
+
+    async def at_once(session: SessionKeys, message: InboundMessage, entry: str, source: Source) -> int | None:
+        offered.append(message.content)
+        return 1 if message.content == "taken" else None
+
+    await send(store, *messages(3))
+    mine = Store(server_url)
+    task = asyncio.create_task(Ingress(mine, SETTINGS, at_once).run())
+    try:
+        await wait_until("the three to be moved", lambda: drained(store))
+        assert offered == []
+        for said in ("taken", "posted"):
+            await send(store, {"content": said, "session_id": "s0"})
+            await wait_until("it to be moved", lambda: drained(store))
+        assert offered == ["taken", "posted"]
+        assert await contents(store, "s0") == ["0", "1", "2", "posted"]
+    finally:
+        await cancel_all([task])
+        await mine.close()
