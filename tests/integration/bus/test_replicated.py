@@ -7,7 +7,7 @@ import pytest
 
 from contracts.commands import InboundMessage
 from contracts.streams import INBOUND
-from shared.errors import OutageError
+from shared.errors import OutageError, RefusedWriteError
 from shared.state.inbox import Inbox
 from shared.state.store import Store
 from tests.support.failover import Redundant
@@ -93,3 +93,13 @@ async def test_a_primary_that_is_demoted_meanwhile_is_an_outage(redis: Redundant
     with pytest.raises(OutageError):
         await append
     redis.primary.promote()
+
+
+async def test_a_wait_that_is_refused_leaves_the_message_in_doubt(redis: Redundant, store: Store, inbox: Inbox) -> None:
+    """The entry is there: "nothing was appended" would be untrue, and the next with another id a second message."""
+    await store.call("ACL", "SETUSER", "default", "-wait")
+    with pytest.raises(OutageError, match="is not known") as refused:
+        await inbox.append(message(1))
+    await store.call("ACL", "SETUSER", "default", "+wait")
+    assert not isinstance(refused.value, RefusedWriteError)
+    assert await store.call("XLEN", KEY) == 1
