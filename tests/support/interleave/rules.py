@@ -35,6 +35,8 @@ class Rule:
     or a test of the script itself looks into its narrow window."""
     first: int = 0
     """The seed to begin with: one that has noticed lately is found at once."""
+    rare: bool = False
+    """So few runs notice that only the long form looks for them; a test of the script itself stands beside."""
     patches: tuple[Patch, ...] = ()
     """Of a rule that is kept in Python."""
 
@@ -144,7 +146,7 @@ _RULES = (
         (Edit("call_start", "if not state then", "if not state then return {'run', 1} end if not state then"),),
         "cancel",
     ),
-    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost", first=42),
+    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost", rare=True),
     Rule(
         "a_lease_too_far_ahead_is_over",
         (Edit("_lib", "if left <= 0 or left > tonumber(length) then return 0 end", "if left <= 0 then return 0 end"),),
@@ -191,7 +193,7 @@ _RULES = (
         "only_the_own_entry_is_acknowledged",
         (Edit("_lib", "if entry and not string.find(entry[2][2], name, 1, true) then return 0 end"),),
         "lost",
-        first=42,
+        rare=True,
     ),
     Rule("what_waits_is_counted", (Edit("commit", "if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end"),)),
     Rule("archive_version", (Edit("archive", "last_step ~= ARGV[3] or "),), seeds=0),
