@@ -10,9 +10,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -22,7 +20,8 @@ from tests.support.chaos import checks
 from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.plan import Model, make_plan
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
-from tests.support.chaos.troubles import EVERYTHING, KILLS, Kind, Troubles
+from tests.support.chaos.setup import SEVERAL, Fire, Setup
+from tests.support.chaos.troubles import EVERYTHING, KILLS, Troubles
 from tests.support.failover import Redundant
 from tests.support.follower import Follower
 from tests.support.model_server import ScriptedModel
@@ -33,38 +32,6 @@ from tests.support.system import System
 
 _CALM_S = 120.0
 _PULSE_S = 0.1
-ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
-SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Fire:
-    """What happens to the system, and how often."""
-
-    kinds: Mapping[Kind, float] = field(default_factory=lambda: EVERYTHING)
-    every_s: float = 2.0
-    victims: Sequence[str] = ()
-    """The services to kill and stop; all when empty."""
-    aimed: bool = False
-    """Kill only while an unsafe call runs, however slowly the machine gets there."""
-    most: int = sys.maxsize
-    """So many faults; then the system is left alone, and what is not done in the end never will be."""
-    calm_s: float = 0.0
-    """Without faults, for what is not done when the time is up: on a slow machine that is not yet a fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """How the system is started."""
-
-    counts: Mapping[str, int]
-    shards: int = 1
-    lease_s: float = 2.0
-    replicas: int = 0
-    """That must have a message before it is accepted."""
-    launcher: Sequence[str] = ()
-    deadly: float = 0.08
-    """Share of the tool calls whose first run kills its process."""
 
 
 class Chaos:

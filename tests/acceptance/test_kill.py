@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.chaos import ONE_OF_EACH, SEVERAL, Chaos, Fire, Setup
+from tests.acceptance.chaos import Chaos
 from tests.support.chaos.report import Report
+from tests.support.chaos.setup import ONE_OF_EACH, SEVERAL, Fire, Setup
 from tests.support.chaos.troubles import KILLS
 
 pytestmark = pytest.mark.acceptance

@@ -37,7 +37,8 @@ def _report(pool: ProcessPoolExecutor, first: int, seeds: int, rule: Rule) -> in
             for seed, problems in found:
                 print(f"seed {seed}: {problems[:3]}", flush=True)
     name = f"without {rule.name}" if rule.broken else rule.name
-    print(f"{name}: {len(wrong)} of {seeds} runs wrong, {perf_counter() - begun:.0f} s", flush=True)
+    seen = f", first seed {wrong[0][0]}" if wrong else ""
+    print(f"{name}: {len(wrong)} of {seeds} runs wrong{seen}, {perf_counter() - begun:.0f} s", flush=True)
     return len(wrong)
 
 

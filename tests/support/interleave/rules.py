@@ -33,6 +33,10 @@ class Rule:
     seeds: int = 150
     """Within so many seeds the checks must notice; 0: another rule stands behind it, so dropping it costs only work,
     or a test of the script itself looks into its narrow window."""
+    first: int = 0
+    """The seed to begin with: one that has noticed lately is found at once."""
+    rare: bool = False
+    """So few runs notice that only the long form looks for them; a test of the script itself stands beside."""
     patches: tuple[Patch, ...] = ()
     """Of a rule that is kept in Python."""
 
@@ -142,11 +146,12 @@ _RULES = (
         (Edit("call_start", "if not state then", "if not state then return {'run', 1} end if not state then"),),
         "cancel",
     ),
-    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost"),
+    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost", rare=True),
     Rule(
         "a_lease_too_far_ahead_is_over",
         (Edit("_lib", "if left <= 0 or left > tonumber(length) then return 0 end", "if left <= 0 then return 0 end"),),
         "clock",
+        first=5,
     ),
     Rule(
         "early_timers_are_set_again",
@@ -158,32 +163,37 @@ _RULES = (
             ),
         ),
         "clock",
+        seeds=0,
     ),
     Rule(
         "early_archiving_is_set_again",
         stress="clock",
+        first=4,
         patches=(Patch("tests.support.interleave.store:SteppedStore.call", "spent"),),
     ),
     Rule(
         "what_was_given_in_the_future_is_reclaimed",
         stress="clock",
+        first=1,
         patches=(Patch("shared.bus.ahead:Ahead.reclaim", "left_alone"),),
     ),
     Rule(
         "a_new_connection_is_noticed",
         stress="lost",
+        first=1,
         patches=(Patch("tests.support.interleave.store:SteppedWire.renew", "unnoticed"),),
     ),
     Rule(
         "a_lost_end_does_not_run_an_unsafe_call_again",
         stress="lost",
+        first=5,
         patches=(Patch("services.tool_worker.handlers:ToolHandler._claim", "believed"),),
     ),
     Rule(
         "only_the_own_entry_is_acknowledged",
         (Edit("_lib", "if entry and not string.find(entry[2][2], name, 1, true) then return 0 end"),),
         "lost",
-        seeds=0,
+        rare=True,
     ),
     Rule("what_waits_is_counted", (Edit("commit", "if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end"),)),
     Rule("archive_version", (Edit("archive", "last_step ~= ARGV[3] or "),), seeds=0),

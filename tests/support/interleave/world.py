@@ -48,6 +48,7 @@ class World:
         self._gateway = self._store()
         actors = Actors(self._gateway, "gateway", self.settings.lease_ms)
         self._stress: Stress = broken.stress if broken else "all"
+        self._broken = broken is not None and broken.broken
         habits = Habits(
             messages=messages * (4 if self._stress == "inbound" else 1),
             cancels=0.9 if self._stress == "cancel" else 0.3,
@@ -107,7 +108,7 @@ class World:
         around = Around(self.server, self.loop, self.chance, self.users, self.outside, self._wires)
         often = {"lost": (0.6, 0.0), "clock": (0.0, 0.6)}.get(self._stress)
         if often is None:
-            draw = self.chance.random() if self._stress == "all" else 1.0
+            draw = self.chance.random() if self._stress == "all" and not self._broken else 1.0
             often = (1.5 if draw < 0.4 else 0.0, 1.5 if 0.3 < draw < 0.7 else 0.0)
         kinds = zip((lose_writes, step_clock), often, strict=True)
         return [asyncio.ensure_future(fault(around, every_s)) for fault, every_s in kinds if every_s]

@@ -1,0 +1,40 @@
+"""How a chaos run is set up: the system, and what happens to it."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.support.chaos.troubles import EVERYTHING, Kind
+
+ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
+SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """What happens to the system, and how often."""
+
+    kinds: Mapping[Kind, float] = field(default_factory=lambda: EVERYTHING)
+    every_s: float = 2.0
+    victims: Sequence[str] = ()
+    """The services to kill and stop; all when empty."""
+    aimed: bool = False
+    """Kill only while an unsafe call runs, however slowly the machine gets there."""
+    most: int = sys.maxsize
+    """So many faults; then the system is left alone, and what is not done in the end never will be."""
+    calm_s: float = 0.0
+    """Without faults, for what is not done when the time is up: on a slow machine that is not yet a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the system is started."""
+
+    counts: Mapping[str, int]
+    shards: int = 1
+    lease_s: float = 2.0
+    replicas: int = 0
+    """That must have a message before it is accepted."""
+    launcher: Sequence[str] = ()
+    deadly: float = 0.08
+    """Share of the tool calls whose first run kills its process."""
