@@ -36,7 +36,7 @@ class DeltaWriter:
         self._pause = coalesce_ms / 1000
         self._pending: dict[Kind, list[str]] = {"content": [], "thinking": []}
         self._offset: dict[Kind, int] = {"content": 0, "thinking": 0}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._written = False
         self._kept_at = float("-inf")
         self._on_first = on_first
@@ -44,12 +44,19 @@ class DeltaWriter:
     def add(self, kind: Kind, text: str) -> None:
         """Take a piece of text as it comes from the model."""
         self._pending[kind].append(text)
-        if not self._written:
+        if self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        if self._written:
+            self._timer = loop.call_later(self._pause, self._flush)
+        else:
             self._written = True
             self._on_first()
-            self._flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._pause, self._flush)
+            self._timer = loop.call_soon(self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        """The first piece waits a turn of the loop: of an answer that came whole, the commit takes it along."""
+        self._timer = asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._timer = None

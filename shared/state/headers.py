@@ -148,6 +148,7 @@ _INTEGERS = (
 _FLOATS = "turn_usd usd"
 _MOST = LAST_MS
 """No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
+_DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TEXTS = "session status user speaker goal instruction correlation traceparent digest tools reason"
 
@@ -159,6 +160,8 @@ def _number(value: bytes) -> float:
 
 
 def _integer(value: bytes) -> int:
+    if value.isdigit() and len(value) < _DIGITS:  # nearly always, and a tenth of the price
+        return int(value)
     return int(_number(value))
 
 

@@ -37,11 +37,13 @@ class SocketClient:
         self._socket: Socket | None = None
         self._turns = 0
         self._end: asyncio.Future[bytes] | None = None
-        self._seen = 0
+        self._seen: set[bytes] = set()
 
     def _on_text(self, text: bytes) -> None:
-        if _ANSWER in text or _RESULT in text:
-            self._seen += 1
+        if _ANSWER in text:  # as a message, and as a delta when it came in one piece
+            self._seen.add(_ANSWER)
+        elif _RESULT in text:
+            self._seen.add(_RESULT)
         elif b'"type":"task_end"' in text and self._end is not None and not self._end.done():
             self._end.set_result(text)
 
@@ -52,12 +54,12 @@ class SocketClient:
         assert self._socket is not None
         self._turns += 1
         self._end = asyncio.get_running_loop().create_future()
-        self._seen = 0
+        self._seen.clear()
         begun = time.perf_counter()
         self._socket.send(_MESSAGE)
         end = await asyncio.wait_for(self._end, _TURN_S)
         spent = time.perf_counter() - begun
-        if self._seen != 2 or b'"status":"completed"' not in end:
+        if len(self._seen) != 2 or b'"status":"completed"' not in end:
             raise RuntimeError(f"not the turn that was meant: {end.decode()}")
         return spent
 

@@ -15,7 +15,7 @@ from shared.state.actors import LeaseKeeper
 from shared.state.ephemeral import EphemeralEvents
 from shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
-from tests.integration.state.moves import TASK, Moves
+from tests.integration.state.moves import TASK, Moves, commit
 from tests.support.waiting import wait_until
 
 TTL_S = 50
@@ -39,7 +39,21 @@ def writer(events: EphemeralEvents) -> DeltaWriter:
 
 async def test_a_delta_that_makes_the_stream_anew_gives_it_an_end(store: Store, events: EphemeralEvents) -> None:
     writer(events).add("content", "a")
+    await wait_until("the delta", lambda: store.call("XLEN", SESSION.events))
     assert 0 < await ttl(store) <= TTL_S
+
+
+async def test_an_answer_that_comes_whole_travels_with_its_commit_alone(store: Store, events: EphemeralEvents) -> None:
+    deltas, step = writer(events), commit()
+    for text in ("all", " of", " it"):
+        deltas.add("content", text)
+    await asyncio.sleep(0)  # the model's call ends, and whoever waits for it goes on
+    deltas.finish(step)
+    assert sum(word == "delta" for word in step.operations) == 1
+    assert any(isinstance(word, bytes) and b'"content":"all of it"' in word for word in step.operations)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await store.call("EXISTS", SESSION.events) == 0
 
 
 async def test_a_stream_does_not_run_out_while_deltas_are_written(store: Store, events: EphemeralEvents) -> None:
