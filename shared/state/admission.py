@@ -15,7 +15,8 @@ from shared.state.store import Store, guarded
 
 _say = Seldom(logging.getLogger(__name__))
 
-_WATCH_S = 15.0
+_WATCH_S, _UNSEEN_S = 15.0, 3600.0
+"""A server that does not let us see is not asked often: it keeps a list of what it refused."""
 _CALL = re.compile(r"call\('([A-Z]+)'(?:, '([A-Z]+)')?")
 _WITH_SUBCOMMAND = frozenset({"XGROUP", "XINFO"})
 
@@ -62,10 +63,12 @@ def _commands(store: Store) -> list[str]:
 
 async def keep_watching(store: Store) -> None:
     """Look again now and then, for ever: another server may be behind the address, or another setting in it."""
+    pause = _WATCH_S
     while True:
-        await asyncio.sleep(_WATCH_S)
+        await asyncio.sleep(pause)
         with suppress(OutageError):
-            why = unfit(await look(store.answers))
+            server = await look(store.answers)
+            why, pause = unfit(server), _WATCH_S if server.policy else _UNSEEN_S
             if why is not None:
                 _say.error("unfit", "%s", why)
             store.unfit(why)
