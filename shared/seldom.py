@@ -15,7 +15,9 @@ class Seldom:
         self._log = log
         self._said: dict[str, tuple[float, int]] = {}
 
-    def warning(self, kind: str, line: str, *args: object, level: int = logging.WARNING) -> None:
+    def warning(
+        self, kind: str, line: str, *args: object, level: int = logging.WARNING, exc: BaseException | None = None
+    ) -> None:
         """Write a line unless one of its kind was written lately."""
         at, left_out = self._said.get(kind, (float("-inf"), 0))
         now = monotonic()
@@ -27,8 +29,8 @@ class Seldom:
         self._said[kind] = (now, 0)
         if left_out:
             line += f" ({left_out} more like this since the last)"
-        self._log.log(level, line, *args)
+        self._log.log(level, line, *args, exc_info=exc)
 
-    def error(self, kind: str, line: str, *args: object) -> None:
+    def error(self, kind: str, line: str, *args: object, exc: BaseException | None = None) -> None:
         """As `warning`, for what does not pass by itself."""
-        self.warning(kind, line, *args, level=logging.ERROR)
+        self.warning(kind, line, *args, level=logging.ERROR, exc=exc)

@@ -24,13 +24,14 @@ from shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
 from shared.plugins.context import ToolContext
+from shared.seldom import Seldom
 from shared.settings import Settings
 from shared.state.ephemeral import EphemeralEvents
 from shared.state.keys import SessionKeys, TaskKeys
 from shared.state.leaving import leave
 from shared.state.store import Argument, Store
 
-log = logging.getLogger(__name__)
+_say = Seldom(logging.getLogger(__name__))
 
 _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
@@ -192,7 +193,7 @@ class ToolHandler(Handler):
             try:
                 lost = await self._store.run("call_beat", [self.consumer.key, *(r.keys.calls for r in running)], args)
             except OutageError as error:
-                log.warning("calls are kept without a beat: %s", error)
+                _say.warning("beat", "calls are kept without a beat: %s", error)
                 continue
             for call in lost:
                 if call.decode() in self._running:

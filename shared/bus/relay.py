@@ -20,8 +20,7 @@ from shared.state.keys import SessionKeys, bell
 from shared.state.refusals import is_outage, said
 from shared.state.wire import Wire
 
-log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = Seldom(logging.getLogger(__name__))
 
 _COUNT = 500
 """Entries of one stream read at once. The bell keeps twice as many, so a full reply of it may hide lost ones."""
@@ -100,7 +99,7 @@ class ShardRelay:
         if is_outage(error):
             _say.warning("waits", "the relay waits for Redis: %s", said(error))
         else:
-            log.error("the relay begins anew", exc_info=error)
+            _say.error("anew", "the relay begins anew", exc=error)
 
     async def close(self) -> None:
         """Close the connection, after the loop has ended."""
