@@ -39,9 +39,7 @@ StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 _OUTCOMES: Mapping[Outcome, StepOutcome] = {
     "ok": "committed", "open": "committed", "again": "overtaken", "stale": "lost"
 }  # fmt: skip
-_FAILURES: Mapping[type[ModelFailed], str] = {
-    ModelRefused: "refused", ModelUnavailable: "unavailable", ModelCutOff: "cut_off"
-}  # fmt: skip
+_FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
 """How model calls end that have no answer, for the metrics."""
 
 
@@ -102,7 +100,7 @@ class Thinking:
             answer = await self._model.stream(request, deltas.add)
             outcome = "ok"
         except ModelFailed as error:
-            outcome = _FAILURES.get(type(error), "failed")
+            outcome = next(word for kind, word in _FAILURES if isinstance(error, kind))
             return error.with_traceback(None)
         finally:
             metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)

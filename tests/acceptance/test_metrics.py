@@ -1,0 +1,339 @@
+"""Every metric moves: six services, a real Redis and a scripted model are driven through what each one counts."""
+
+import asyncio
+import json
+import math
+import re
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.streams import ARCHIVE, DEAD, EMBED, STREAMS, TASK_WAKE, TOOL_CALLS
+from shared import metrics
+from shared.metrics import METRICS, Metric
+from shared.state.keys import TaskKeys
+from tests.support.bus_client import Bus
+from tests.support.gates import plan, planned
+from tests.support.line import Line
+from tests.support.model_server import ScriptedModel
+from tests.support.redis_server import free_port
+from tests.support.replies import MODEL, Reply, cut, fail, say
+from tests.support.up import Up
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+
+_SAMPLE = re.compile(r"^(\w+?)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_MAIL = frozenset({"user", "result", "cancel", "deadline", "timeout", "retry", "wait"})
+"""Kinds of mail: posted to actors, and no entries of a stream."""
+GRACE_S = 6
+
+
+class Page:
+    """What ``/metrics`` says."""
+
+    def __init__(self, text: str) -> None:
+        self.samples = [(name, _labels(labels), float(value)) for name, labels, value in _SAMPLE.findall(text)]
+
+    def of(self, metric: Metric[Any], **labels: str) -> float:
+        """The sum of a metric's samples with these labels; of a histogram how many values it was given."""
+        name = f"{metric.name}_count" if metric.kind == "histogram" else metric.name
+        return sum(value for said, given, value in self.samples if said == name and labels.items() <= given.items())
+
+    def kinds(self, metric: Metric[Any], label: str, **labels: str) -> dict[str, float]:
+        """A metric's samples by one label; those that have not moved are left out."""
+        found: dict[str, float] = {}
+        for name, given, value in self.samples:
+            if name == metric.name and labels.items() <= given.items():
+                found[given[label]] = found.get(given[label], 0) + value
+        return {value: count for value, count in found.items() if count}
+
+
+def _labels(text: str) -> dict[str, str]:
+    return dict(re.findall(r'(\w+)="([^"]*)"', text))
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=5) as reply:
+        text: str = reply.read().decode()
+    return text
+
+
+class System:
+    """The running system, its model and the ways to it."""
+
+    def __init__(self, up: Up, url: str, bus: Bus, model: ScriptedModel, folder: Path) -> None:
+        self.up, self.url, self.bus, self.model, self.folder = up, url, bus, model, folder
+
+    async def page(self) -> Page:
+        return Page(await asyncio.to_thread(_get, f"{self.url}/metrics"))
+
+    async def turn(self, session: str, content: str, ends: int = 1, **fields: Any) -> dict[str, Any]:
+        """Say something and wait for the ``ends``-th end in the session; returns it."""
+        await self.bus.send(content, session, **fields)
+        return (await self.bus.until(session, "task_end", ends))[ends - 1]
+
+    async def cancel(self, task: str) -> None:
+        request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/cancel", method="POST")
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
+
+    async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = 20) -> None:
+        """Wait until a page says so."""
+
+        async def there() -> bool:
+            return ask(await self.page())
+
+        await wait_until(what, there, seconds)
+
+
+def script(held: asyncio.Event) -> Callable[[dict[str, Any]], Reply]:
+    """A model that does what the last user message says, once; a message of a plan is played."""
+    replies: Mapping[str, Iterator[Reply]] = {
+        "refuse": iter([fail(400)]),
+        "come back": iter([fail(503, retry_after=3)]),
+        "break off": iter([cut(2)]),
+        "talk": iter([say("never said to its end", chunks=6, wait=asyncio.Event(), wait_after=3)]),
+        "be robbed": iter([say("never said to its end", chunks=6, wait=asyncio.Event(), wait_after=3)]),
+        "think": iter([say("at last", chunks=4, wait=held, wait_after=2)]),
+    }
+
+    def answer(request: dict[str, Any]) -> Reply:
+        said = next(m["content"] for m in reversed(request["messages"]) if m["role"] == "user")
+        return next(replies.get(said, iter(())), None) or planned(request)
+
+    return answer
+
+
+@asynccontextmanager
+async def system(folder: Path, held: asyncio.Event) -> AsyncIterator[System]:
+    port = free_port()
+    environment = {
+        "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1",
+        "LLM_MODEL_ID": MODEL,
+        "PENTAD_PLUGINS": "tests.support.counted_tools",
+        "PENTAD_TOOL_PROCESSES": "1",
+        "PENTAD_LEASE_S": "3",
+        "PENTAD_MAX_ATTEMPTS": "2",
+        "PENTAD_GRACE_S": str(GRACE_S),
+    }
+    async with ScriptedModel(script(held), port=port) as model:
+        with Up(folder, environment) as up:
+            url = await up.ready()
+            async with Bus(up.redis_url) as bus:
+                yield System(up, url, bus, model, folder)
+
+
+async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
+    held = asyncio.Event()
+    async with system(tmp_path, held) as running, Line(running.url, "line") as line:
+        for metric in METRICS:
+            assert metric is metrics.websockets or not (await running.page()).of(metric), f"{metric.name} at the start"
+        await line.turn("hello")
+        begun = await begin_what_waits(running)
+        await asyncio.gather(calls(running), ends(running), models(running), poison(running), embedding(running))
+        shown = await gauges(running)
+        held.set()
+        (running.folder / "go").touch()
+        await running.bus.until("waits", "task_end")
+        await running.cancel(begun)
+        await running.bus.until("holds", "task_end")
+        await running.until("the archive", lambda page: page.of(metrics.archived, outcome="ok") >= 1, GRACE_S + 20)
+        await settled(running)
+        page = await running.page()
+        exact(page)
+        await appended(running, page)
+        await running.bus.redis.client_kill_filter(_type="normal", skipme=True)
+        await running.until("connections made again", lambda page: page.of(metrics.reconnects, store="redis") > 0)
+        page = await running.page()
+    for metric in METRICS:
+        assert page.of(metric) or shown.of(metric), f"{metric.name} has not moved"
+    for name, labels, value in page.samples:
+        assert math.isfinite(value) or labels.get("le") == "+Inf", (name, labels, value)
+
+
+async def begin_what_waits(running: System) -> str:
+    """A step that the model holds up, with a message waiting behind it, and a call that is held: for the gauges."""
+    await running.bus.send("think", "waits")
+    await running.bus.until("waits", "content")
+    await running.bus.send("and then?", "waits")
+    await running.bus.until("waits", "message_routed", 2)
+    await running.bus.send(plan([("holds", {"path": str(running.folder / "never")})]), "holds")
+    await running.bus.until("holds", "tool_progress")
+    task: str = (await running.bus.events("holds", "task_start"))[0]["task_id"]
+    return task
+
+
+async def calls(running: System) -> None:
+    """Calls end in every way."""
+    every = [("echo", {"text": "x"}), ("fails", {}), ("takes_too_long", {}), ("gives_up", {}), ("unheard_of", {})]
+    await running.turn("calls", plan([*every, ("echo", {"nothing": "that fits"})]))
+    await running.turn("dying", plan([("dies", {}), ("dies", {})]))
+    await running.turn("late", plan([("holds", {"path": str(running.folder / "never")})]), deadline=await soon(running))
+
+
+async def soon(running: System) -> str:
+    from contracts.ids import rfc3339
+
+    seconds, micros = await running.bus.redis.time()
+    return rfc3339(seconds * 1000 + micros // 1000 + 1500)
+
+
+async def ends(running: System) -> None:
+    """Turns end in every way, and tasks go through every status."""
+    await running.bus.send("x", "refused", instruction="none-such")
+    await running.bus.until("refused", "error")
+    task = (await running.turn("again", "one"))["task_id"]
+    await running.turn("again", "two", 2, task_id=task)  # opens it again
+    await running.bus.send(plan([("echo", {"text": "x"})]), "asks", budget={"steps": 1})
+    await running.bus.until("asks", "task_status")
+    await running.turn("asks", "go on")
+
+
+async def models(running: System) -> None:
+    """Models answer, refuse, are away, break off, and are stopped."""
+    await running.turn("m1", "refuse")
+    await running.turn("m2", "come back")
+    await running.turn("m3", "break off")
+    await running.bus.send("talk", "m4")
+    (content, *_) = await running.bus.until("m4", "content")
+    await running.cancel(content["task_id"])
+    await running.bus.until("m4", "task_end")
+    await running.bus.send("be robbed", "m5")
+    (content, *_) = await running.bus.until("m5", "content")
+    await running.bus.redis.hincrby(TaskKeys(0, "default", content["task_id"]).header, "token", 1)
+    await running.bus.until("m5", "task_end")
+
+
+async def poison(running: System) -> None:
+    """What cannot be read, what its handler cannot work with, and what a dead worker left."""
+    await running.bus.add("pentad:inbound", json.dumps({"session_id": "bad"}))
+    await running.bus.until("bad", "error")
+    damaged = TaskKeys(0, "default", "task-0-damaged").header
+    await running.bus.redis.hset(damaged, mapping={"status": "completed", "open": "junk"})
+    await running.bus.add(ARCHIVE.key(0), '{"type":"wake_up","version":1,"actor":"default/task-0-damaged"}')
+    await running.bus.add(ARCHIVE.key(0), "no json")
+    await running.bus.until_letters(DEAD.key(0), 2)
+    await running.bus.redis.delete(damaged)
+    key, group = EMBED.key(0), EMBED.group or ""
+    body = json.dumps(_embed("left"))
+    # In one go, so that the service is not the quicker.
+    pipe = running.bus.redis.pipeline(transaction=True)
+    pipe.xadd(key, {"data": body})
+    pipe.xreadgroup(group, "dead", {key: ">"}, count=1)
+    await pipe.execute()
+    await running.bus.answer("pentad:{0}:embed:reply:left")
+
+
+def _embed(reply: str) -> dict[str, Any]:
+    head = {"type": "embed_command", "version": 1, "event_id": f"e-{reply}", "at": "2030-01-01T00:00:00.000Z"}
+    whose = {"tenant_id": "default", "session_id": "embedding"}
+    return head | whose | {"texts": [f"text of {reply}"], "reply_to": f"pentad:{{0}}:embed:reply:{reply}"}
+
+
+async def embedding(running: System) -> None:
+    """One text twice."""
+    for reply in ("a", "b"):
+        await running.bus.answer(await running.bus.ask_to_embed(["the same"], reply))
+
+
+async def gauges(running: System) -> Page:
+    """A page on which all that comes and goes is there; housekeeping looks every five seconds."""
+    await running.bus.redis.xgroup_create(EMBED.key(0), "nobody", id="0")
+
+    shown: list[float] = []
+
+    def all_shown(page: Page) -> bool:
+        shown[:] = [
+            page.of(metrics.pending, stream=TOOL_CALLS.name, group="tool-worker"),
+            page.of(metrics.pending, stream=TASK_WAKE.name, group="task-runner"),
+            page.of(metrics.lag, stream=EMBED.name, group="nobody"),
+            page.of(metrics.waiting_mail, shard="0"),
+        ]
+        # The call that is held; the step that the model holds up; what nobody reads; its message and the one behind it.
+        return shown == [1, 1, 3, 2]
+
+    try:
+        await running.until("the gauges", all_shown)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {shown}") from None
+    page = await running.page()
+    assert page.of(metrics.websockets) == 1
+    return page
+
+
+async def settled(running: System) -> None:
+    """Nothing is on its way any more."""
+    last: list[str] = []
+
+    async def quiet() -> bool:
+        now = await asyncio.to_thread(_get, f"{running.url}/metrics")
+        shown = "\n".join(line for line in now.splitlines() if line.startswith("pentad_") and "_total" in line)
+        last.append(shown)
+        await asyncio.sleep(0.3)
+        return len(last) > 3 and len(set(last[-3:])) == 1
+
+    await wait_until("the counts to stay", quiet, 40)
+
+
+MESSAGES = 17
+"""Users' messages that were accepted; one more could not be read."""
+
+
+def exact(page: Page) -> None:
+    """What is known to have happened so often and no oftener."""
+    assert page.of(metrics.consumed, stream="inbound") == MESSAGES
+    assert page.kinds(metrics.decisions, "decision") == {"new": 13, "append": 2, "reopen": 1, "rejected": 1}
+    turns = {"completed": 10, "failed": 2, "cancelled": 2, "waiting": 1, "rejected": 1}
+    for outcome, count in turns.items():
+        assert page.of(metrics.turn_seconds, outcome=outcome) == count, outcome
+    statuses = {"active": 13 + 1 + 1, "completed": 10, "failed": 2, "cancelled": 2, "waiting": 1}
+    assert page.kinds(metrics.tasks, "status") == statuses
+    outcomes = {
+        "echo": {"ok": 2, "error": 1},
+        "fails": {"error": 1},
+        "takes_too_long": {"timeout": 1},
+        "gives_up": {"cancelled": 1},
+        "unknown": {"error": 1},
+        "dies": {"unknown": 2},
+        "holds": {"cancelled": 1, "timeout": 1},
+    }
+    assert {tool: page.kinds(metrics.tool_calls, "outcome", tool=tool) for tool in outcomes} == outcomes
+    assert page.of(metrics.tool_calls) == sum(sum(counts.values()) for counts in outcomes.values())
+    for tool, count in {"echo": 3, "takes_too_long": 1, "fails": 1, "gives_up": 1, "dies": 0}.items():
+        assert page.of(metrics.tool_seconds, tool=tool) == count, tool
+    for outcome, count in {"refused": 1, "unavailable": 1, "cut_off": 1, "cancelled": 2}.items():
+        assert page.of(metrics.model_seconds, outcome=outcome) == count, outcome
+    assert page.of(metrics.step_seconds, outcome="failed") == 3
+    assert page.of(metrics.step_seconds, outcome="interrupted") == 1
+    assert page.of(metrics.step_seconds, outcome="lost") == page.of(metrics.lease_losses, service="task-runner") == 1
+    assert page.of(metrics.step_seconds, outcome="committed") == page.of(metrics.model_seconds, outcome="ok")
+    assert page.of(metrics.first_delta_seconds) == 9, "turns whose first step says something"
+    assert page.kinds(metrics.dead, "stream") == {"archive": 2, "inbound": 1}
+    assert page.kinds(metrics.failed, "stream") == {"archive": 2}
+    assert page.of(metrics.redelivered, stream="embed") == 1
+    assert page.kinds(metrics.embed_cache, "outcome") == {"miss": 2, "hit": 1}
+    assert page.of(metrics.embed_batch) in (1, 2)
+    for stream in (EMBED, ARCHIVE, TOOL_CALLS, TASK_WAKE):
+        assert page.of(metrics.attempts, stream=stream.name) >= 1, stream.name
+    assert page.of(metrics.model_tokens, direction="input") > page.of(metrics.model_tokens, direction="output") > 0
+
+
+async def appended(running: System, page: Page) -> None:
+    """What the streams say was added to them is what was counted, and what the test has added itself."""
+    ours = {"embed": 3, "archive": 2, "inbound": MESSAGES}
+    for stream in STREAMS.values():
+        pattern = re.sub(r"\{(?:tenant|session|queue|reply)\}", "*", stream.template).replace("{shard}", "{0}")
+        added = 0
+        async for key in running.bus.redis.scan_iter(match=pattern, _type="stream"):
+            added += (await running.bus.redis.xinfo_stream(key))["entries-added"]
+        kinds = page.kinds(metrics.published, "type", stream=stream.name)
+        counted = sum(count for kind, count in kinds.items() if kind not in _MAIL)
+        assert counted + ours.get(stream.name, 0) == added, (stream.name, kinds)
+    results = page.of(metrics.published, stream=TASK_WAKE.name, type="result")
+    # Its task gives up a call that is cancelled; at the deadline it may be its worker.
+    assert page.of(metrics.tool_calls) - results in (1, 2)
+    assert page.of(metrics.published, stream=TASK_WAKE.name, type="user") == MESSAGES - 1

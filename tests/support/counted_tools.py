@@ -1,0 +1,47 @@
+"""Tools that end in every way that a call can end."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from shared.plugins.context import ToolContext
+from shared.plugins.registry import tool
+
+
+def _exists(path: str) -> bool:
+    return Path(path).exists()
+
+
+@tool(effect="pure")
+async def fails() -> str:
+    """Always raises."""
+    raise RuntimeError("on purpose")
+
+
+@tool(effect="pure", timeout=0.3)
+async def takes_too_long() -> str:
+    """Never ends by itself."""
+    await asyncio.sleep(3600)
+    return ""
+
+
+@tool(effect="pure")
+async def gives_up() -> str:
+    """Cancels itself."""
+    raise asyncio.CancelledError
+
+
+@tool(effect="unsafe")
+async def dies() -> str:
+    """Brings its process down, and whoever shares it, once both have begun."""
+    await asyncio.sleep(0.5)
+    os._exit(1)
+
+
+@tool(effect="idempotent", timeout=300)
+async def holds(path: str, ctx: ToolContext) -> str:
+    """Says that it has begun and waits for a file."""
+    await ctx.progress("begun")
+    while not _exists(path):
+        await asyncio.sleep(0.01)
+    return "it is there"
