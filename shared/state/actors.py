@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from secrets import token_hex
 from time import monotonic
 from typing import Any
@@ -86,10 +87,18 @@ def count_wake_ups(stream: Stream, number: int) -> None:
         metrics.published.labels(stream.name, WAKE_UP).inc(number)
 
 
+@cache
+def _handled(stream: str) -> tuple[Any, Any]:
+    """What counts the handled wake-ups of a stream, and the starts that they needed."""
+    return metrics.consumed.labels(stream, WAKE_UP), metrics.attempts.labels(stream)
+
+
 def _count_woken(actor: ActorKeys, reply: Sequence[Any]) -> None:
     """The wake-ups that a commit has added: for tasks that it has posted to, and for its own actor."""
-    count_wake_ups(TASK_WAKE, reply[2])
-    count_wake_ups(stream_of(actor), reply[3])
+    if reply[2]:
+        count_wake_ups(TASK_WAKE, reply[2])
+    if reply[3]:
+        count_wake_ups(stream_of(actor), reply[3])
 
 
 def _pieces(actor: ActorKeys) -> tuple[int, int]:
@@ -178,9 +187,9 @@ class Actors:
         outcome: Outcome = reply[0].decode()
         if outcome in ("ok", "open"):
             commit.tallies.apply(int(reply[1]), ended=outcome == "ok")
-            stream = stream_of(commit.actor).name
-            metrics.consumed.labels(stream, WAKE_UP).inc()
-            metrics.attempts.labels(stream).observe(lease.starts)
+            consumed, attempts = _handled(stream_of(commit.actor).name)
+            consumed.inc()
+            attempts.observe(lease.starts)
             _count_woken(commit.actor, reply)
         elif outcome == "stale":
             self.lost(commit.actor, lease)

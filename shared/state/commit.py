@@ -1,6 +1,7 @@
 """Writing a commit down: the operations of `scripts/commit.lua`, collected in order with their keys."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from contracts.envelope import Contract
@@ -15,10 +16,14 @@ Outcome = Literal["ok", "open", "again", "stale"]
 ActorKeys = SessionKeys | TaskKeys
 
 
-def own_keys(actor: ActorKeys) -> list[str]:
-    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header."""
+@lru_cache(maxsize=1024)
+def own_keys(actor: ActorKeys) -> tuple[str, ...]:
+    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header.
+
+    A worker needs them twice, when it takes an actor and when it commits.
+    """
     log = actor.log if isinstance(actor, TaskKeys) else actor.header
-    return [actor.header, actor.messages, actor.signals, log, actor.wake]
+    return (actor.header, actor.messages, actor.signals, log, actor.wake)
 
 
 class Commit:
@@ -29,7 +34,7 @@ class Commit:
         self.step_id = step_id
         self.mode: Mode = "go"
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
-        self.keys = own_keys(actor)
+        self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
         self._expect: list[Argument] = []
         self._arrival: list[Argument] = []
