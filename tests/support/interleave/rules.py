@@ -83,13 +83,17 @@ _RULES = (
         seeds=0,
     ),
     Rule("next_wake_up", (Edit("commit", "if rewake or newer_message() or #call(", "if false and #call("),)),
-    Rule("rewake", (Edit("commit", "if rewake or newer_message()", "if newer_message()"),)),
+    Rule("rewake", (Edit("commit", "if rewake or newer_message()", "if newer_message()"),), rare=True),
     Rule(
         "sender_checks_the_status",
         (Edit("commit", "~= ARGV[i + 2] then return {'again', t} end", "== '?' then return {'again', t} end"),),
         "cancel",
     ),
-    Rule("giving_up_waits_for_results", (Edit("commit", "if newer_signal('result') then return {'again', t} end"),)),
+    Rule(
+        "giving_up_waits_for_results",
+        (Edit("commit", "if newer_signal('result') then return {'again', t} end"),),
+        first=43,
+    ),
     Rule(
         "acknowledged_only_by_the_commit",
         (Edit("take", "local transcript = {}", "call('XACK', stream, ARGV[2], ARGV[1]) local transcript = {}"),),
@@ -98,6 +102,7 @@ _RULES = (
         "inbound_read_is_fenced",
         (Edit("inbound_read", "if owner ~= ARGV[1] or token ~= ARGV[2] then return false end"),),
         "inbound",
+        first=16,
     ),
     Rule("message_id_guard", (_MESSAGE_ID,)),
     Rule(
