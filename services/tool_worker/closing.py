@@ -1,6 +1,8 @@
 """The end of a tool call: its one result, as an event to clients and as mail to its task."""
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -35,6 +37,8 @@ class Closing:
         self._maxlen, self._ttl = settings.pentad_events_maxlen, settings.pentad_events_ttl_s
         assert TOOL_CALLS.group is not None
         self._group = TOOL_CALLS.group
+        self._consumed = metrics.consumed.labels(TOOL_CALLS.name, ToolCallCommand.__name__)
+        self._attempts = metrics.attempts.labels(TOOL_CALLS.name)
 
     async def close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, answer: Answer) -> None:
         """Write the result, unless the call was closed meanwhile."""
@@ -66,8 +70,8 @@ class Closing:
         closed, woken = await guarded("tool result", lambda: self._store.run("call_close", names, args))
         if closed == b"ok":
             _count_result(command.tool, answer.outcome, woken)
-            metrics.consumed.labels(TOOL_CALLS.name, ToolCallCommand.__name__).inc()
-            metrics.attempts.labels(TOOL_CALLS.name).observe(answer.starts)
+            self._consumed.inc()
+            self._attempts.observe(answer.starts)
             if answer.duration_ms is not None:
                 metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
 
@@ -116,9 +120,16 @@ class Closing:
 def _count_result(tool: str, outcome: Outcome, woken: int) -> None:
     """A call has its one result: an event, mail, perhaps a wake-up."""
     metrics.tool_calls.labels(tool, outcome).inc()
-    metrics.published.labels(EVENTS.name, ToolResultEvent.__name__).inc()
-    metrics.published.labels(TASK_WAKE.name, "result").inc()
+    for written in _written():
+        written.inc()
     count_wake_ups(TASK_WAKE, woken)
+
+
+@cache
+def _written() -> tuple[Any, ...]:
+    """What counts the event and the mail of a result."""
+    event = metrics.published.labels(EVENTS.name, ToolResultEvent.__name__)
+    return event, metrics.published.labels(TASK_WAKE.name, "result")
 
 
 def _tool_of(name: CallName, open_calls: bytes | None) -> str | None:

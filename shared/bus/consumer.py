@@ -62,6 +62,8 @@ class Consumer:
         self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, self._fresh)
         self._tasks: list[asyncio.Task[None]] = []
         self.kind = stream.carries[0].__name__
+        self.starts = metrics.attempts.labels(stream.name)
+        """For a handler that counts what its entries needed."""
         self._consumed = metrics.consumed.labels(stream.name, self.kind)
         self._redelivered = metrics.redelivered.labels(stream.name)
         self._seconds = metrics.handler_seconds.labels(self.group, self.kind)

@@ -42,7 +42,7 @@ class EntryHandler(Handler):
             done = await self._attempts(entry)
         finally:
             self._held.pop(entry.id, None)
-        metrics.attempts.labels(self.consumer.stream.name).observe(left + 1)
+        self.consumer.starts.observe(left + 1)
         return done
 
     async def _attempts(self, entry: Entry) -> Done:

@@ -51,6 +51,8 @@ class Wire:
         """Connections of which nothing more is asked, and whose servers still owe answers."""
         self._opening: asyncio.Task[None] | None = None
         self._leaving: list[bytes] = []
+        self._bound: list[Heard] = []
+        """Of those that leave, what may leave over this connection only."""
         self._waiting: deque[Heard | None] = deque()
         self._asked_at = 0.0
         """Loop time at which the first was asked of those that wait."""
@@ -91,7 +93,7 @@ class Wire:
         if self._line is None or connection != self.opened:
             raise ConnectionError("the connection was replaced")
         heard = self.ask(*command)
-        self._leave()  # before the connection can be given up
+        self._bound.append(heard)
         return heard
 
     def tell(self, *command: Word) -> None:
@@ -127,6 +129,7 @@ class Wire:
                 self._waiting.append(None)
             self._line.send(self._leaving)
             self._leaving = []
+            self._bound.clear()
             if self._watchdog is None:
                 self._watchdog = asyncio.get_running_loop().call_later(self._timeout_s, self._watch)
         elif self._leaving and self._opening is None:
@@ -165,8 +168,13 @@ class Wire:
         after = quit_after(error)
         if after is None or line is not self._line or line.age < after:
             return
-        unsent = [self._waiting.pop() for _ in self._leaving]
-        self._line, self._waiting = None, deque(reversed(unsent))
+        unsent = [self._waiting.pop() for _ in self._leaving][::-1]
+        self._line, self._waiting = None, deque(heard for heard in unsent if heard not in self._bound)
+        self._leaving = [c for c, heard in zip(self._leaving, unsent, strict=True) if heard not in self._bound]
+        bound, self._bound = self._bound, []
+        for heard in bound:
+            if not heard.done():
+                heard.set_exception(ConnectionError("the connection was replaced"))
         self._asked_at = asyncio.get_running_loop().time()
         self._quitting.add(line)
         line.quit(self._timeout_s, self._quitting.discard)
@@ -175,6 +183,7 @@ class Wire:
         """No late reply is taken for another's: whoever waits is told, and the next command opens a connection."""
         self._line = None
         self._leaving = []
+        self._bound.clear()
         waiting, self._waiting = self._waiting, deque()
         for heard in waiting:
             if heard is not None and not heard.done():

@@ -141,3 +141,22 @@ async def test_a_probe_changes_nothing(old: RedisServer, monkeypatch: pytest.Mon
     assert b"cmdstat_del:calls=" in stats
     assert old.command("DBSIZE") == b":1\r\n"
     await store.close()
+
+
+async def test_what_belongs_to_a_connection_goes_over_it_or_not_at_all(
+    wire: tuple[Wire, Switch], new: RedisServer
+) -> None:
+    made, switch = wire
+    switch.point_at(new.port, cut=False)
+    assert await made.ask_on(made.opened, "GET", KEY) == b"old"
+    first, refused = made.opened, ResponseError("READONLY You can't write against a read only replica.")
+    before, bound, after = made.ask("ECHO", 1), made.ask_on(first, "SET", KEY, "bound"), made.ask("ECHO", 2)
+    connection = made._line
+    assert connection is not None
+    made._refused(connection, refused)  # it is given up before any of them has left
+    with pytest.raises(ConnectionError, match="replaced"):
+        await bound
+    assert [await before, await after] == [b"1", b"2"]
+    with pytest.raises(ConnectionError, match="replaced"):
+        made.ask_on(first, "SET", KEY, "bound")
+    assert await made.ask("GET", KEY) == b"new"
