@@ -43,7 +43,7 @@ async def test_another_call_in_the_queue_stays(moves: Moves) -> None:
     release: list[Argument] = ["c1", "owner", "pure", entry, "tool-worker", "{}"]
     assert await moves.store.run("call_release", [TASK.calls, QUEUE], release) == b"closed"
     await moves.store.call("HSET", TASK.calls, "c1", "open 0")
-    assert await moves.store.run("call_release", [TASK.calls, QUEUE], release) == b"ok"
+    assert await moves.store.run("call_release", [TASK.calls, QUEUE], release) == b"gone"
     assert await moves.store.call("XLEN", QUEUE) == 1, "no copy: its own entry is somewhere"
     assert list(await moves.pending(QUEUE, "tool-worker")) == [entry]
 

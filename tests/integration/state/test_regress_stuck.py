@@ -170,6 +170,5 @@ async def test_a_worker_that_was_slow_to_begin_leaves_a_call_that_went_to_anothe
 
 async def test_handing_back_twice_makes_one_copy(moves: Moves) -> None:
     entry = await queued(moves)
-    for _ in range(2):
-        assert await release(moves, entry, "a", "pure") == "ok"
+    assert [await release(moves, entry, "a", "pure") for _ in range(2)] == ["ok", "gone"]
     assert await moves.unread(QUEUE, GROUP) == 1
