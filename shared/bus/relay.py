@@ -15,7 +15,7 @@ from typing import Any
 from shared.bus.feed import START, Feed
 from shared.cancelling import cancel_all
 from shared.seldom import Seldom
-from shared.state.keys import SessionKeys, bell
+from shared.state.keys import PROBE, SessionKeys, bell
 from shared.state.refusals import is_outage, said
 from shared.state.wire import Wire
 
@@ -106,7 +106,8 @@ class ShardRelay:
 
     async def _begin(self) -> None:
         """A new connection: hear the bell from now, and check that what was read is still there."""
-        await self._wire.ask(b"PING")
+        # Only a primary does this, and it changes nothing: a replica may be given another history without a word.
+        await self._wire.ask(b"DEL", PROBE)
         self._opened = self._wire.opened
         self._on_reconnect()
         last = await self._wire.ask(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", 1)

@@ -26,27 +26,18 @@ async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> 
     assert report.kills.total() >= 3, report.lines()
 
 
-async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp_path: Path) -> None:
-    """The short form of ``make chaos``: stops past the lease and failovers among the kills, several shards."""
+async def test_several_of_each_killed_and_stopped_lose_double_and_hang_nothing(tmp_path: Path) -> None:
+    """The short form of ``make chaos``: stops past the lease among the kills, several shards. Failovers are its own."""
     chaos = Chaos(tmp_path, 8, 20, minutes=1.5, setup=Setup(SEVERAL, shards=3))
-    report = await chaos.run(at_once=8, fire=Fire(calm_s=120))
+    report = await chaos.run(at_once=8, fire=Fire({"kill": 2, "stop": 1}, calm_s=120))
     _all_is_well(report, chaos)
-    assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
+    assert report.kills.total() + report.stops.total() >= 3, report.lines()
 
 
-@pytest.mark.parametrize(
-    ("rule", "victim", "aimed", "fault"),
-    [
-        ("acknowledge-first", "task-runner", False, "0 task_end"),
-        ("run-unsafe-again", "tool-worker", True, "unsafe call"),
-    ],
-)
-async def test_the_kill_test_notices_a_broken_law(
-    tmp_path: Path, rule: str, victim: str, aimed: bool, fault: str
-) -> None:
+async def test_the_kill_test_notices_a_broken_law(tmp_path: Path) -> None:
     """The same run over services that break one law on purpose must fail, and for that reason."""
-    launcher = ("-m", "tests.support.broken", rule)
-    chaos = Chaos(tmp_path, 3, 20, 0.4, Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0))
-    report = await chaos.run(20, Fire(KILLS, every_s=2.5, victims=[victim], aimed=aimed, most=4))
+    launcher = ("-m", "tests.support.broken", "run-unsafe-again")
+    chaos = Chaos(tmp_path, 3, 20, 0.7, Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0))
+    report = await chaos.run(20, Fire(KILLS, every_s=2.5, victims=["tool-worker"], aimed=True, most=4))
     print("\n".join(report.lines()))
-    assert [f for f in report.faults if fault in f], report.lines()
+    assert [f for f in report.faults if "unsafe call" in f], report.lines()

@@ -58,7 +58,7 @@ def tool_then(answer: Reply) -> Script:
 async def test_a_websocket_goes_on_at_another_gateway_in_the_middle_of_a_streaming_step(cluster: Cluster) -> None:
     go, session = asyncio.Event(), new_session()
     first, second = cluster.gateways
-    async with cluster.model(tool_then(say(TEXT, chunks=12, wait=go, wait_after=7))):
+    async with cluster.model(tool_then(say(TEXT, chunks=12, delay=0.06, wait=go, wait_after=7))):
         async with Line(first, session) as line:
             await line.say("talk")
             await line.until("content", lambda e: e["step"] == 2)
@@ -82,7 +82,7 @@ async def test_a_websocket_goes_on_at_another_gateway_in_the_middle_of_a_streami
 async def test_sse_goes_on_at_another_gateway_in_the_middle_of_a_streaming_step(cluster: Cluster) -> None:
     go, session, seen = asyncio.Event(), new_session(), list[Event]()
     first, second = cluster.gateways
-    async with cluster.model(tool_then(say(TEXT, chunks=12, wait=go, wait_after=7))):
+    async with cluster.model(tool_then(say(TEXT, chunks=12, delay=0.06, wait=go, wait_after=7))):
         await publish(cluster.redis_url, {"content": "talk", "session_id": session})
         async with Api(first) as api, api.sse(session) as events:
             async for event in events:
