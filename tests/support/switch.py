@@ -111,6 +111,7 @@ class Switch:
         self._started.set()
         self._loop.run_forever()
         server.close()
+        self._loop.run_until_complete(asyncio.sleep(0.01))  # what has just been accepted begins, and then ends in order
         rest = asyncio.all_tasks(self._loop)
         for task in rest:
             task.cancel()
