@@ -104,7 +104,7 @@ async def test_coming_back_to_a_session_follows_the_task_that_was_left_running(t
                 file.write("go\n")
             await terminal.sees("the file says go")
             await terminal.shows("you>")
-            terminal.type("\x03")
+            terminal.type("\x04")
             assert await terminal.code() == 0
 
 
