@@ -108,7 +108,7 @@ class TypedChat:
     def _interrupted(self) -> None:
         """Ctrl-C: the first cancels what runs, the second leaves; at an idle prompt it leaves an empty line at once."""
         running = self._running
-        if running is None:
+        if running is None or running.turn.end is not None:
             if not self._screen.forget():
                 self._screen.leave()
         elif running.stopping is not None:

@@ -164,6 +164,10 @@ class Chaos:
             report.prompts += 1
             report.faults += ill_formed(body["messages"])
         report.faults += checks.ledger_faults(self._ledger, self._unsafe, self._troubles, report)
+        given_anew = self._system.said("had lost its wake-up")
+        report.woken_anew = len(given_anew)
+        if not self._troubles.any_takeover:  # a new primary may lack a wake-up; nothing else loses one
+            report.faults += given_anew
         self._measure()
 
     def _measure(self) -> None:

@@ -102,9 +102,9 @@ async def test_coming_back_to_a_session_follows_the_task_that_was_left_running(t
             await terminal.sees("working")
             with gate.open("a") as file:
                 file.write("go\n")
-            await terminal.sees("the file says go")
+            await terminal.sees("wait_for_file: the file says go")  # the answer, not the tool's result
             await terminal.shows("you>")
-            terminal.type("\x04")
+            terminal.type("\x03")
             assert await terminal.code() == 0
 
 

@@ -34,10 +34,19 @@ async def test_several_of_each_killed_and_stopped_lose_double_and_hang_nothing(t
     assert report.kills.total() + report.stops.total() >= 3, report.lines()
 
 
-async def test_the_kill_test_notices_a_broken_law(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rule", "victim", "aimed", "fault"),
+    [
+        ("acknowledge-first", "task-runner", False, "lost its wake-up"),
+        ("run-unsafe-again", "tool-worker", True, "unsafe call"),
+    ],
+)
+async def test_the_kill_test_notices_a_broken_law(
+    tmp_path: Path, rule: str, victim: str, aimed: bool, fault: str
+) -> None:
     """The same run over services that break one law on purpose must fail, and for that reason."""
-    launcher = ("-m", "tests.support.broken", "run-unsafe-again")
+    launcher = ("-m", "tests.support.broken", rule)
     chaos = Chaos(tmp_path, 3, 20, 0.7, Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0))
-    report = await chaos.run(20, Fire(KILLS, every_s=2.5, victims=["tool-worker"], aimed=True, most=4))
+    report = await chaos.run(20, Fire(KILLS, every_s=2.5, victims=[victim], aimed=aimed, most=4))
     print("\n".join(report.lines()))
-    assert [f for f in report.faults if "unsafe call" in f], report.lines()
+    assert [f for f in report.faults if fault in f], report.lines()

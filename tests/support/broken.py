@@ -8,9 +8,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from shared.bus.consumer import Consumer
+from shared.bus.entry import Entry
 from shared.service.run import main_of
 from shared.state.store import Script, Store
 from tests.support.system import MODULES
+
+
+def acknowledge_first() -> None:
+    """Acknowledge an entry before it is handled (law 2)."""
+    handle = Consumer._once
+
+    async def once(self: Consumer, entry: Entry) -> bool:
+        await self.store.call("XACK", self.key, self.group, entry.id)
+        return await handle(self, entry)
+
+    Consumer._once = once  # type: ignore[method-assign]
 
 
 def run_unsafe_again() -> None:
@@ -30,7 +43,7 @@ def _patch_script(name: str, old: str, new: str) -> None:
     Store.__init__ = init  # type: ignore[method-assign]
 
 
-RULES = {"run-unsafe-again": ("tool-worker", run_unsafe_again)}
+RULES = {"acknowledge-first": ("task-runner", acknowledge_first), "run-unsafe-again": ("tool-worker", run_unsafe_again)}
 """Which service breaks which law; the others keep it."""
 
 if __name__ == "__main__":

@@ -145,6 +145,11 @@ class System:
                 process.running.kill()
                 process.running.wait()
 
+    def said(self, words: str) -> list[str]:
+        """The lines of all logs that hold these words."""
+        logs = (log.read_text(errors="replace") for log in sorted(self.directory.glob("*.log")))
+        return [line for text in logs for line in text.splitlines() if words in line]
+
     def logs(self) -> str:
         """The ends of all logs, for a failing test."""
         parts = [f"== {f.name}\n{f.read_text(errors='replace')[-1500:]}" for f in sorted(self.directory.glob("*.log"))]

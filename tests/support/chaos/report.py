@@ -44,6 +44,8 @@ class Report:
     brought_down: int = 0
     unknown_starts: int = 0
     """Unsafe calls that ran again because a new primary lacked their start."""
+    woken_anew: int = 0
+    """Actors whose wake-up was missing, and was given anew."""
     silences: list[Silence] = field(default_factory=list)
     """Each task's longest time without a durable event while it was unfinished and no model or tool was at work."""
     unseen: list[Silence] = field(default_factory=list)
@@ -61,7 +63,7 @@ class Report:
             f"tasks {self.ended} of {self.tasks} ended, {self.seconds:.0f} s, one fault at a time",
             f"kills {_counted(self.kills)}, stops past the lease {_counted(self.stops)}",
             f"failovers {_counted(self.failovers)}; a new primary never had {len(self.never_had)} accepted messages "
-            f"and the start of {self.unknown_starts} unsafe calls",
+            f"and the start of {self.unknown_starts} unsafe calls; {self.woken_anew} actors had lost their wake-up",
             f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",
             f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}, "
             f"killed their own process {self.brought_down}",

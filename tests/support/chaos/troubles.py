@@ -91,8 +91,16 @@ class Troubles:
 
     def lost_between(self, first: float, second: float) -> bool:
         """Whether what was written at the first moment may have been lost by the second."""
-        takeovers = [t for t in self.done if t.kind == "new primary"]
-        return any(t.begun - _LOST_BEFORE_S <= first <= t.over and second >= t.begun for t in takeovers)
+        return any(t.begun - _LOST_BEFORE_S <= first <= t.over and second >= t.begun for t in self._takeovers)
+
+    @property
+    def any_takeover(self) -> bool:
+        """Whether there was a new primary, which may lack what was written last."""
+        return bool(self._takeovers)
+
+    @property
+    def _takeovers(self) -> list[Trouble]:
+        return [t for t in self.done if t.kind == "new primary"]
 
     def raise_the_dead(self) -> list[str]:
         """Start again what has ended by itself, as an orchestrator would; returns the names."""
