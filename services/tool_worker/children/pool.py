@@ -189,6 +189,7 @@ class ToolProcesses:
     async def _add_child(self) -> None:
         while True:
             await asyncio.sleep(self._backoff.delay(self._loop.time()))
+            self._backoff.started(self._loop.time())
             try:
                 await self._open(own=False)
                 break

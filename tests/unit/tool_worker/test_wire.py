@@ -47,12 +47,21 @@ def test_an_ending_is_put_into_words(code: int, words: str) -> None:
     assert ending(code) == words
 
 
-def test_losses_in_a_row_make_the_next_start_later_and_a_quiet_minute_forgives() -> None:
+def test_losses_in_a_row_keep_starts_further_apart_and_a_quiet_minute_forgives() -> None:
     backoff, delays = Backoff(), []
     for second in range(9):
+        backoff.started(1000.0 + second)
         backoff.lost(1000.0 + second)
         delays.append(round(backoff.delay(1000.0 + second), 3))
     assert delays == [0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     assert backoff.delay(1010.0) == pytest.approx(3.0)
     backoff.lost(1100.0)
     assert backoff.delay(1100.0) == 0
+
+
+def test_a_child_that_served_for_longer_than_the_wait_is_replaced_at_once() -> None:
+    backoff = Backoff()
+    for second in range(9):
+        backoff.started(1000.0 + 6 * second)
+        backoff.lost(1005.5 + 6 * second)
+    assert backoff.delay(1053.5) == 0
