@@ -23,6 +23,10 @@ def order(entry_id: bytes) -> tuple[int, int]:
 class Listener(Protocol):
     """Who is told of a session's events as they come."""
 
+    @property
+    def position(self) -> bytes:
+        """The last entry that it knows."""
+
     def offer(self, events: Sequence[StreamEvent]) -> None:
         """Take events, in order. Never waits."""
 
@@ -51,6 +55,20 @@ class Feed:
         self.position = entries[-1][0]
         for listener in tuple(self.listeners):
             listener.offer(events)
+
+    def positions(self) -> set[bytes]:
+        """The last entries that are known here: of the feed, and of listeners who joined ahead of it."""
+        known = {self.position, *(listener.position for listener in self.listeners)}
+        return {position for position in known if position is not None and position != START}
+
+    def lost(self, position: bytes, newest: bytes) -> None:
+        """The stream has no such entry: whoever was there goes on elsewhere, and is told."""
+        if self.position == position:
+            self.restart(newest)
+            return
+        for listener in tuple(self.listeners):
+            if listener.position == position:
+                listener.lose()
 
     def restart(self, position: bytes) -> None:
         """Go on from here, and say to all that what was before may be incomplete."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from shared.bus.feed import START, Feed
+from shared.bus.feed import START, Feed, Listener
 from shared.cancelling import cancel_all
 from shared.seldom import Seldom
 from shared.state.keys import PROBE, SessionKeys, bell
@@ -56,6 +56,8 @@ class ShardRelay:
         """To be read next."""
         self._followed: dict[bytes, Feed] = {}
         """Named by every reading; the one that rang first goes first."""
+        self._joined: dict[bytes, Feed] = {}
+        """Have new listeners, who read so far over another connection: maybe from a server that is none any more."""
         self._sweep: list[Feed] = []
         self._sweep_at = 0.0
         self._on_reconnect = on_reconnect
@@ -76,6 +78,14 @@ class ShardRelay:
             del self.feeds[feed.name]
             self._dirty.pop(feed.name, None)
             self._followed.pop(feed.name, None)
+            self._joined.pop(feed.name, None)
+
+    def join(self, feed: Feed, listener: Listener) -> None:
+        """Tell a listener what comes after its position, or that the server asked here does not know that position."""
+        if feed.position is None:
+            feed.position = listener.position
+        feed.listeners.add(listener)
+        self._joined[feed.name] = feed
 
     async def run(self) -> None:
         """Relay for ever; an outage is waited out."""
@@ -112,12 +122,15 @@ class ShardRelay:
         self._on_reconnect()
         last = await self._wire.ask(b"XREVRANGE", self._bell, b"+", b"-", b"COUNT", 1)
         self._heard = last[0][0] if last else START
-        await self._verify([f for f in self.feeds.values() if f.position not in (None, START)])
+        await self._verify(list(self.feeds.values()))
         self._suspect_all()
         self._answered()
 
     async def _turn(self) -> None:
         """Read what the bell has named and what is due in the sweep; when there is nothing, wait for either."""
+        if self._joined:
+            joined, self._joined = self._joined, {}
+            await self._verify(list(joined.values()))
         if monotonic() >= self._sweep_at:
             self._sweep_some()
         asked = self._to_read()
@@ -198,28 +211,28 @@ class ShardRelay:
         self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _SWEEP_CHUNK)
 
     async def _hand_on(self, feed: Feed, position: bytes, entries: Sequence[Any]) -> None:
-        if len(entries) >= _SUSPECT and position != START and not await self._holds([feed]):
+        if len(entries) >= _SUSPECT and position != START and not await self._holds(feed, position):
             feed.restart(entries[-1][0])
         elif feed.position == position:
             feed.deliver(entries)
         if len(entries) >= _COUNT or feed.position != entries[-1][0]:
             self._dirty[feed.name] = feed
 
-    async def _holds(self, feeds: Sequence[Feed]) -> bool:
-        return all(await self._wire.ask_all([_look_up(feed) for feed in feeds]))
+    async def _holds(self, feed: Feed, position: bytes) -> bool:
+        return bool(await self._wire.ask(*_look_up(feed, position)))
 
     async def _verify(self, feeds: list[Feed]) -> None:
-        """After a new connection: a stream that lost what was read last has another history; its listeners are told."""
-        for first in range(0, len(feeds), _SWEEP_CHUNK):
-            chunk = feeds[first : first + _SWEEP_CHUNK]
-            found = await self._wire.ask_all([_look_up(feed) for feed in chunk])
-            for feed in (feed for feed, entry in zip(chunk, found, strict=True) if not entry):
+        """A stream that lost what was read last has another history than its listeners know; they are told."""
+        marks = [(feed, position) for feed in feeds for position in feed.positions()]
+        for first in range(0, len(marks), _SWEEP_CHUNK):
+            chunk = marks[first : first + _SWEEP_CHUNK]
+            found = await self._wire.ask_all([_look_up(*mark) for mark in chunk])
+            for feed, position in (mark for mark, entry in zip(chunk, found, strict=True) if not entry):
                 last = await self._wire.ask(b"XREVRANGE", feed.key, b"+", b"-", b"COUNT", 1)
-                feed.restart(last[0][0] if last else START)
+                feed.lost(position, last[0][0] if last else START)
 
 
-def _look_up(feed: Feed) -> tuple[bytes, ...]:
-    position = feed.position or START
+def _look_up(feed: Feed, position: bytes) -> tuple[bytes, ...]:
     return b"XRANGE", feed.key, position, position
 
 

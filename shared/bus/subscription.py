@@ -152,15 +152,11 @@ class Subscription:
 
     def _attach(self) -> None:
         feed = self._feed
-        if feed.position is None:
-            if feed.rung:
-                return
-            feed.position = self.position
-        elif order(feed.position) > order(self.position):
-            return
-        self._skip = order(self.position)
-        feed.listeners.add(self)
-        self._live = True
+        behind = feed.rung if feed.position is None else order(feed.position) > order(self.position)
+        if not behind:
+            self._skip = order(self.position)
+            self._relay.join(feed, self)
+            self._live = True
 
     def offer(self, events: Sequence[StreamEvent]) -> None:
         """Take events from the relay."""

@@ -50,8 +50,10 @@ class Heard:
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
+        self.position = START
 
     def offer(self, events: Sequence[StreamEvent]) -> None:
+        self.position = events[-1].id
         self.events += [event.data for event in events]
 
     def lose(self) -> None:
