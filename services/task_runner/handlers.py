@@ -96,20 +96,22 @@ class RunnerHandler(WakeUps[TaskKeys]):
         if header is None:
             await self._actors.commit(self._steps.empty(keys), taken)
             return
-        step = Step(keys, taken, header, sort_mail(taken.mail, header.ended_mail), Known())
+        arrived = sort_mail(taken.mail, header.ended_mail)
         if taken.lease.starts > MAX_STARTS:
-            await self._give_up(step, f"{MAX_STARTS} starts ended without an outcome")
+            reason = f"{MAX_STARTS} starts ended without an outcome"
+            await self._give_up(Step(keys, taken, header, arrived, Known()), reason)
             return
         for attempt in range(1, self._settings.pentad_max_attempts + 1):
             try:
-                await self._serve(replace(step, transcript=await self._transcript(keys, known, taken)), held)
+                transcript = await self._transcript(keys, known, taken)
+                await self._serve(Step(keys, taken, header, arrived, transcript), held)
             except OutageError:
                 raise
             except Exception as error:
                 log.exception("a step of %s failed (attempt %d)", keys.actor, attempt)
                 metrics.failed.labels(TASK_WAKE.name, "step").inc()
                 if attempt == self._settings.pentad_max_attempts:
-                    await self._give_up(step, reason_of(error))
+                    await self._give_up(Step(keys, taken, header, arrived, Known()), reason_of(error))
                     return
                 await asyncio.sleep(_BACKOFF_S * 2**attempt)
             else:

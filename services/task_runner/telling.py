@@ -20,14 +20,14 @@ class Telling:
     ) -> None:
         self.commit, self.keys, self.task, self.turn = commit, keys, task, turn
         self._clock = clock
-        """The server's clock in ms: a step may take minutes, and what it tells is told at its end."""
+        """The server's clock in ms."""
         self.session = SessionKeys(keys.shard, keys.tenant, task.session)
         self._events = 0
+        self.now()
 
-    @property
-    def at(self) -> str:
-        """The time of what is told now."""
-        return rfc3339(self._clock())
+    def now(self) -> None:
+        """What is told from here on is told at this time: since the last, a model may have thought for minutes."""
+        self.at = rfc3339(self._clock())
 
     def envelope(self) -> dict[str, Any]:
         """The fields of the next event."""

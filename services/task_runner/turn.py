@@ -215,6 +215,7 @@ class TurnWriter(Telling):
         self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, step: int, before: Sequence[bytes]
     ) -> None:
         """A step: the answer, its manifest, and either tool calls or the end. ``before``: the committed transcript."""
+        self.now()
         self._made = 1
         used = answer.usage
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)

@@ -1,6 +1,7 @@
 """Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
 
@@ -84,7 +85,7 @@ def vector(shard: int, digest: str) -> str:
     return f"{tag(shard)}:vector:{digest}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionKeys:
     """The keys of one session actor."""
 
@@ -97,7 +98,7 @@ class SessionKeys:
         """Its name in a wake-up."""
         return f"{self.tenant}/{self.session}"
 
-    @property
+    @cached_property
     def header(self) -> str:
         return f"{tag(self.shard)}:session:{self.tenant}:{self.session}"
 
@@ -124,12 +125,12 @@ class SessionKeys:
     def wake(self) -> str:
         return SESSION_WAKE.key(self.shard)
 
-    @property
+    @cached_property
     def events(self) -> str:
         return EVENTS.key(self.shard, tenant=self.tenant, session=self.session)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskKeys:
     """The keys of one task actor. All of them are removed by the archiver."""
 
@@ -142,7 +143,7 @@ class TaskKeys:
         """Its name in a wake-up."""
         return f"{self.tenant}/{self.task}"
 
-    @property
+    @cached_property
     def header(self) -> str:
         return f"{tag(self.shard)}:task:{self.tenant}:{self.task}"
 
