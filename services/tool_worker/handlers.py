@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import datetime
 from secrets import token_hex
@@ -37,6 +38,7 @@ _say = Seldom(logging.getLogger(__name__))
 _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
 _SOON_S = 0.005
+_REMEMBERED = 10_000
 _DEADLINE_PASSED = "the deadline has passed"
 
 
@@ -63,6 +65,8 @@ class ToolHandler(Handler):
         self._running: dict[str, Running] = {}
         self._unanswered: set[str] = set()
         """Calls whose claim got no answer: it may have been written, and the tool was not called."""
+        self._ran: OrderedDict[str, None] = OrderedDict()
+        """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
         self._telling: set[asyncio.Task[object]] = set()
         """Unsafe calls that have ended and whose result is being written: nobody else knows it."""
         self._claims = 0
@@ -91,13 +95,16 @@ class ToolHandler(Handler):
             await self._closing.close(entry, command, keys, answer)
             return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
-        left = verdict == b"mine" and command.tool_call_id not in self._running
-        # Claimed by us and not running: our claim's answer was lost, or what we wrote since was, with the call's end.
-        fresh = command.effect is not Effect.UNSAFE or command.tool_call_id in self._unanswered
+        ours = verdict in (b"run", b"mine")
+        if ours and command.tool_call_id in self._running:
+            return Done.LEFT
+        # Claimed by us before: our claim's answer was lost, or what we wrote since was, with the call's end.
+        fresh = verdict == b"run" or command.tool_call_id in self._unanswered
         self._unanswered.discard(command.tool_call_id)
-        if verdict == b"run" or (left and fresh):
+        may_run = command.effect is not Effect.UNSAFE or (fresh and command.tool_call_id not in self._ran)
+        if ours and may_run:
             await self._run(entry, command, keys, int(more[0]))
-        elif verdict == b"unknown" or left:
+        elif ours or verdict == b"unknown":
             await self._closing.close(entry, command, keys, unknown(int(more[0])))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
@@ -125,6 +132,10 @@ class ToolHandler(Handler):
         task = asyncio.current_task()
         assert task is not None
         self._running[command.tool_call_id] = Running(command, keys, entry, attempt, task)
+        if command.effect is Effect.UNSAFE:
+            self._ran[command.tool_call_id] = None
+            if len(self._ran) > _REMEMBERED:
+                self._ran.popitem(last=False)
         try:
             answer = await self._execute(command, attempt)
         finally:

@@ -102,6 +102,29 @@ async def test_a_start_of_ours_that_a_failover_brings_back_does_not_run_an_unsaf
     assert (tools.runs, told.content) == (runs, f"error: {UNKNOWN}" if runs == 1 else "fine")
 
 
+async def test_an_unsafe_call_that_ran_here_does_not_run_again_whatever_a_failover_has_lost_of_it(
+    moves: Moves,
+) -> None:
+    """Its start is there again, and the reply to the claim that finds it is lost; or its start is gone as well."""
+    for state in ("started {} 1", "open 0"):
+        handler, tools, entry = await call(moves, Effect.UNSAFE)
+        tools.runs = 1
+        await handler.handle(entry)
+        assert tools.runs == 2
+        await moves.store.call("HSET", TASK.calls, "c1", state.format(handler._owner))
+        await _again(moves, entry)
+        handler._unanswered.add("c1")
+        await handler.handle(entry)
+        *_, mail = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
+        told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
+        assert (tools.runs, told.content) == (2, f"error: {UNKNOWN}")
+
+
+async def _again(moves: Moves, entry: Entry) -> None:
+    """The entry is pending again, as it was before its end was lost."""
+    await moves.store.call("XCLAIM", QUEUE, "tool-worker", "one", 0, entry.id, "FORCE")
+
+
 async def test_a_call_runs_under_the_time_limit_of_its_tool(moves: Moves) -> None:
     handler, tools, entry = await call(moves, Effect.UNSAFE, timeout=3)
     await handler._execute(entry.parse(ToolCallCommand), 1)
