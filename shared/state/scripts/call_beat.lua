@@ -4,7 +4,8 @@
 local lost, mine = {}, {}
 for n = 2, #KEYS do
   local id, entry = ARGV[2 * n], ARGV[2 * n + 1] -- pairs begin at ARGV[4]
-  local state = call('HGET', KEYS[n], id)
+  local is_hash = call('TYPE', KEYS[n]).ok == 'hash' -- another kind of key is no reason to keep nothing of the rest
+  local state = is_hash and call('HGET', KEYS[n], id)
   if state and string.match(state, '^started ([^ ]+) ') == ARGV[3] then mine[#mine + 1] = entry
   else lost[#lost + 1] = id end
 end

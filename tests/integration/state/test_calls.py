@@ -117,6 +117,15 @@ async def test_a_beat_keeps_the_own_calls_and_names_the_lost_ones(moves: Moves) 
     assert await moves.store.run("call_beat", names, args) == [b"c1", b"c9"]
 
 
+async def test_a_beat_keeps_the_rest_when_the_key_of_one_call_is_of_another_kind(moves: Moves) -> None:
+    entry = await queued(moves)
+    await start(moves, entry, "a")
+    await moves.store.call("SET", "pentad:{0}:foreign", "x")
+    args: list[Argument] = [GROUP, "two", "a", "c8", "1-1", "c1", entry]
+    assert await moves.store.run("call_beat", [QUEUE, "pentad:{0}:foreign", TASK.calls], args) == [b"c8"]
+    assert await moves.pending(QUEUE, GROUP) == {entry: "two"}
+
+
 async def test_a_large_result_is_kept_aside_with_its_mail(moves: Moves) -> None:
     entry = await queued(moves)
     keys = [TASK.calls, QUEUE, TASK.header, TASK.signals, TASK.wake, SESSION.events, bell(0), TASK.big]

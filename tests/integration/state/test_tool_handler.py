@@ -1,6 +1,8 @@
 """A tool call that goes wrong on its way to its result: an unsafe one still runs once."""
 
+import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,14 +14,17 @@ from contracts.tools import Effect, ToolSpec
 from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
 from services.tool_worker.children.pool import ToolProcesses
 from services.tool_worker.domain import UNKNOWN
-from services.tool_worker.handlers import ToolHandler
+from services.tool_worker.handlers import Running, ToolHandler
 from shared.bus.broker import ensure_group
+from shared.bus.consumer import Consumer
 from shared.bus.entry import Entry
 from shared.errors import OutageError
 from shared.settings import Settings
 from shared.state.mail import ResultMail
 from shared.state.store import Argument, Store
 from tests.integration.state.moves import TASK, Moves
+from tests.support.running import beside
+from tests.support.waiting import wait_until
 
 QUEUE = TOOL_CALLS.key(0, queue="default")
 
@@ -162,3 +167,20 @@ async def test_a_worker_remembers_nothing_of_a_call_that_is_closed(moves: Moves)
     await handler.handle(Entry(QUEUE, entry.id, command.to_json()))
     assert await moves.store.call("ZCARD", TASK.signals) == 1
     assert not handler._unanswered
+
+
+async def test_a_beat_that_is_refused_is_said_and_the_next_one_comes(moves: Moves) -> None:
+    """Somebody has put another kind of key where the queue was, and then puts it right."""
+    handler, _, entry = await call(moves, Effect.PURE)
+    handler.consumer = cast(Consumer, SimpleNamespace(key=QUEUE))
+    running = asyncio.ensure_future(asyncio.Event().wait())
+    command = entry.parse(ToolCallCommand)
+    handler._running["c1"] = Running(command, TASK, entry, 1, running)
+    await moves.store.call("HSET", TASK.calls, "c1", f"started {handler._owner} 1")
+    await moves.store.call("RENAME", QUEUE, f"{QUEUE}:aside")
+    await moves.store.call("SET", QUEUE, "x")
+    async with beside(handler.beat()):
+        await wait_until("the refusal to be said", lambda: "WRONGTYPE" in (moves.store.trouble or ""))
+        await moves.store.call("RENAME", f"{QUEUE}:aside", QUEUE)
+        await moves.store.call("HDEL", TASK.calls, "c1")
+        await wait_until("the closed call to be stopped", running.cancelled)
