@@ -63,8 +63,6 @@ class ToolHandler(Handler):
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
         self._running: dict[str, Running] = {}
-        self._unanswered: set[str] = set()
-        """Calls whose claim got no answer: it may have been written, and the tool was not called."""
         self._ran: OrderedDict[str, None] = OrderedDict()
         """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
         self._telling: set[asyncio.Task[object]] = set()
@@ -98,11 +96,8 @@ class ToolHandler(Handler):
         ours = verdict in (b"run", b"mine")
         if ours and command.tool_call_id in self._running:
             return Done.LEFT
-        # Claimed by us before: our claim's answer was lost, or what we wrote since was, with the call's end.
-        fresh = verdict == b"run" or command.tool_call_id in self._unanswered
-        self._unanswered.discard(command.tool_call_id)
-        may_run = command.effect is not Effect.UNSAFE or (fresh and command.tool_call_id not in self._ran)
-        if ours and may_run:
+        # What is ours already: our claim's answer was lost, or what we wrote since was, with the call's end.
+        if ours and command.tool_call_id not in self._ran:
             await self._run(entry, command, keys, int(more[0]))
         elif ours or verdict == b"unknown":
             await self._closing.close(entry, command, keys, unknown(int(more[0])))
@@ -121,21 +116,16 @@ class ToolHandler(Handler):
         self._claims += 1
         try:
             verdict: list[Any] = await self._store.run("call_start", [keys.calls, entry.stream], args)
-        except OutageError:
-            self._unanswered.add(command.tool_call_id)
-            raise
+            return verdict
         finally:
             self._claims -= 1
-        return verdict
 
     async def _run(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._running[command.tool_call_id] = Running(command, keys, entry, attempt, task)
         if command.effect is Effect.UNSAFE:
-            self._ran[command.tool_call_id] = None
-            if len(self._ran) > _REMEMBERED:
-                self._ran.popitem(last=False)
+            self._remember(command.tool_call_id)
         try:
             answer = await self._execute(command, attempt)
         finally:
@@ -144,6 +134,11 @@ class ToolHandler(Handler):
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
         await self._closing.close(entry, command, keys, answer)
+
+    def _remember(self, call: str) -> None:
+        self._ran[call] = None
+        if len(self._ran) > _REMEMBERED:
+            self._ran.popitem(last=False)
 
     async def _execute(self, command: ToolCallCommand, attempt: int) -> Answer:
         """Run until there is an outcome that may be told."""

@@ -93,36 +93,21 @@ async def test_a_start_whose_reply_was_lost_is_run_by_the_worker_that_made_it(
     assert (tools.runs, await moves.kinds()) == (2, ["result"])
 
 
+@pytest.mark.parametrize("state", ["started {} 1", "open 0"])
 @pytest.mark.parametrize(("effect", "runs"), [(Effect.UNSAFE, 1), (Effect.PURE, 2)])
-async def test_a_start_of_ours_that_a_failover_brings_back_does_not_run_an_unsafe_tool_again(
-    moves: Moves, effect: Effect, runs: int
+async def test_an_unsafe_call_does_not_run_again_here_whatever_a_failover_has_lost_of_it(
+    moves: Moves, effect: Effect, runs: int, state: str
 ) -> None:
-    """Redis has kept the call's start and lost its end: the worker finds a call of its own that it does not run."""
+    """Redis has lost the call's end, or its start as well: the worker finds a call that it ran."""
     handler, tools, entry = await call(moves, effect)
     tools.runs = 1
-    await moves.store.call("HSET", TASK.calls, "c1", f"started {handler._owner} 1")
     await handler.handle(entry)
-    (mail,) = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
+    await moves.store.call("HSET", TASK.calls, "c1", state.format(handler._owner))
+    await _again(moves, entry)
+    await handler.handle(entry)
+    *_, mail = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
     told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
-    assert (tools.runs, told.content) == (runs, f"error: {UNKNOWN}" if runs == 1 else "fine")
-
-
-async def test_an_unsafe_call_that_ran_here_does_not_run_again_whatever_a_failover_has_lost_of_it(
-    moves: Moves,
-) -> None:
-    """Its start is there again, and the reply to the claim that finds it is lost; or its start is gone as well."""
-    for state in ("started {} 1", "open 0"):
-        handler, tools, entry = await call(moves, Effect.UNSAFE)
-        tools.runs = 1
-        await handler.handle(entry)
-        assert tools.runs == 2
-        await moves.store.call("HSET", TASK.calls, "c1", state.format(handler._owner))
-        await _again(moves, entry)
-        handler._unanswered.add("c1")
-        await handler.handle(entry)
-        *_, mail = await moves.store.call("ZRANGE", TASK.signals, 0, -1)
-        told = ResultMail.model_validate_json(mail.split(b" ", 2)[2])
-        assert (tools.runs, told.content) == (2, f"error: {UNKNOWN}")
+    assert (tools.runs - 1, told.content) == (runs, f"error: {UNKNOWN}" if runs == 1 else "fine")
 
 
 async def _again(moves: Moves, entry: Entry) -> None:
@@ -161,12 +146,12 @@ async def test_a_call_that_comes_while_the_worker_stops_is_handed_back(moves: Mo
     assert await moves.unread(QUEUE, "tool-worker") == 1
 
 
-async def test_a_worker_remembers_nothing_of_a_call_that_is_closed(moves: Moves) -> None:
-    handler, _, entry = await call(moves, Effect.PURE)
-    command = entry.parse(ToolCallCommand).model_copy(update={"tool": "echo", "args": {"text": "x"}})
-    await handler.handle(Entry(QUEUE, entry.id, command.to_json()))
-    assert await moves.store.call("ZCARD", TASK.signals) == 1
-    assert not handler._unanswered
+async def test_a_worker_remembers_so_many_unsafe_calls(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.tool_worker.handlers._REMEMBERED", 2)
+    handler, *_ = await call(moves, Effect.UNSAFE)
+    for name in ("c0", "c1", "c2"):
+        handler._remember(name)
+    assert list(handler._ran) == ["c1", "c2"]
 
 
 async def test_a_beat_that_is_refused_is_said_and_the_next_one_comes(moves: Moves) -> None:

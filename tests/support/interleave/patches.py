@@ -57,7 +57,5 @@ async def spent(real: Any, store: Any, *command: Any, **options: Any) -> Any:
     return 0 if command[0] == "ZADD" else await real(store, *command, **options)
 
 
-async def believed(real: Any, handler: Any, entry: Any, command: Any, keys: Any) -> Any:
-    """A call that is ours and does not run is taken for one whose claim had no answer."""
-    handler._unanswered.add(command.tool_call_id)
-    return await real(handler, entry, command, keys)
+def forgotten(_: Any, handler: Any, call: str) -> None:
+    """A worker does not know which unsafe calls it ran."""

@@ -192,7 +192,7 @@ _RULES = (
         "a_lost_end_does_not_run_an_unsafe_call_again",
         stress="lost",
         first=5,
-        patches=(Patch("services.tool_worker.handlers:ToolHandler._claim", "believed"),),
+        patches=(Patch("services.tool_worker.handlers:ToolHandler._remember", "forgotten"),),
     ),
     Rule(
         "only_the_own_entry_is_acknowledged",
