@@ -1,6 +1,7 @@
 """Inbound entries, read as any producer may have written them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -39,6 +40,12 @@ class Arrival:
         except (ValueError, AttributeError):
             given = None
         return given if isinstance(given, str) and is_identifier(given) else self.first_id
+
+
+def fields_of(flat: Sequence[bytes] | None) -> dict[bytes, bytes]:
+    """An entry's fields as the server lists them; none for one that was deleted."""
+    names = iter(flat or ())
+    return dict(zip(names, names, strict=True))
 
 
 def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
