@@ -141,10 +141,18 @@ class Store:
             asked = [self._wire.ask(*c) if on is None else self._wire.ask_on(on, *c) for c in commands]
         except RedisConnectionError as error:
             raise await self._understood(error, ()) from None
-        replies = await asyncio.gather(*asked, return_exceptions=True)
-        for reply in replies:
-            if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
-                raise await self._understood(reply, ()) if isinstance(reply, Exception) else reply
+        replies: list[Any] = []
+        try:
+            for heard in asked:
+                try:
+                    replies.append(await heard)
+                except ResponseError as refusal:
+                    replies.append(refusal)
+        except Exception as error:
+            raise await self._understood(error, ()) from None
+        finally:
+            for heard in asked[len(replies) :]:
+                heard.cancel()  # what becomes of the others is nobody's any more
         return replies
 
     def listen(self, stream: str, after: str, block_ms: int) -> Heard:
