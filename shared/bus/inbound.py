@@ -3,6 +3,11 @@
 Around FastStream, because the read itself must be fenced: a paused holder whose read wakes up later would swallow
 entries. The lease lies in the slot of the stream, and one script compares it and reads. Repeats are dropped inside the
 shard by entry id, so moving is at least once and the result is once.
+
+A process that is woken costs more than what it does, so what can leave together does: the blocked read that ends the
+sleep names the entry that has come, and what must be known of its session is asked in one write with the fenced read;
+the next blocked read leaves with the commit. What the blocked read says is a guess; only what the fenced read gives
+counts.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ class News:
     async def hear(self) -> tuple[str, dict[bytes, bytes]] | None:
         """Await it: its id and fields, or None when nothing has come. Raises ``OutageError``."""
         asked, self._asked = self._asked, None
-        reply: Any = None if asked is None else await self._store.heard(asked)
+        reply: Any = None if asked is None else await self._store.heard(asked, self._stream)
         if not reply:
             return None
         [[_, [[entry_id, fields]]]] = reply

@@ -125,6 +125,7 @@ class ShardRelay:
         await self._verify(list(self.feeds.values()))
         self._suspect_all()
         self._answered()
+        self.began.set()
 
     async def _turn(self) -> None:
         """Read what the bell has named and what is due in the sweep; when there is nothing, wait for either."""
@@ -164,7 +165,6 @@ class ShardRelay:
     def _answered(self) -> None:
         self.answered_at = monotonic()
         self.trouble = None
-        self.began.set()
 
     def _rung(self, rings: Sequence[Any]) -> None:
         self._heard = rings[-1][0]

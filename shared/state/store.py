@@ -162,12 +162,12 @@ class Store:
         """
         return self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 
-    async def heard(self, listening: Heard) -> Any:
-        """What `listen` has asked for. Raises ``OutageError`` as `call` does."""
+    async def heard(self, listening: Heard, stream: str) -> Any:
+        """What `listen` has asked for of this stream. Raises ``OutageError`` as `call` does."""
         try:
             return await listening
         except Exception as error:
-            raise await self._understood(error, ("XREAD",)) from None
+            raise await self._understood(error, ("XREAD", stream)) from None
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument], on: int | None = None) -> Any:
         """Run a script. ``on`` and errors: see `call`."""

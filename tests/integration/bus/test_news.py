@@ -22,8 +22,8 @@ async def test_who_waits_for_news_holds_nobody_up_and_leaves_with_its_store(stor
     assert await asyncio.wait_for(waiter.call("PING"), 5) == b"PONG"
     assert not waiting.done()
     await store.call("XADD", KEY, "*", "data", "{}")
-    await asyncio.wait_for(waiter.heard(waiting), 5)
-    await asyncio.wait_for(waiter.heard(waiter.listen(KEY, "0-0", 9000)), 5)  # there is some already
+    await asyncio.wait_for(waiter.heard(waiting, KEY), 5)
+    await asyncio.wait_for(waiter.heard(waiter.listen(KEY, "0-0", 9000), KEY), 5)  # there is some already
     await waiter.close()
     await wait_until("its connections to end", lambda: _back_to(store, before))
 
@@ -71,6 +71,17 @@ async def test_the_loss_of_the_connection_is_heard_as_an_outage(store: Store) ->
     await store.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     with pytest.raises(OutageError):
         await asyncio.wait_for(news.hear(), 5)
+
+
+async def test_a_refusal_names_the_stream(store: Store) -> None:
+    await store.call("ACL", "SETUSER", "default", "-xread")
+    try:
+        news = News(store, KEY)
+        news.ask("0-0", 9000)
+        with pytest.raises(OutageError, match=f"XREAD {KEY}"):
+            await asyncio.wait_for(news.hear(), 5)
+    finally:
+        await store.call("ACL", "SETUSER", "default", "+xread")
 
 
 async def _clients(store: Store, what: bytes = b"flags=") -> int:
