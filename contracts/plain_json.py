@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+_STRICT = json.JSONEncoder(allow_nan=False)
+
 
 def read_json(text: bytes | str) -> Any:
     """What a JSON text says. Raises ``ValueError`` for what is not JSON.
@@ -14,7 +16,7 @@ def read_json(text: bytes | str) -> Any:
     """
     found = from_json(text, allow_inf_nan=False)
     try:
-        json.dumps(found, allow_nan=False)
+        _STRICT.encode(found)
     except ValueError:
         raise ValueError("a number in it is too large") from None
     return found

@@ -27,7 +27,7 @@ class Router(ConsumingService):
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
         deciding = Deciding(self.store, Records(settings.records_url), settings)
-        self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT).route)
+        self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
         for shard in self.shards:
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
 

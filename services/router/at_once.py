@@ -12,12 +12,13 @@ from collections import OrderedDict
 from contracts.commands import InboundMessage
 from services.router.deciding import Deciding, Said
 from services.router.domain import decide
-from shared.bus.inbound import Source
+from shared.bus.at_once import Source
 from shared.errors import DamagedError, OutageError
 from shared.state.actors import Actors
 from shared.state.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
 from shared.state.keys import SessionKeys, TaskKeys, load
 from shared.state.sessions import load_tasks
+from shared.state.store import Command
 
 log = logging.getLogger(__name__)
 
@@ -48,30 +49,44 @@ class AtOnce:
         keys, message = said.keys, said.message
         if message.task_id is not None:
             return None
-        guess = self._last.get(keys.header, "")
-        now, raw, waiting, guessed = await self._read(keys, guess)
+        raw, waiting, known = await self._look(keys, source)
         if raw.get("wake") or waiting >= self._limit:
             return None
-        live, done = await self._tasks(keys, session_header(raw), {guess: guessed} if guess else {})
-        route = decide(self._deciding.view(message, (live, done, None), now))
+        live, done = await self._tasks(keys, session_header(raw), known)
+        route = decide(self._deciding.view(message, (live, done, None), source.at))
         if route.decision == "rejected":
             return None
         commit = self._deciding.commit(keys)
-        task = await self._deciding.write(commit, said, route, now)
+        task = await self._deciding.write(commit, said, route, source.at)
         self._deciding.arrive(commit, said, source.generation)
         if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "ok":
             return None
         self._remember(keys, task)
         return waiting + 1
 
-    async def _read(self, keys: SessionKeys, guess: str) -> tuple[int, dict[str, bytes], int, TaskHeader | None]:
-        store = self._actors.store
-        asked = [store.clock(), store.call("HGETALL", keys.header), store.call("HGET", load(keys.shard), "mail")]
-        if guess:
-            asked.append(store.call("HGETALL", TaskKeys(keys.shard, keys.tenant, guess).header))
-        now, raw, waiting, *more = await asyncio.gather(*asked)
-        task = task_header(keys.tenant, guess, pairs(more[0])) if more else None
-        return now, pairs(raw), int(waiting or 0), task
+    def _guess(self, keys: SessionKeys) -> TaskKeys | None:
+        task = self._last.get(keys.header)
+        return TaskKeys(keys.shard, keys.tenant, task) if task else None
+
+    def questions(self, keys: SessionKeys) -> list[Command]:
+        """What a decision in this session depends on, as far as it is known what to ask for."""
+        asked: list[Command] = [("HGETALL", keys.header), ("HGET", load(keys.shard), "mail")]
+        if guess := self._guess(keys):
+            asked.append(("HGETALL", guess.header))
+        return asked
+
+    async def _look(
+        self, keys: SessionKeys, source: Source
+    ) -> tuple[dict[str, bytes], int, dict[str, TaskHeader | None]]:
+        """The answers: the session's header, how many messages wait in the shard, the task that is likely meant."""
+        answers = source.answers
+        if answers is None:
+            answers = await asyncio.gather(*(self._actors.store.call(*asked) for asked in self.questions(keys)))
+        raw, waiting, *more = answers
+        known: dict[str, TaskHeader | None] = {}
+        if (guess := self._guess(keys)) and more:
+            known[guess.task] = task_header(guess.tenant, guess.task, pairs(more[0]))
+        return pairs(raw), int(waiting or 0), known
 
     async def _tasks(
         self, keys: SessionKeys, session: SessionHeader, known: dict[str, TaskHeader | None]

@@ -1,6 +1,7 @@
 """Inbound entries, read as any producer may have written them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -11,7 +12,8 @@ from contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard
 from shared.bus.entry import complaint
 from shared.state.keys import FIRST_ID, SessionKeys
 
-_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}", re.ASCII)
+_ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
+_FIRST_ID = FIRST_ID.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Arrival:
         return given if isinstance(given, str) and is_identifier(given) else self.first_id
 
 
+def fields_of(flat: Sequence[bytes] | None) -> dict[bytes, bytes]:
+    """An entry's fields as the server lists them; none for one that was deleted."""
+    names = iter(flat or ())
+    return dict(zip(names, names, strict=True))
+
+
 def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
     """Read an inbound entry as any producer may have written it."""
     data, first = fields.get(b"data"), _first_id(entry_id, fields)
@@ -51,14 +59,15 @@ def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arriva
     except ValidationError as error:
         return Arrival(entry_id, first, _guess_session(data, shards), None, complaint(error), fields)
     session_id = message.session_id or f"s-{first}"
-    message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or first})
+    if not (message.session_id and message.message_id):  # the gateway gives both
+        message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or first})
     return Arrival(entry_id, first, _keys(message.tenant_id, session_id, shards), message, "", fields)
 
 
 def _first_id(entry_id: str, fields: dict[bytes, bytes]) -> str:
     """What `inbound_renew.lua` has noted; a field of a producer's own that only has this name is no id."""
-    noted = fields.get(FIRST_ID.encode(), b"").decode(errors="replace")
-    return noted if _ID.fullmatch(noted) else entry_id
+    noted = fields.get(_FIRST_ID)
+    return noted.decode() if noted is not None and _ID.fullmatch(noted) else entry_id
 
 
 def _keys(tenant: str, session: str, shards: int) -> SessionKeys:

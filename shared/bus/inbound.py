@@ -3,21 +3,26 @@
 Around FastStream, because the read itself must be fenced: a paused holder whose read wakes up later would swallow
 entries. The lease lies in the slot of the stream, and one script compares it and reads. Repeats are dropped inside the
 shard by entry id, so moving is at least once and the result is once.
+
+A process that is woken costs more than what it does, so what can leave together does: the blocked read that ends the
+sleep names the entry that has come, and what must be known of its session is asked in one write with the fenced read;
+the next blocked read leaves with the commit. What the blocked read says is a guess; only what the fenced read gives
+counts.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from secrets import token_hex
 
 from redis.exceptions import RedisError, ResponseError
 
-from contracts.commands import InboundMessage
 from contracts.streams import INBOUND, SESSION_WAKE
 from shared import metrics
-from shared.bus.arrival import Arrival, read_entry
+from shared.bus.arrival import Arrival, fields_of, read_entry
+from shared.bus.at_once import AtOnce, Source
 from shared.bus.broker import ensure_group
+from shared.bus.news import News
 from shared.bus.unreadable import Refusing
 from shared.errors import OutageError
 from shared.seldom import Seldom
@@ -27,14 +32,13 @@ from shared.state.keys import (
     DEDUP_TTL_S,
     INBOUND_LEASE,
     OLD_INBOUND_LEASE,
-    SessionKeys,
     dedup,
     load,
     session_index,
 )
 from shared.state.leaving import leave
 from shared.state.refusals import is_outage
-from shared.state.store import Argument, Store
+from shared.state.store import Argument, Command, Store
 
 _say = Seldom(logging.getLogger(__name__))
 
@@ -47,25 +51,6 @@ _BATCH = 128
 _BLOCK_MS = 500
 _LOOK_S = 0.25
 """How often a router that does not hold the ingress looks whether it has become free."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where an arrival was read."""
-
-    generation: str
-    """Of the inbound stream: it is another after the stream was replaced."""
-    connection: int
-    """Of the store. What is written for the arrival goes over it or not at all: a new one may lead to a server that has
-    lost what came before.
-    """
-
-
-AtOnce = Callable[[SessionKeys, InboundMessage, str, Source], Awaitable[int | None]]
-"""Routes a message, with its entry's id, past its session's mailbox. Raises ``OutageError``.
-
-Returns how many messages wait in the shard then, or None, and nothing done, when it is to be posted.
-"""
 
 
 class Ingress:
@@ -83,6 +68,7 @@ class Ingress:
         self._connection = 0
         """Over which the lease was taken: another one begins with what is pending."""
         self._last = "0-0"
+        self._news = News(store, INBOUND.key())
 
     async def run(self) -> None:
         """Compete for the lease and move entries, for ever."""
@@ -94,7 +80,10 @@ class Ingress:
         try:
             await ensure_group(self._store, INBOUND.key(), _GROUP)
             if await self._lease():
-                await self._hold()
+                try:
+                    await self._hold()
+                finally:
+                    self._news.drop()
             else:
                 await asyncio.sleep(min(_LOOK_S, self._settings.lease_ms / 8000))
         except (OutageError, RedisError, OSError) as error:
@@ -131,46 +120,68 @@ class Ingress:
         """
         start, self._acks, self._connection = "0", [], self._store.connection
         full: set[int] = set()
-        left = 0
+        left, foreseen = 0, None
         groups = await self._store.groups(INBOUND.key())
         self._last = next((g[b"last-delivered-id"].decode() for g in groups if g[b"name"].decode() == _GROUP), "0-0")
         while True:
-            entries = await self._read(start)
-            if entries is None:
+            found = await self._read(start, foreseen)
+            if found is None:
                 return
-            arrivals = [read_entry(i, f, self._settings.pentad_shards) for i, f in entries]
-            left += len(arrivals) - await self._move(arrivals, full)
+            (arrivals, source), foreseen = found, None
             at_end = start == ">" and len(arrivals) < _BATCH
+            if at_end and not full:
+                self._news.ask(self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
+            left += len(arrivals) - await self._move(arrivals, source, full)
             if full and (at_end or left > _MOST_LEFT or len(full) == self._settings.pentad_shards):
                 start, left = "0", 0
                 full.clear()
                 await asyncio.sleep(0.05)
             elif at_end:
-                await self._sleep()  # what was moved is acknowledged with the next read
+                foreseen = await self._sleep(len(arrivals))  # what was moved is acknowledged with the next read
             elif start != ">":
                 start = arrivals[-1].entry_id if arrivals else ">"
 
-    async def _read(self, start: str) -> list[tuple[str, dict[bytes, bytes]]] | None:
+    async def _read(self, start: str, foreseen: Arrival | None) -> tuple[list[Arrival], Source] | None:
+        """What is there, or None when the lease is lost.
+
+        The questions about the session of what is foreseen go along. Their answers are used when exactly that is read.
+        """
         lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
         args: list[Argument] = [*lease, _GROUP, start, _BATCH, *self._acks]
+        questions: Sequence[Command] = ()
+        if self._at_once is not None and foreseen is not None and foreseen.session is not None:
+            questions = self._at_once.questions(foreseen.session)
         # What is acknowledged was written over this connection; a new one may lead to a server that has lost it.
-        reply = await self._store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args, on=self._connection)
+        keys, on = [INBOUND_LEASE, INBOUND.key()], self._connection
+        reply, answers = await self._store.run_and_ask("inbound_read", keys, args, questions, on)
         if reply is None:
             return None
         self._acks = []
-        entries = []
-        for entry_id, fields in reply:
-            names = iter(fields or ())
-            entries.append((entry_id.decode(), dict(zip(names, names, strict=True))))
-        if entries and start == ">":
-            self._last = entries[-1][0]
-        return entries
+        arrivals = [self._arrival(i.decode(), fields_of(f), foreseen) for i, f in reply[1]]
+        if arrivals and start == ">":
+            self._last = arrivals[-1].entry_id
+        if not questions or arrivals != [foreseen]:
+            answers = None
+        return arrivals, Source(self._generation, on, int(reply[0]), answers)
 
-    async def _sleep(self) -> None:
-        """Until there is more than the group was given. A plain read: it takes nothing."""
-        await self._store.news(INBOUND.key(), self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
+    def _arrival(self, entry_id: str, fields: dict[bytes, bytes], foreseen: Arrival | None) -> Arrival:
+        """An entry, read once: the stream may have been replaced by one in which this id is another's."""
+        if foreseen is not None and (foreseen.entry_id, foreseen.fields) == (entry_id, fields):
+            return foreseen
+        return read_entry(entry_id, fields, self._settings.pentad_shards)
 
-    async def _move(self, arrivals: list[Arrival], full: set[int]) -> int:
+    async def _sleep(self, read: int) -> Arrival | None:
+        """Until there is more than the group was given; returns what is foreseen to be read next, alone.
+
+        Nothing is when several were read last: under load they come together.
+        """
+        entry = await self._news.hear()
+        if entry is None or read > 1:
+            return None
+        arrival = read_entry(*entry, self._settings.pentad_shards)
+        return arrival if arrival.message is not None else None
+
+    async def _move(self, arrivals: list[Arrival], source: Source, full: set[int]) -> int:
         """Move entries to their shards; the next read acknowledges. Returns how many, and adds the shards that refuse.
 
         After a refusal nothing goes to that shard until all that is pending is gone through again.
@@ -181,21 +192,23 @@ class Ingress:
         refused: set[str] = set()
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
-            taken = 0 if shard in full else await self._enter(shard, batch, alone=len(arrivals) == 1)
+            taken = 0 if shard in full else await self._enter(shard, batch, source if len(arrivals) == 1 else None)
             refused |= {a.entry_id for a in batch[taken:]}
             if taken < len(batch):
                 full.add(shard)
         self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
         return len(self._acks)
 
-    async def _enter(self, shard: int, batch: list[Arrival], alone: bool) -> int:
-        """How many have entered their sessions. Under load decisions are left to all routers; this one only moves."""
-        if alone and self._at_once is not None:
+    async def _enter(self, shard: int, batch: list[Arrival], alone: Source | None) -> int:
+        """How many have entered their sessions. Under load decisions are left to all routers; this one only moves.
+
+        ``alone``: where it was read, when it is the only one.
+        """
+        if alone is not None and self._at_once is not None:
             session, message = batch[0].session, batch[0].message
             assert session is not None
             assert message is not None
-            source = Source(self._generation, self._connection)
-            waiting = await self._at_once(session, message, batch[0].entry_id, source)
+            waiting = await self._at_once.route(session, message, batch[0].entry_id, alone)
             if waiting is not None:
                 self._entered(shard, waiting, 1)
                 return 1

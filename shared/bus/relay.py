@@ -125,6 +125,7 @@ class ShardRelay:
         await self._verify(list(self.feeds.values()))
         self._suspect_all()
         self._answered()
+        self.began.set()
 
     async def _turn(self) -> None:
         """Read what the bell has named and what is due in the sweep; when there is nothing, wait for either."""
@@ -134,36 +135,36 @@ class ShardRelay:
         if monotonic() >= self._sweep_at:
             self._sweep_some()
         asked = self._to_read()
-        keys = [key for key, _, _ in asked]
-        positions = [position for _, position, _ in asked]
+        positions = [position for _, position in asked.values()]
         wait_ms = max(1, min(1000, int((self._sweep_at - monotonic()) * 1000)))
         block = () if self._dirty else (b"BLOCK", wait_ms)
-        command = (b"XREAD", b"COUNT", _COUNT, *block, b"STREAMS", self._bell, *keys, self._heard, *positions)
+        command = (b"XREAD", b"COUNT", _COUNT, *block, b"STREAMS", self._bell, *asked, self._heard, *positions)
         reply = await self._wire.ask(*command)
         if self._wire.opened != self._opened:
             raise ConnectionError("the connection was replaced: what came meanwhile may be missing")
         self._answered()
-        feeds = {key: (feed, position) for key, position, feed in asked} if reply else {}
         rung = False
         for key, entries in reply or ():
             if key == self._bell:
                 rung = True
                 self._rung(entries)
             else:
-                await self._hand_on(*feeds[key], entries)
+                await self._hand_on(*asked[key], entries)
         if rung and self._busy:
             await asyncio.sleep(_PAUSE_S)
 
-    def _to_read(self) -> list[tuple[bytes, bytes, Feed]]:
-        """The streams that the next reading names: key, position, feed."""
-        names = list(self._dirty)[:_SWEEP_CHUNK]
-        feeds = {name: self._dirty.pop(name) for name in names} | self._followed
-        return [(f.key, f.position, f) for f in feeds.values() if f.holders and f.position is not None]
+    def _to_read(self) -> dict[bytes, tuple[Feed, bytes]]:
+        """The streams that the next reading names: of each key the feed and its position."""
+        if len(self._dirty) <= _SWEEP_CHUNK:
+            feeds, self._dirty = self._dirty | self._followed, {}
+        else:
+            names = list(self._dirty)[:_SWEEP_CHUNK]
+            feeds = {name: self._dirty.pop(name) for name in names} | self._followed
+        return {f.key: (f, f.position) for f in feeds.values() if f.holders and f.position is not None}
 
     def _answered(self) -> None:
         self.answered_at = monotonic()
         self.trouble = None
-        self.began.set()
 
     def _rung(self, rings: Sequence[Any]) -> None:
         self._heard = rings[-1][0]

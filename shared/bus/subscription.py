@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from redis.exceptions import ResponseError
 
@@ -101,7 +101,8 @@ class Subscription:
         Raises ``CursorExpiredError`` and ``SlowReaderError``.
         """
         while True:
-            self._raise_trouble()
+            if self._lost or self._outbox.overflown:
+                self._raise_trouble()
             if self._outbox:
                 return self._outbox.take()
             if self._live:
@@ -115,12 +116,11 @@ class Subscription:
         """Whether the client reads too slowly: no more events come."""
         return self._outbox.overflown
 
-    def _raise_trouble(self) -> None:
+    def _raise_trouble(self) -> NoReturn:
         if self.overflown:
             raise SlowReaderError("the client reads too slowly: connect again with the last cursor")
-        if self._lost:
-            self._lost = False
-            raise CursorExpiredError("events after the cursor are no longer kept: go on from the snapshot")
+        self._lost = False
+        raise CursorExpiredError("events after the cursor are no longer kept: go on from the snapshot")
 
     async def _catch_up(self) -> list[StreamEvent]:
         """One chunk of what is kept; at its end, join those who are told as it comes."""

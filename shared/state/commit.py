@@ -122,18 +122,20 @@ class Commit:
         """Tell the session's clients; the doorbell is rung once."""
         data = event if isinstance(event, bytes) else event.to_json()
         self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
-        self.operations += ("event", self._k(session.events), data, self._maxlen, self._ttl)
-        self._ring(session)
+        events = session.events
+        self.operations += ("event", self._k(events), data, self._maxlen, self._ttl)
+        self._ring(session, events)
 
     def delta(self, session: SessionKeys, kind: type[Contract], data: bytes, summary: str) -> None:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
         self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
-        self.operations += ("delta", self._k(session.events), data, self._maxlen, self._ttl, summary)
-        self._ring(session)
+        events = session.events
+        self.operations += ("delta", self._k(events), data, self._maxlen, self._ttl, summary)
+        self._ring(session, events)
 
-    def _ring(self, session: SessionKeys) -> None:
-        if session.events not in self._rung:
-            self._rung.add(session.events)
+    def _ring(self, session: SessionKeys, events: str) -> None:
+        if events not in self._rung:
+            self._rung.add(events)
             self.operations += ("ring", self._k(bell(session.shard)), session.actor)
 
     def post(self, to: ActorKeys, kind: str, body: bytes) -> None:

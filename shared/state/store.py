@@ -14,11 +14,13 @@ from importlib import resources
 from time import monotonic
 from typing import Any, TypeVar
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from contracts.ids import rfc3339
 from shared.errors import OutageError, RefusedWriteError
 from shared.seldom import Seldom
+from shared.state.line import Heard
 from shared.state.refusals import is_outage, said
 from shared.state.trouble import Trouble, explained
 from shared.state.wire import Wire, Word, connect
@@ -26,6 +28,7 @@ from shared.state.wire import Wire, Word, connect
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Argument = Word
+Command = Sequence[Argument]
 
 _say = Seldom(log)
 _CLOCK_S = 5.0
@@ -129,23 +132,42 @@ class Store:
         """Send a command and wait for nothing: for what may be lost. It keeps its place before later commands."""
         self._wire.tell(*command)
 
-    async def answers(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    async def answers(self, commands: Sequence[Command], on: int | None = None) -> list[Any]:
         """What the server says to several commands that it may refuse: each reply, or the refusal. Nothing is noted.
 
-        Raises ``OutageError`` when the connection fails.
+        They leave in one write. ``on``: see `call`. Raises ``OutageError`` when the connection fails.
         """
-        replies = await asyncio.gather(*(self._wire.ask(*command) for command in commands), return_exceptions=True)
-        for reply in replies:
-            if isinstance(reply, BaseException) and not isinstance(reply, ResponseError):
-                raise await self._understood(reply, ()) if isinstance(reply, Exception) else reply
+        try:
+            asked = [self._wire.ask(*c) if on is None else self._wire.ask_on(on, *c) for c in commands]
+        except RedisConnectionError as error:
+            raise await self._understood(error, ()) from None
+        replies: list[Any] = []
+        try:
+            for heard in asked:
+                try:
+                    replies.append(await heard)
+                except ResponseError as refusal:
+                    replies.append(refusal)
+        except Exception as error:
+            raise await self._understood(error, ()) from None
+        finally:
+            for heard in asked[len(replies) :]:
+                heard.cancel()  # what becomes of the others is nobody's any more
         return replies
 
-    async def news(self, stream: str, after: str, block_ms: int) -> None:
-        """Sleep until a stream has entries behind this one, for so long at most; one caller at a time.
+    def listen(self, stream: str, after: str, block_ms: int) -> Heard:
+        """Ask for the first entry of a stream behind this one, as soon as there is one; None comes after so long.
 
-        Raises ``OutageError`` as `call` does.
+        The question leaves at once, and nothing else that is asked waits behind it. It is for `heard` to await.
         """
-        await self.read(self._ear, "XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
+        return self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
+
+    async def heard(self, listening: Heard, stream: str) -> Any:
+        """What `listen` has asked for of this stream. Raises ``OutageError`` as `call` does."""
+        try:
+            return await listening
+        except Exception as error:
+            raise await self._understood(error, ("XREAD", stream)) from None
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument], on: int | None = None) -> Any:
         """Run a script. ``on`` and errors: see `call`."""
@@ -154,6 +176,21 @@ class Store:
             return await self.call("EVALSHA", script.digest, len(keys), *keys, *args, on=on)
         except NoScriptError:
             return await self.call("EVAL", script.body, len(keys), *keys, *args, on=on)
+
+    async def run_and_ask(
+        self, name: str, keys: Sequence[str], args: Sequence[Argument], questions: Sequence[Command], on: int
+    ) -> tuple[Any, list[Any] | None]:
+        """Run a script, and ask behind it in the same write. The answers are None when the server refuses one of them.
+
+        ``on`` and errors of the script: see `call`.
+        """
+        script, rest = self.scripts[name], (len(keys), *keys, *args)
+        reply, *answers = await self.answers([("EVALSHA", script.digest, *rest), *questions], on=on)
+        if isinstance(reply, NoScriptError):
+            reply = await self.call("EVAL", script.body, *rest, on=on)
+        elif isinstance(reply, Exception):
+            raise await self._understood(reply, ("EVALSHA", script.digest, *rest))
+        return reply, None if any(isinstance(answer, Exception) for answer in answers) else answers
 
     async def groups(self, stream: str) -> list[dict[bytes, Any]]:
         """The consumer groups of a stream, as XINFO tells them."""

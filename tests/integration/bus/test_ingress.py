@@ -13,12 +13,13 @@ from contracts.commands import InboundMessage
 from contracts.ids import shard_of
 from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
 from shared.bus import inbound
-from shared.bus.inbound import Ingress, Source
+from shared.bus.at_once import Source
+from shared.bus.inbound import Ingress
 from shared.cancelling import cancel_all
 from shared.settings import Settings
 from shared.state.keys import INBOUND_LEASE, SessionKeys, dedup, load
 from shared.state.mail import read_session_mail
-from shared.state.store import Argument, Store
+from shared.state.store import Argument, Command, Store
 from tests.support.waiting import wait_until
 
 SETTINGS = Settings(pentad_lease_s=0.5)
@@ -265,13 +266,17 @@ async def test_a_message_id_is_remembered_for_a_day(store: Store, start: Start) 
 async def test_only_what_comes_alone_is_offered_to_be_routed_at_once(store: Store, server_url: str) -> None:
     offered: list[str] = []
 
-    async def at_once(session: SessionKeys, message: InboundMessage, entry: str, source: Source) -> int | None:
-        offered.append(message.content)
-        return 1 if message.content == "taken" else None
+    class AtOnce:
+        def questions(self, session: SessionKeys) -> list[Command]:
+            return []
+
+        async def route(self, session: SessionKeys, message: InboundMessage, entry: str, source: Source) -> int | None:
+            offered.append(message.content)
+            return 1 if message.content == "taken" else None
 
     await send(store, *messages(3))
     mine = Store(server_url)
-    task = asyncio.create_task(Ingress(mine, SETTINGS, at_once).run())
+    task = asyncio.create_task(Ingress(mine, SETTINGS, AtOnce()).run())
     try:
         await wait_until("the three to be moved", lambda: drained(store))
         assert offered == []

@@ -9,7 +9,7 @@ import pytest
 from contracts.commands import InboundMessage
 from services.router.at_once import AtOnce
 from services.router.deciding import Deciding
-from shared.bus.inbound import Source
+from shared.bus.at_once import Source
 from shared.errors import OutageError
 from shared.records import Records
 from shared.settings import Settings
@@ -30,6 +30,8 @@ class Entering:
         self.store = store
         self.deciding = Deciding(store, Records(str(folder)), SETTINGS)
         self.at_once = AtOnce(Actors(store, "router", 1000), self.deciding, LIMIT)
+        self.meanwhile: Touch | None = None
+        """Set: the questions are asked ahead, and this happens before the answers are used."""
         self._entries = 0
 
     async def say(self, content: str = "hi", entry: str = "", on: int | None = None, **fields: object) -> int | None:
@@ -37,7 +39,11 @@ class Entering:
         self._entries += 1
         entry = entry or f"{self._entries}-1"
         message = InboundMessage.model_validate({"content": content, "session_id": "s1", "message_id": entry} | fields)
-        source = Source("", self.store.connection if on is None else on)
+        answers = None
+        if self.meanwhile is not None:
+            answers = await self.store.answers(self.at_once.questions(SESSION))
+            await self.meanwhile(self.store)
+        source = Source("", self.store.connection if on is None else on, await self.store.clock(), answers)
         return await self.at_once.route(SESSION, message, entry, source)
 
     async def task(self) -> TaskKeys:
@@ -170,6 +176,31 @@ async def test_what_changes_between_the_look_and_the_commit_refuses_it(
     assert await entering.say() is None
     assert await entering.decisions() == ["new"]
     assert await store.call("HGET", load(0), "mail") == b"1"
+
+
+@pytest.mark.parametrize("meanwhile", [wait_here, somebody_decides, the_task_ends, it_is_moved])
+async def test_what_changes_after_the_questions_were_asked_ahead_refuses_it(
+    entering: Entering, store: Store, meanwhile: Touch
+) -> None:
+    await entering.say()
+    entering.meanwhile = meanwhile
+    assert await entering.say() is None
+    assert await entering.decisions() == ["new"]
+    assert await store.call("HGET", load(0), "mail") == b"1"
+
+
+async def test_answers_that_were_asked_for_ahead_are_used(entering: Entering, monkeypatch: pytest.MonkeyPatch) -> None:
+    entering.meanwhile = nothing
+    assert await entering.say() == 1
+    assert await entering.say() == 2
+    assert await entering.decisions() == ["new", "append"]
+    await entering.store.call("HSET", load(0), "mail", LIMIT)
+    entering.meanwhile = empty  # what it would find if it asked itself
+    assert await entering.say() is None
+
+
+async def empty(store: Store) -> None:
+    await store.call("HSET", load(0), "mail", 0)
 
 
 async def test_it_goes_over_the_connection_on_which_it_was_read_or_not_at_all(entering: Entering) -> None:

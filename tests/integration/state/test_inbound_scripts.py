@@ -20,7 +20,11 @@ async def lease(store: Store, owner: str, ms: int = 60_000) -> int:
 async def read(store: Store, owner: str, token: int, start: str = ">", *acks: str) -> list[str] | None:
     args: list[Argument] = [owner, token, 60_000, "router", start, 10, *acks]
     reply: list[Any] | None = await store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
-    return None if reply is None else [i.decode() for i, _ in reply]
+    if reply is None:
+        return None
+    at, entries = reply
+    assert abs(await store.clock() - at) < 60_000, "it says when it read, by the server's clock"
+    return [i.decode() for i, _ in entries]
 
 
 async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100, generation: str = "") -> list[str]:

@@ -115,7 +115,7 @@ class Router(Process):
         handler = RouterHandler(self.actors, self.keeper, deciding, parts.settings, 0)
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
         at_once = AtOnce(self.actors, deciding, WAITING_LIMIT)
-        self._ingress = Ingress(self.store, self.settings, at_once.route)
+        self._ingress = Ingress(self.store, self.settings, at_once)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return self.keeper.run(), self._ingress.run(), Housekeeping(self.store, [(INBOUND, INBOUND.key())]).run()

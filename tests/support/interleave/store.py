@@ -123,12 +123,18 @@ class SteppedStore(Store):
         self.server = server
         self.wire = self._wire = SteppedWire(server, loop, chance)
 
-    async def news(self, stream: str, after: str, block_ms: int) -> None:
-        if not await self.call("XREAD", "COUNT", 1, "STREAMS", stream, after):
+    def listen(self, stream: str, after: str, block_ms: int) -> asyncio.Future[Any]:
+        return asyncio.ensure_future(self._news(block_ms, "XREAD", "COUNT", 1, "STREAMS", stream, after))
+
+    async def _news(self, block_ms: int, *read: Word) -> Any:
+        found = await self.wire.ask(*read)
+        if not found:
             opened = self.wire.opened
             await self.server.bell.wait(block_ms / 1000)
             if self.wire.opened != opened:  # the real one waits on its connection
                 raise ConnectionError("the simulated connection broke")
+            found = await self.wire.ask(*read)
+        return found
 
     async def now(self) -> str:
         return rfc3339(await self.clock())
