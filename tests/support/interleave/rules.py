@@ -191,7 +191,7 @@ _RULES = (
     Rule(
         "a_lost_end_does_not_run_an_unsafe_call_again",
         stress="lost",
-        first=5,
+        first=21,
         patches=(Patch("services.tool_worker.handlers:ToolHandler._remember", "forgotten"),),
     ),
     Rule(
