@@ -13,6 +13,8 @@ from shared.state.tallies import Tallies
 
 Mode = Literal["go", "complete", "end", "fail"]
 Outcome = Literal["ok", "open", "again", "stale"]
+Kind = Literal["h", "l", "s", "z", "-"]
+"""Hash, list, stream, sorted set; the last is not asked."""
 ActorKeys = SessionKeys | TaskKeys
 
 
@@ -36,6 +38,8 @@ class Commit:
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
+        self._kinds = ["-", "z", "z", "-", "s"]
+        """What each key must hold, by its first letter."""
         self._expect: list[Argument] = []
         self._arrival: list[Argument] = []
         self.operations: list[Argument] = []
@@ -43,11 +47,16 @@ class Commit:
         self.tallies = Tallies()
         """What is counted once the commit is in, and only then."""
 
-    def _k(self, key: str) -> int:
-        if key not in self._index:
+    def _k(self, key: str, kind: Kind = "-") -> int:
+        """The key's place. The script checks its kind before it writes anything."""
+        place = self._index.get(key)
+        if place is None:
             self.keys.append(key)
-            self._index[key] = len(self.keys)
-        return self._index[key]
+            self._kinds.append(kind)
+            place = self._index[key] = len(self.keys)
+        elif self._kinds[place - 1] == "-" and place > 1:  # the actor's own header has been read by then
+            self._kinds[place - 1] = kind
+        return place
 
     def expect(self, header: str, status: str) -> None:
         """Refuse the whole as ``again`` unless that actor still has this status ('none': does not exist)."""
@@ -62,8 +71,8 @@ class Commit:
         newer than the last one and its id is not known. ``generation``: of the inbound stream.
         """
         shard, tenant = session.shard, session.tenant
-        keys = (dedup(shard, tenant, session.session, message_id), session_index(shard, tenant), load(shard))
-        self._arrival = ["arrive", *map(self._k, keys)]
+        seen = self._k(dedup(shard, tenant, session.session, message_id))
+        self._arrival = ["arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h")]
         self._arrival += (entry, generation, session.session, tenant, ttl_s, DEDUP_TTL_S)
 
     def unmail(self, numbers: Sequence[int]) -> None:
@@ -73,7 +82,7 @@ class Commit:
 
     def consume(self, number: int) -> None:
         """Remove the messages up to this number: they do not wait any more."""
-        self.operations += ("consume", number, self._k(load(self.actor.shard)), self.actor.tenant)
+        self.operations += ("consume", number, self._k(load(self.actor.shard), "h"), self.actor.tenant)
 
     def pass_on(self, number: int) -> None:
         """Remove the messages up to this number, which now wait for another actor."""
@@ -81,39 +90,38 @@ class Commit:
 
     def log(self, entry: bytes) -> None:
         """Append to the transcript."""
+        self._kinds[3] = "l"
         self.operations += ("log", entry)
 
     def push(self, key: str, value: bytes, cap: int = 0) -> None:
         """Append to a list; ``cap`` keeps only its last so many."""
-        self.operations += ("push", self._k(key), value, cap)
+        self.operations += ("push", self._k(key, "l"), value, cap)
 
     def set(self, header: str, **fields: Argument) -> None:
         """Set fields of a hash."""
-        self.operations += ("set", self._k(header), len(fields))
+        self.operations += ("set", self._k(header, "h"), len(fields))
         for pair in fields.items():
             self.operations += pair
 
     def stamp(self, header: str, *names: str) -> None:
         """Set fields of a hash to the server's time of the commit, in ms."""
-        self.operations += ("stamp", self._k(header), len(names), *names)
+        self.operations += ("stamp", self._k(header, "h"), len(names), *names)
 
     def set_once(self, key: str, name: str, value: Argument) -> None:
         """Set a field of a hash that does not change once it is there."""
-        self.operations += ("setnx", self._k(key), name, value)
+        self.operations += ("setnx", self._k(key, "h"), name, value)
 
     def cut(self, header: str, name: str, value: str) -> None:
         """Remove a field of a hash if it has this value."""
-        self.operations += ("cut", self._k(header), name, value)
+        self.operations += ("cut", self._k(header, "h"), name, value)
 
     def unset(self, header: str, *names: str) -> None:
         """Remove fields of a hash."""
-        k = self._k(header)
-        for name in names:
-            self.operations += ("unset", k, name)
+        self.operations += ("unset", self._k(header, "h"), len(names), *names)
 
     def incr(self, header: str, **amounts: float) -> None:
         """Add to fields of a hash."""
-        k = self._k(header)
+        k = self._k(header, "h")
         for name, amount in amounts.items():
             if amount:
                 self.operations += ("incr", k, name, amount)
@@ -123,48 +131,49 @@ class Commit:
         data = event if isinstance(event, bytes) else event.to_json()
         self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
         events = session.events
-        self.operations += ("event", self._k(events), data, self._maxlen, self._ttl)
+        self.operations += ("event", self._k(events, "s"), data, self._maxlen, self._ttl)
         self._ring(session, events)
 
     def delta(self, session: SessionKeys, kind: type[Contract], data: bytes, summary: str) -> None:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
         self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
         events = session.events
-        self.operations += ("delta", self._k(events), data, self._maxlen, self._ttl, summary)
+        self.operations += ("delta", self._k(events, "s"), data, self._maxlen, self._ttl, summary)
         self._ring(session, events)
 
     def _ring(self, session: SessionKeys, events: str) -> None:
         if events not in self._rung:
             self._rung.add(events)
-            self.operations += ("ring", self._k(bell(session.shard)), session.actor)
+            self.operations += ("ring", self._k(bell(session.shard), "s"), session.actor)
 
     def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
         """Put mail into an actor's box and wake it."""
         stream = SESSION_WAKE if isinstance(to, SessionKeys) else TASK_WAKE
         self.tallies.count(metrics.published.labels(stream.name, kind))
-        self.operations += ("post", self._k(to.header), self._k(to.box(kind)), self._k(to.wake), to.actor, kind, body)
+        keys = (self._k(to.header, "h"), self._k(to.box(kind), "z"), self._k(to.wake, "s"))
+        self.operations += ("post", *keys, to.actor, kind, body)
 
     def queue(self, stream: Stream, key: str, data: Contract) -> None:
         """Append to a work stream."""
         self.tallies.count(metrics.published.labels(stream.name, type(data).__name__))
-        self.operations += ("queue", self._k(key), data.to_json())
+        self.operations += ("queue", self._k(key, "s"), data.to_json())
 
     def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
         """Set the task's one timer of this kind; a set one moves."""
-        self.operations += ("timer", self._k(timers(task.shard)), f"{kind} {task.actor}", max(0, delay_ms))
+        self.operations += ("timer", self._k(timers(task.shard), "z"), f"{kind} {task.actor}", max(0, delay_ms))
 
     def due(self, task: TaskKeys, kind: str, at_ms: int) -> None:
         """Set the task's one timer of this kind to a time of the server's clock."""
-        self.operations += ("due", self._k(timers(task.shard)), f"{kind} {task.actor}", at_ms)
+        self.operations += ("due", self._k(timers(task.shard), "z"), f"{kind} {task.actor}", at_ms)
 
     def untimer(self, task: TaskKeys, *kinds: str) -> None:
         """Remove the task's timers of these kinds."""
-        for kind in kinds:
-            self.operations += ("untimer", self._k(timers(task.shard)), f"{kind} {task.actor}")
+        members = [f"{kind} {task.actor}" for kind in kinds]
+        self.operations += ("untimer", self._k(timers(task.shard), "z"), len(members), *members)
 
     def rank(self, index: str, member: str, score: int) -> None:
         """Enter into an index."""
-        self.operations += ("rank", self._k(index), member, score)
+        self.operations += ("rank", self._k(index, "z"), member, score)
 
     def expire(self, key: str, seconds: int) -> None:
         """Give a key its time to live."""
@@ -182,4 +191,5 @@ class Commit:
     def arguments(self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str) -> list[Argument]:
         """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
+        head.append("".join(self._kinds))
         return head + self._expect + self._arrival + self.operations

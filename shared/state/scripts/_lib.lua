@@ -13,9 +13,13 @@ local function expect_kind(kind, ...)
   end
 end
 
+local time -- of this script, in ms: it does not pass while a script runs
 local function now()
-  local t = call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  if not time then
+    local t = call('TIME')
+    time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return time
 end
 
 -- Whether an entry id comes before another. Numbers of Lua are exact to 2^53 only; ids go to 2^64.
@@ -30,9 +34,11 @@ end
 
 -- Whether this token is the lease's. It is a counter and a nonce of its taker: a Redis that lost its last writes counts
 -- again from an earlier number, and must not give an old holder's token to a new one.
+local function token_of(n, nonce)
+  return n and n .. '.' .. (nonce or '')
+end
 local function holds(header, token)
-  local n, nonce = unpack(call('HMGET', header, 'token', 'nonce'))
-  return n and n .. '.' .. (nonce or '') == token
+  return token_of(unpack(call('HMGET', header, 'token', 'nonce'))) == token
 end
 
 -- For how many ms a lease still runs; 0 when it is over. One whose end lies further ahead than a lease is long was taken

@@ -1,7 +1,9 @@
 -- The one way in which a handling of an actor ends (law 2): state, events, other actors' mail and the acknowledgement at once.
 -- KEYS header messages signals log stream, then whatever the operations name by index
--- ARGV token ('': nobody has taken the actor, because it had nothing to do) version step-id read seen group wake-id actor mode, then operations
+-- ARGV token ('': nobody has taken the actor, because it had nothing to do) version step-id read seen group wake-id actor mode
+--   kinds, then operations
 --   read, seen: numbers of the newest message and the newest signal that the step knows
+--   kinds: what each of KEYS must hold, or nothing: (h)ash (l)ist (s)tream (z)set, (-) is not asked
 --   mode: 'go'        no end
 --         'complete'  an end, unless a message has come since: then the step commits without its end
 --         'end'       an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
@@ -18,14 +20,14 @@
 --   pass n                   remove the messages up to number n: they go on waiting elsewhere
 --   log json                 append to the transcript
 --   push k json cap          append to a list, keep the last cap (0: all)
---   set k n field value ...  n pairs               unset k field        incr k field n
+--   set k n field value ...  n pairs               unset k n field ...  incr k field n
 --   stamp k n field ...      n fields, set to the server's time
 --   setnx k field value      cut k field value     remove the field if it has this value
 --   event k json maxlen ttl  append to an event stream      delta k json maxlen ttl d   likewise, with the field d
 --   post h box s actor kind body
 --   queue k json             append to a work stream
 --   timer k member ms        due that many ms from now     due k member ms    due at this time
---   untimer k member
+--   untimer k n member ...
 --   rank k member score      zset member, e.g. an index    unrank k member
 --   ring k name              the session has news
 --   expire k seconds         a time to live
@@ -35,17 +37,18 @@
 --   outcome: 'ok' | 'open' (committed without its end) | 'again' | 'stale'; of a refusal nothing but the time is said
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
-if call('HGET', header, 'last_step') == ARGV[3] then return {call('HGET', header, 'last_outcome') or 'ok', t, 0, 0} end
-if (call('HGET', header, 'v') or '0') ~= ARGV[2] then return {'stale', t} end
+local last_step, last_outcome, version, current, n, nonce =
+  unpack(call('HMGET', header, 'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce'))
+if last_step == ARGV[3] then return {last_outcome or 'ok', t, 0, 0} end
+if (version or '0') ~= ARGV[2] then return {'stale', t} end
 if ARGV[1] == '' then
-  if (call('HGET', header, 'wake') or '') ~= '' then return {'stale', t} end
-elseif not holds(header, ARGV[1]) then return {'stale', t} end
+  if (current or '') ~= '' then return {'stale', t} end
+elseif token_of(n, nonce) ~= ARGV[1] then return {'stale', t} end
 
 local read, seen = '(' .. ARGV[4], '(' .. ARGV[5]
 local group, wake_id, actor, mode = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local width = {expect = 3, unmail = 2, consume = 4, pass = 2, log = 2, push = 4, setnx = 4, cut = 4, unset = 3, incr = 4,
-  event = 5, delta = 6, post = 7, queue = 3, timer = 4, due = 4, untimer = 3, rank = 4, unrank = 3, ring = 3, expire = 3,
-  rewake = 1, finish = 1, arrive = 10}
+local width = {unmail = 2, consume = 4, pass = 2, log = 2, push = 4, setnx = 4, cut = 4, incr = 4, event = 5, delta = 6,
+  post = 7, queue = 3, timer = 4, due = 4, rank = 4, unrank = 3, ring = 3, expire = 3}
 
 local function newer_message()
   return #call('ZRANGEBYSCORE', messages, read, '+inf', 'LIMIT', 0, 1) > 0
@@ -59,7 +62,7 @@ local function newer_signal(kind)
   return false
 end
 
-local i = 10
+local i = 11
 while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
   if ARGV[i] == 'quiet' then
     if newer_signal('result') then return {'again', t} end
@@ -70,31 +73,17 @@ while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
   end
 end
 
--- Every key that an operation names holds what it should, or nothing is written.
-local kind_of = {event = 'stream', delta = 'stream', queue = 'stream', ring = 'stream', set = 'hash', stamp = 'hash',
-  setnx = 'hash', cut = 'hash', unset = 'hash', incr = 'hash', push = 'list', timer = 'zset', due = 'zset', untimer = 'zset',
-  rank = 'zset', unrank = 'zset'}
-local j, kinds = i, {[2] = 'zset', [3] = 'zset', [5] = 'stream'}
-while j <= #ARGV do
-  local op, first = ARGV[j], tonumber(ARGV[j + 1])
-  if kind_of[op] then kinds[first] = kind_of[op]
-  elseif op == 'post' then
-    kinds[first], kinds[tonumber(ARGV[j + 2])], kinds[tonumber(ARGV[j + 3])] = 'hash', 'zset', 'stream'
-  elseif op == 'consume' then kinds[tonumber(ARGV[j + 2])] = 'hash'
-  elseif op == 'arrive' then kinds[tonumber(ARGV[j + 2])], kinds[tonumber(ARGV[j + 3])] = 'zset', 'hash'
-  elseif op == 'log' then kinds[4] = 'list'
-  end
-  if op == 'set' then j = j + 3 + 2 * ARGV[j + 2]
-  elseif op == 'stamp' then j = j + 3 + ARGV[j + 2]
-  else j = j + (width[op] or 1) end
+local kinds = {h = 'hash', l = 'list', s = 'stream', z = 'zset'}
+for n, key in ipairs(KEYS) do
+  local kind = kinds[string.sub(ARGV[10], n, n)]
+  if kind then expect_kind(kind, key) end
 end
-kinds[1] = nil -- read above
-for n, kind in pairs(kinds) do expect_kind(kind, KEYS[n]) end
 
 local outcome, rewake = 'ok', false
 if mode == 'fail' and newer_signal('cancel') then return {'again', t} end
 if mode == 'complete' and newer_message() then outcome = 'open' end
 
+local keeps = {} -- event streams whose time to live begins anew with this commit
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
 if ARGV[i] == 'arrive' then
   local entry, generation, session, tenant, session_ttl, seen_ttl = unpack(ARGV, i + 4, i + 9)
@@ -107,7 +96,8 @@ while i <= #ARGV do
   if op == 'log' then call('RPUSH', log, ARGV[i + 1])
   elseif op == 'event' then
     call('XADD', k(1), 'MAXLEN', '~', ARGV[i + 3], '*', 'data', ARGV[i + 2])
-    call('EXPIRE', k(1), ARGV[i + 4])
+    if not keeps[k(1)] then call('EXPIRE', k(1), ARGV[i + 4]) end
+    keeps[k(1)] = true
   elseif op == 'delta' then
     call('XADD', k(1), 'MAXLEN', '~', ARGV[i + 3], '*', 'data', ARGV[i + 2], 'd', ARGV[i + 5])
   elseif op == 'set' then
@@ -121,11 +111,15 @@ while i <= #ARGV do
   elseif op == 'cut' then
     if call('HGET', k(1), ARGV[i + 2]) == ARGV[i + 3] then call('HDEL', k(1), ARGV[i + 2]) end
   elseif op == 'setnx' then call('HSETNX', k(1), ARGV[i + 2], ARGV[i + 3])
-  elseif op == 'unset' then call('HDEL', k(1), ARGV[i + 2])
+  elseif op == 'unset' then
+    local n = tonumber(ARGV[i + 2])
+    call('HDEL', k(1), unpack(ARGV, i + 3, i + 2 + n))
+    i = i + 3 + n - 1
   elseif op == 'incr' then call('HINCRBYFLOAT', k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'unmail' then
-    call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1])
-    call('ZREMRANGEBYSCORE', messages, ARGV[i + 1], ARGV[i + 1]) -- where versions before 0.2 put all mail
+    if call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1]) == 0 then
+      call('ZREMRANGEBYSCORE', messages, ARGV[i + 1], ARGV[i + 1]) -- where versions before 0.2 put all mail
+    end
   elseif op == 'consume' then
     local n = call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
     if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end
@@ -137,7 +131,10 @@ while i <= #ARGV do
   elseif op == 'queue' then call('XADD', k(1), '*', 'data', ARGV[i + 2])
   elseif op == 'timer' then call('ZADD', k(1), t + tonumber(ARGV[i + 3]), ARGV[i + 2])
   elseif op == 'due' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
-  elseif op == 'untimer' then call('ZREM', k(1), ARGV[i + 2])
+  elseif op == 'untimer' then
+    local n = tonumber(ARGV[i + 2])
+    call('ZREM', k(1), unpack(ARGV, i + 3, i + 2 + n))
+    i = i + 3 + n - 1
   elseif op == 'rank' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
   elseif op == 'unrank' then call('ZREM', k(1), ARGV[i + 2])
   elseif op == 'ring' then call('XADD', k(1), 'MAXLEN', '~', '1000', '*', 's', ARGV[i + 2])
@@ -156,8 +153,7 @@ if mode ~= 'go' and outcome == 'ok' then
   if mode == 'end' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
 end
 
-call('HINCRBY', header, 'v', 1)
-call('HSET', header, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
+call('HSET', header, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
 if wake_id ~= '' then call('XACK', stream, group, wake_id) end
 local others = woken
 if rewake or newer_message() or #call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1) > 0 then

@@ -3,18 +3,17 @@
 -- ARGV wake-id group lease-ms nonce log-position ('': none wanted) most-messages most-bytes actor
 -- Returns {'gone'} | {'leased', ms} | {'ok', now, header, messages, signals, transcript from that position}
 local header, messages, signals, log, stream = unpack(KEYS)
-if call('HGET', header, 'wake') ~= ARGV[1] then
+local current, expires, length, token, attempt, starts =
+  unpack(call('HMGET', header, 'wake', 'exp', 'lease', 'token', 'attempt', 'starts'))
+if current ~= ARGV[1] then
   ack(stream, ARGV[2], ARGV[1], named(ARGV[8]))
   return {'gone'}
 end
 local t = now()
-local expires, length = unpack(call('HMGET', header, 'exp', 'lease'))
 local left = lease_left(expires, length or ARGV[3], t)
 if left > 0 then return {'leased', left} end
-call('HINCRBY', header, 'token', 1)
-call('HINCRBY', header, 'attempt', 1)
-call('HINCRBY', header, 'starts', 1)
-call('HSET', header, 'exp', t + tonumber(ARGV[3]), 'lease', ARGV[3], 'nonce', ARGV[4])
+call('HSET', header, 'token', (token or 0) + 1, 'attempt', (attempt or 0) + 1, 'starts', (starts or 0) + 1,
+  'exp', t + tonumber(ARGV[3]), 'lease', ARGV[3], 'nonce', ARGV[4])
 local transcript = {}
 if ARGV[5] ~= '' then transcript = call('LRANGE', log, ARGV[5], -1) end
 return {'ok', t, call('HGETALL', header), oldest(messages, tonumber(ARGV[6]), tonumber(ARGV[7])),

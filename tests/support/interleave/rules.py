@@ -53,9 +53,9 @@ _BEAT = Edit(
     "beat",
     "if not holds(header, ARGV[1]) or call('HGET', header, 'wake') ~= ARGV[5] then return false end",
 )
-_TOKEN = Edit("commit", "elseif not holds(header, ARGV[1]) then return {'stale', t} end", "end")
-_VERSION = Edit("commit", "if (call('HGET', header, 'v') or '0') ~= ARGV[2] then", "if false then")
-_UNTAKEN = Edit("commit", "if (call('HGET', header, 'wake') or '') ~= '' then", "if false then")
+_TOKEN = Edit("commit", "elseif token_of(n, nonce) ~= ARGV[1] then return {'stale', t} end", "end")
+_VERSION = Edit("commit", "if (version or '0') ~= ARGV[2] then", "if false then")
+_UNTAKEN = Edit("commit", "if (current or '') ~= '' then", "if false then")
 _MOVED = "if last_step ~= ARGV[3] or not ended or busy then"
 
 _RULES = (
@@ -130,7 +130,7 @@ _RULES = (
     ),
     Rule(
         "step_id_is_compared",
-        (Edit("commit", "if call('HGET', header, 'last_step') == ARGV[3] then", "if false then"),),
+        (Edit("commit", "if last_step == ARGV[3] then", "if false then"),),
         seeds=0,
     ),
     Rule("one_holder_at_a_time", (_HOLDER,), seeds=0),
@@ -138,7 +138,7 @@ _RULES = (
     Rule("entry_id_guard", (_ENTRY_ID,), seeds=0),
     Rule(
         "timers_end_with_the_task",
-        (Edit("commit", "elseif op == 'untimer' then call('ZREM', k(1), ARGV[i + 2])", "elseif op == 'untimer' then"),),
+        (Edit("commit", "call('ZREM', k(1), unpack(ARGV, i + 3, i + 2 + n))"),),
         seeds=0,
     ),
     Rule(

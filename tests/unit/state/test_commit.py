@@ -29,7 +29,7 @@ def arguments(commit: Commit) -> list[object]:
 def test_an_empty_commit_has_the_actors_keys_and_no_operation() -> None:
     commit = made()
     assert commit.keys == [TASK.header, TASK.messages, TASK.signals, TASK.log, TASK.wake]
-    assert arguments(commit) == ["go"]
+    assert arguments(commit) == ["go", "-zz-s"]
 
 
 def test_a_session_has_no_transcript() -> None:
@@ -43,7 +43,7 @@ def test_checks_come_before_operations_whenever_they_are_added() -> None:
     commit.expect(SESSION.header, "none")
     commit.quiet()
     commit.mode = "end"
-    assert arguments(commit) == ["end", "expect", 6, "none", "quiet", "log", b"entry"]
+    assert arguments(commit) == ["end", "-zzls-", "expect", 6, "none", "quiet", "log", b"entry"]
 
 
 def test_a_key_is_named_once_and_then_by_its_place() -> None:
@@ -52,8 +52,8 @@ def test_a_key_is_named_once_and_then_by_its_place() -> None:
     commit.cut(SESSION.header, "live", "t")
     commit.unset(TASK.header, "a", "b")
     assert commit.keys[5:] == [SESSION.header]
-    assert arguments(commit)[1:] == [
-        *("set", 6, 2, "live", "t", "done", ""), *("cut", 6, "live", "t"), *("unset", 1, "a"), *("unset", 1, "b"),
+    assert arguments(commit)[2:] == [
+        *("set", 6, 2, "live", "t", "done", ""), *("cut", 6, "live", "t"), *("unset", 1, 2, "a", "b"),
     ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_operations_keep_their_order_and_layout() -> None:
     commit.rewake()
     commit.finish()
     assert commit.keys[5:] == [TASK.steps, TASK.big, "pentad:{0}:tools:q"]
-    assert arguments(commit)[1:] == [
+    assert arguments(commit)[2:] == [
         *("unmail", 1, "unmail", 2), *("push", 6, b"s", 9), *("setnx", 7, "n", "v"), *("incr", 1, "step", 1),
         *("queue", 8, b'{"text":"x"}'), "rewake", "finish",
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_the_doorbell_is_rung_once_for_a_session() -> None:
     commit.event(SESSION, b"{}")
     commit.delta(SESSION, Note, b"{}", "d")
     assert commit.keys[5:] == [SESSION.events, bell(0)]
-    assert arguments(commit)[1:] == [
+    assert arguments(commit)[2:] == [
         *("event", 6, b'{"text":"x"}', 100, 60), *("ring", 7, "default/s1"), *("event", 6, b"{}", 100, 60),
         *("delta", 6, b"{}", 100, 60, "d"),
     ]  # fmt: skip
@@ -90,17 +90,24 @@ def test_timers_are_named_by_kind_and_task_and_never_lie_in_the_past() -> None:
     commit.timer(TASK, "retry", -5)
     commit.untimer(TASK, "timeout", "retry")
     assert commit.keys[5:] == [timers(0)]
-    assert arguments(commit)[1:] == [
-        *("timer", 6, "retry default/task-0-a", 0), *("untimer", 6, "timeout default/task-0-a"),
-        *("untimer", 6, "retry default/task-0-a"),
+    assert arguments(commit)[2:] == [
+        *("timer", 6, "retry default/task-0-a", 0), *("untimer", 6, 2, "timeout default/task-0-a", "retry default/task-0-a"),
     ]  # fmt: skip
+
+
+def test_a_key_that_is_only_read_at_first_is_checked_when_it_is_written() -> None:
+    commit = made()
+    commit.expect(SESSION.header, "none")
+    commit.set(SESSION.header, live="t")
+    commit.push(TASK.steps, b"s")
+    assert arguments(commit)[1] == "-zz-shl"
 
 
 def test_mail_to_another_names_its_header_mailbox_and_stream() -> None:
     commit = made()
     commit.post(SESSION, "user", b"{}")
     assert commit.keys[5:] == [SESSION.header, SESSION.messages, SESSION.wake]
-    assert arguments(commit)[1:] == ["post", 6, 7, 8, "default/s1", "user", b"{}"]
+    assert arguments(commit)[2:] == ["post", 6, 7, 8, "default/s1", "user", b"{}"]
 
 
 def test_everything_that_commits_together_lies_in_one_slot() -> None:
