@@ -91,7 +91,8 @@ def test_timers_are_named_by_kind_and_task_and_never_lie_in_the_past() -> None:
     commit.untimer(TASK, "timeout", "retry")
     assert commit.keys[5:] == [timers(0)]
     assert arguments(commit)[2:] == [
-        *("timer", 6, "retry default/task-0-a", 0), *("untimer", 6, 2, "timeout default/task-0-a", "retry default/task-0-a"),
+        *("timer", 6, "retry default/task-0-a", 0),
+        *("untimer", 6, 2, "timeout default/task-0-a", "retry default/task-0-a"),
     ]  # fmt: skip
 
 
