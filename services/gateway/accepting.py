@@ -44,9 +44,9 @@ class Accepted:
     message_id: str
 
 
-def named(message: InboundMessage) -> InboundMessage:
-    """The message with an id, ours when its sender gave none: whatever happens, it may be sent again under it."""
-    return message if message.message_id else message.model_copy(update={"message_id": f"m-{token_hex(12)}"})
+def new_message_id() -> str:
+    """For a message whose sender gave none: whatever happens, it may be sent again under it."""
+    return f"m-{token_hex(12)}"
 
 
 class Accepting:

@@ -30,11 +30,15 @@ def read_object(raw: bytes | str) -> dict[str, Any]:
     return body
 
 
-def read_message(body: Mapping[str, Any], tenant: str, session: str) -> InboundMessage:
-    """A user's message; tenant and session are ours, whatever the client wrote. Raises ``UnreadableError``."""
+def read_message(body: Mapping[str, Any], tenant: str, session: str, message_id: str) -> InboundMessage:
+    """A user's message; tenant and session are ours, whatever the client wrote. Raises ``UnreadableError``.
+
+    ``message_id``: its id when the client gave none.
+    """
     given = {name: value for name, value in body.items() if name != "version" and value is not None}
+    ours = {"tenant_id": tenant, "session_id": session}
     try:
-        return InboundMessage.model_validate({**given, "tenant_id": tenant, "session_id": session})
+        return InboundMessage.model_validate({"message_id": message_id, **given, **ours})
     except ValidationError as error:
         raise UnreadableError("; ".join(_complaints(error))) from None
 

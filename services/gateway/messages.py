@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from contracts.commands import InboundMessage
-from services.gateway.accepting import named, not_appended
+from services.gateway.accepting import new_message_id, not_appended
 from services.gateway.domain import TurnTracker, UnreadableError, read_message
 from services.gateway.http import answer, read_body, tenant_of, wait_of
 from services.gateway.parts import Parts, new_session_id
@@ -33,7 +33,7 @@ async def post_message(parts: Parts, request: "Request") -> "Response":
         raise invalid("session_id: a text is expected")
     keys = parts.session(tenant_of(request), session)
     try:
-        message = named(read_message(body, keys.tenant, keys.session))
+        message = read_message(body, keys.tenant, keys.session, new_message_id())
     except UnreadableError as error:
         raise invalid(str(error)) from None
     try:

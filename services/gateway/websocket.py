@@ -10,7 +10,7 @@ from typing import Any
 
 from contracts.errors import ErrorCode
 from contracts.ids import is_identifier
-from services.gateway.accepting import named
+from services.gateway.accepting import new_message_id
 from services.gateway.domain import UnreadableError, command_of, read_message, read_object
 from services.gateway.parts import Parts, as_text
 from services.gateway.problems import ProblemError
@@ -110,7 +110,7 @@ class WebSocketSession:
             await self._parts.control.cancel(self._keys.tenant, task, self._keys.session)
             return None
         given = {name: value for name, value in body.items() if name != "type"}
-        message = named(read_message(given, self._keys.tenant, self._keys.session))
+        message = read_message(given, self._keys.tenant, self._keys.session, new_message_id())
         try:
             return as_text({"type": "accepted", "message_id": await self._parts.accepting.take(message, self._keys)})
         except ProblemError as problem:

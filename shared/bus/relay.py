@@ -23,8 +23,8 @@ _say = Seldom(logging.getLogger(__name__))
 
 _COUNT = 500
 """Entries of one stream read at once. The bell keeps twice as many, so a full reply of it may hide lost ones."""
-_FOLLOWED = 16
-"""Sessions whose streams are waited for together with the bell: those that it named last."""
+_FOLLOWED = 4
+"""Sessions whose streams are waited for together with the bell, while there is no load: those that it named last."""
 _SWEEP_S = 1.0
 _SWEEP_CHUNK = 256
 _SUSPECT = 100
@@ -156,10 +156,11 @@ class ShardRelay:
     def _to_read(self) -> dict[bytes, tuple[Feed, bytes]]:
         """The streams that the next reading names: of each key the feed and its position."""
         if len(self._dirty) <= _SWEEP_CHUNK:
-            feeds, self._dirty = self._dirty | self._followed, {}
+            feeds, self._dirty = self._dirty, {}
         else:
-            names = list(self._dirty)[:_SWEEP_CHUNK]
-            feeds = {name: self._dirty.pop(name) for name in names} | self._followed
+            feeds = {name: self._dirty.pop(name) for name in list(self._dirty)[:_SWEEP_CHUNK]}
+        if not self._busy:
+            feeds |= self._followed
         return {f.key: (f, f.position) for f in feeds.values() if f.holders and f.position is not None}
 
     def _answered(self) -> None:

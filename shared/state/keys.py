@@ -1,7 +1,6 @@
 """Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
 
@@ -85,7 +84,7 @@ def vector(shard: int, digest: str) -> str:
     return f"{tag(shard)}:vector:{digest}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SessionKeys:
     """The keys of one session actor."""
 
@@ -98,7 +97,7 @@ class SessionKeys:
         """Its name in a wake-up."""
         return f"{self.tenant}/{self.session}"
 
-    @cached_property
+    @property
     def header(self) -> str:
         return f"{tag(self.shard)}:session:{self.tenant}:{self.session}"
 
@@ -125,12 +124,12 @@ class SessionKeys:
     def wake(self) -> str:
         return SESSION_WAKE.key(self.shard)
 
-    @cached_property
+    @property
     def events(self) -> str:
         return EVENTS.key(self.shard, tenant=self.tenant, session=self.session)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TaskKeys:
     """The keys of one task actor. All of them are removed by the archiver."""
 
@@ -143,7 +142,7 @@ class TaskKeys:
         """Its name in a wake-up."""
         return f"{self.tenant}/{self.task}"
 
-    @cached_property
+    @property
     def header(self) -> str:
         return f"{tag(self.shard)}:task:{self.tenant}:{self.task}"
 

@@ -65,7 +65,9 @@ def test_the_turns_events_leave_out_what_its_messages_say() -> None:
 
 
 def test_tenant_and_session_are_never_the_clients() -> None:
-    message = read_message({"content": "x", "tenant_id": "evil", "session_id": "evil", "version": 9}, "acme", "s1")
+    message = read_message(
+        {"content": "x", "tenant_id": "evil", "session_id": "evil", "version": 9}, "acme", "s1", "m-1"
+    )
     assert (message.tenant_id, message.session_id) == ("acme", "s1")
 
 
@@ -91,4 +93,4 @@ def test_what_is_no_object_is_refused(raw: str | bytes) -> None:
 )
 def test_a_wrong_message_says_which_field(body: dict[str, Any]) -> None:
     with pytest.raises(UnreadableError, match=":"):
-        read_message(body, "t", "s")
+        read_message(body, "t", "s", "m-1")
