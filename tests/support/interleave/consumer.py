@@ -4,6 +4,8 @@ import asyncio
 from random import Random
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from shared.bus.broker import ensure_group
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Entry
@@ -37,6 +39,11 @@ class SteppedConsumer(Consumer):
             reply = await self.store.call(*command[:at], most, *command[at + (3 if waits else 1) :])
         except OutageError:
             self.intake.trouble()
+            reply = None
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            await guarded("group", lambda: ensure_group(self.store, self.key, self.group))  # it was made and lost again
             reply = None
         if not reply and (waits or reply is None):
             await asyncio.sleep(self.chance.uniform(0.5, 2) * _PAUSE_S)
