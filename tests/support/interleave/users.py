@@ -69,6 +69,8 @@ class Users:
         self.cancelled: dict[str, int | None] = {}
         """Tasks that were live when they were cancelled last, with the number of their ``task_start`` by then
         (None: it grew meanwhile)."""
+        self._asking: list[str] = []
+        """Tasks whose cancel is under way: the server may have it already."""
 
     async def write(self, seconds: float) -> None:
         """Send everything within this time, some of it in a rush, and cancel something now and then."""
@@ -108,8 +110,8 @@ class Users:
     # A failover
 
     def remember(self) -> Memory:
-        """What the server has of theirs now."""
-        return Memory(tuple(self.sent), tuple(self.rubbish), dict(self.cancelled))
+        """What the server has of theirs now, or may have."""
+        return Memory(tuple(self.sent), tuple(self.rubbish), self.cancelled | dict.fromkeys(self._asking))
 
     async def after_failover(self, had: Memory) -> None:
         """The server has only this any more: what it lost is sent again, or not, and so is what it has."""
@@ -150,10 +152,13 @@ class Users:
         if not task:
             return
         before, failovers = self._starts(task), self._failovers
+        self._asking.append(task)
         try:
             status = await self._actors.post(TaskKeys(0, "default", task), "cancel", b"{}", LIVE, "cancel")
         except OutageError:
             status, failovers = LIVE[0], -1  # nobody knows whether it was taken
+        finally:
+            self._asking.remove(task)
         if status in LIVE:
             same = before == self._starts(task) and failovers == self._failovers
             self.cancelled[task] = before if same else None
