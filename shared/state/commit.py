@@ -38,17 +38,21 @@ class Commit:
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
-        self._kinds = ["-", "z", "z", "-", "s"]
-        """What each key must hold, by its first letter."""
+        self._kinds = ["-", "-", "-", "-", "s"]
+        """What each key must hold, by its first letter. The script searches the boxes first: it need not ask."""
         self._expect: list[Argument] = []
         self._arrival: list[Argument] = []
         self.operations: list[Argument] = []
+        self._fields: dict[str, dict[str, Argument | None]] = {}
+        """What is to be set in hashes and is not among the operations yet; None stands for the time of the commit."""
         self._rung: set[str] = set()
         self.tallies = Tallies()
         """What is counted once the commit is in, and only then."""
 
     def _k(self, key: str, kind: Kind = "-") -> int:
-        """The key's place. The script checks its kind before it writes anything."""
+        """The key's place, for the next operation on it. The script checks its kind before it writes anything."""
+        if key in self._fields:
+            self._write_fields(key)
         place = self._index.get(key)
         if place is None:
             self.keys.append(key)
@@ -98,14 +102,26 @@ class Commit:
         self.operations += ("push", self._k(key, "l"), value, cap)
 
     def set(self, header: str, **fields: Argument) -> None:
-        """Set fields of a hash."""
-        self.operations += ("set", self._k(header, "h"), len(fields))
-        for pair in fields.items():
-            self.operations += pair
+        """Set fields of a hash. What one commit sets in a hash is one operation, unless another comes between."""
+        self._fields.setdefault(header, {}).update(fields)
 
     def stamp(self, header: str, *names: str) -> None:
         """Set fields of a hash to the server's time of the commit, in ms."""
-        self.operations += ("stamp", self._k(header, "h"), len(names), *names)
+        self._fields.setdefault(header, {}).update(dict.fromkeys(names))
+
+    def _write_fields(self, header: str) -> None:
+        fields = self._fields.pop(header)
+        stamped = [name for name, value in fields.items() if value is None]
+        self.operations += ("set", self._k(header, "h"), len(fields), len(stamped))
+        for name in stamped:
+            self.operations += (name, "")
+        for pair in fields.items():
+            if pair[1] is not None:
+                self.operations += pair  # type: ignore[arg-type]
+
+    def _write_all_fields(self) -> None:
+        for header in list(self._fields):
+            self._write_fields(header)
 
     def set_once(self, key: str, name: str, value: Argument) -> None:
         """Set a field of a hash that does not change once it is there."""
@@ -186,10 +202,12 @@ class Commit:
     def finish(self) -> None:
         """What is added from here on belongs to the end: left out when a message came in time."""
         self.tallies.finish()
+        self._write_all_fields()
         self.operations.append("finish")
 
     def arguments(self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str) -> list[Argument]:
         """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
+        self._write_all_fields()
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
         head.append("".join(self._kinds))
         return head + self._expect + self._arrival + self.operations

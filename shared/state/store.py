@@ -6,11 +6,9 @@ trip, and alone it waits for nothing. Nothing here is retried by itself: a lost 
 """
 
 import asyncio
-import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from importlib import resources
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -22,6 +20,7 @@ from shared.errors import OutageError, RefusedWriteError
 from shared.seldom import Seldom
 from shared.state.line import Heard
 from shared.state.refusals import is_outage, said
+from shared.state.script import read_scripts
 from shared.state.trouble import Trouble, explained
 from shared.state.wire import Wire, Word, connect
 
@@ -35,22 +34,6 @@ _CLOCK_S = 5.0
 _SILENT_S = 1.0
 _LATELY_S = 1.5
 """Longer than any pause of `guarded`: as long as somebody is refused, the last refusal is not older."""
-
-
-class Script:
-    """A Lua script of `shared/state/scripts`, known to the server by its digest."""
-
-    def __init__(self, name: str, body: str) -> None:
-        self.name = name
-        self.body = body
-        self.digest = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()
-
-
-def _read_scripts() -> dict[str, Script]:
-    folder = resources.files("shared.state") / "scripts"
-    files = {f.name.removesuffix(".lua"): f.read_text() for f in folder.iterdir() if f.name.endswith(".lua")}
-    library = files.pop("_lib")
-    return {name: Script(name, library + body) for name, body in files.items()}
 
 
 class Store:
@@ -67,7 +50,7 @@ class Store:
         self._wire = Wire(url)
         self._ear = Wire(url)
         """For reads that wait: whatever is asked behind one waits with it."""
-        self.scripts = _read_scripts()
+        self.scripts = read_scripts()
         self._clock = (0, float("-inf"))
         self._trouble = Trouble()
 

@@ -11,7 +11,8 @@ from typing import Any
 from shared.bus.consumer import Consumer
 from shared.bus.entry import Entry
 from shared.service.run import main_of
-from shared.state.store import Script, Store
+from shared.state.script import Script
+from shared.state.store import Store
 from tests.support.system import MODULES
 
 

@@ -1,4 +1,5 @@
--- Shared by all scripts: prepended to each before it is loaded.
+-- Shared by all scripts: each is loaded behind the parts of this file that it uses (`shared/state/script.py`). An empty
+-- line ends a part.
 -- An actor is a header (hash), two boxes of numbered mail and a stream of wake-ups. Its `messages` hold what users have
 -- said: any number, read in bounded pieces. Its `signals` hold what tools, timers and clients tell it: few, read whole.
 local call = redis.call

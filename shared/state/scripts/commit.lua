@@ -20,15 +20,16 @@
 --   pass n                   remove the messages up to number n: they go on waiting elsewhere
 --   log json                 append to the transcript
 --   push k json cap          append to a list, keep the last cap (0: all)
---   set k n field value ...  n pairs               unset k n field ...  incr k field n
---   stamp k n field ...      n fields, set to the server's time
+--   set k n m field value ...
+--                            n pairs, of which the first m get the server's time as their value
+--   unset k n field ...      incr k field n
 --   setnx k field value      cut k field value     remove the field if it has this value
 --   event k json maxlen ttl  append to an event stream      delta k json maxlen ttl d   likewise, with the field d
 --   post h box s actor kind body
 --   queue k json             append to a work stream
 --   timer k member ms        due that many ms from now     due k member ms    due at this time
 --   untimer k n member ...
---   rank k member score      zset member, e.g. an index    unrank k member
+--   rank k member score      enter into an index
 --   ring k name              the session has news
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
@@ -47,15 +48,14 @@ elseif token_of(n, nonce) ~= ARGV[1] then return {'stale', t} end
 
 local read, seen = '(' .. ARGV[4], '(' .. ARGV[5]
 local group, wake_id, actor, mode = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local width = {unmail = 2, consume = 4, pass = 2, log = 2, push = 4, setnx = 4, cut = 4, incr = 4, event = 5, delta = 6,
-  post = 7, queue = 3, timer = 4, due = 4, rank = 4, unrank = 3, ring = 3, expire = 3}
-
-local function newer_message()
-  return #call('ZRANGEBYSCORE', messages, read, '+inf', 'LIMIT', 0, 1) > 0
-end
+-- Whether there is newer mail than the step knows. Asked before anything is written: the server refuses to search a box
+-- that somebody else has made something else.
+local newer_message = call('ZRANGEBYSCORE', messages, read, '+inf', 'LIMIT', 0, 1)[1]
+local newer = call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1)[1]
 
 -- Whether a signal of this kind has come that the step has not seen.
 local function newer_signal(kind)
+  if not newer then return false end
   for _, m in ipairs(call('ZRANGEBYSCORE', signals, seen, '+inf')) do
     if string.match(m, '^%d+ (%l+) ') == kind then return true end
   end
@@ -73,15 +73,15 @@ while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
   end
 end
 
-local kinds = {h = 'hash', l = 'list', s = 'stream', z = 'zset'}
+local length = {h = 'HLEN', l = 'LLEN', s = 'XLEN', z = 'ZCARD'} -- refused for what is of another kind, see expect_kind
 for n, key in ipairs(KEYS) do
-  local kind = kinds[string.sub(ARGV[10], n, n)]
-  if kind then expect_kind(kind, key) end
+  local ask = length[string.sub(ARGV[10], n, n)]
+  if ask then call(ask, key) end
 end
 
 local outcome, rewake = 'ok', false
 if mode == 'fail' and newer_signal('cancel') then return {'again', t} end
-if mode == 'complete' and newer_message() then outcome = 'open' end
+if mode == 'complete' and newer_message then outcome = 'open' end
 
 local keeps = {} -- event streams whose time to live begins anew with this commit
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
@@ -92,63 +92,77 @@ if ARGV[i] == 'arrive' then
   i = i + 10
 end
 while i <= #ARGV do
-  local op = ARGV[i]
-  if op == 'log' then call('RPUSH', log, ARGV[i + 1])
+  local op, words = ARGV[i], 4
+  if op == 'log' then
+    words = 2
+    call('RPUSH', log, ARGV[i + 1])
   elseif op == 'event' then
+    words = 5
     call('XADD', k(1), 'MAXLEN', '~', ARGV[i + 3], '*', 'data', ARGV[i + 2])
     if not keeps[k(1)] then call('EXPIRE', k(1), ARGV[i + 4]) end
     keeps[k(1)] = true
   elseif op == 'delta' then
+    words = 6
     call('XADD', k(1), 'MAXLEN', '~', ARGV[i + 3], '*', 'data', ARGV[i + 2], 'd', ARGV[i + 5])
   elseif op == 'set' then
-    local n = tonumber(ARGV[i + 2])
-    call('HSET', k(1), unpack(ARGV, i + 3, i + 2 + 2 * n))
-    i = i + 3 + 2 * n - 1
-  elseif op == 'stamp' then
-    local n = tonumber(ARGV[i + 2])
-    for at = i + 3, i + 2 + n do call('HSET', k(1), ARGV[at], t) end
-    i = i + 3 + n - 1
+    local n, stamped = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+    words = 4 + 2 * n
+    for at = i + 5, i + 3 + 2 * stamped, 2 do ARGV[at] = t end
+    call('HSET', k(1), unpack(ARGV, i + 4, i + 3 + 2 * n))
   elseif op == 'cut' then
     if call('HGET', k(1), ARGV[i + 2]) == ARGV[i + 3] then call('HDEL', k(1), ARGV[i + 2]) end
   elseif op == 'setnx' then call('HSETNX', k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'unset' then
-    local n = tonumber(ARGV[i + 2])
-    call('HDEL', k(1), unpack(ARGV, i + 3, i + 2 + n))
-    i = i + 3 + n - 1
+    words = 3 + tonumber(ARGV[i + 2])
+    call('HDEL', k(1), unpack(ARGV, i + 3, i + words - 1))
   elseif op == 'incr' then call('HINCRBYFLOAT', k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'unmail' then
+    words = 2
     if call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1]) == 0 then
       call('ZREMRANGEBYSCORE', messages, ARGV[i + 1], ARGV[i + 1]) -- where versions before 0.2 put all mail
     end
   elseif op == 'consume' then
     local n = call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
     if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end
-  elseif op == 'pass' then call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
+  elseif op == 'pass' then
+    words = 2
+    call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
   elseif op == 'push' then
     call('RPUSH', k(1), ARGV[i + 2])
     if ARGV[i + 3] ~= '0' then call('LTRIM', k(1), -tonumber(ARGV[i + 3]), -1) end
-  elseif op == 'post' then post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
-  elseif op == 'queue' then call('XADD', k(1), '*', 'data', ARGV[i + 2])
+  elseif op == 'post' then
+    words = 7
+    post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
+  elseif op == 'queue' then
+    words = 3
+    call('XADD', k(1), '*', 'data', ARGV[i + 2])
   elseif op == 'timer' then call('ZADD', k(1), t + tonumber(ARGV[i + 3]), ARGV[i + 2])
   elseif op == 'due' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
   elseif op == 'untimer' then
-    local n = tonumber(ARGV[i + 2])
-    call('ZREM', k(1), unpack(ARGV, i + 3, i + 2 + n))
-    i = i + 3 + n - 1
+    words = 3 + tonumber(ARGV[i + 2])
+    call('ZREM', k(1), unpack(ARGV, i + 3, i + words - 1))
   elseif op == 'rank' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
-  elseif op == 'unrank' then call('ZREM', k(1), ARGV[i + 2])
-  elseif op == 'ring' then call('XADD', k(1), 'MAXLEN', '~', '1000', '*', 's', ARGV[i + 2])
-  elseif op == 'expire' then call('EXPIRE', k(1), ARGV[i + 2])
-  elseif op == 'rewake' then rewake = true
-  elseif op == 'finish' then if outcome == 'open' then break end
+  elseif op == 'ring' then
+    words = 3
+    call('XADD', k(1), 'MAXLEN', '~', '1000', '*', 's', ARGV[i + 2])
+  elseif op == 'expire' then
+    words = 3
+    call('EXPIRE', k(1), ARGV[i + 2])
+  elseif op == 'rewake' then
+    words = 1
+    rewake = true
+  elseif op == 'finish' then
+    words = 1
+    if outcome == 'open' then break end
   else return redis.error_reply('unknown operation ' .. tostring(op)) end
-  i = i + (width[op] or 1)
+  i = i + words
 end
 
 if mode ~= 'go' and outcome == 'ok' then
   for _, m in ipairs(call('ZRANGE', signals, 0, -1)) do
     if string.match(m, '^%d+ (%l+) ') ~= 'result' then call('ZREM', signals, m) end
   end
+  newer = call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1)[1]
   call('HDEL', header, 'control')
   if mode == 'end' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
 end
@@ -156,7 +170,5 @@ end
 call('HSET', header, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
 if wake_id ~= '' then call('XACK', stream, group, wake_id) end
 local others = woken
-if rewake or newer_message() or #call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1) > 0 then
-  wake(header, stream, actor)
-end
+if rewake or newer_message or newer then wake(header, stream, actor) end
 return {outcome, t, others, woken - others}

@@ -64,7 +64,7 @@ _RULES = (
     Rule("who_was_read_is_as_it_was", (_VERSION,), "inbound", seeds=0),
     Rule(
         "completion_waits_for_the_newest_message",
-        (Edit("commit", "if mode == 'complete' and newer_message() then outcome = 'open' end"),),
+        (Edit("commit", "if mode == 'complete' and newer_message then outcome = 'open' end"),),
     ),
     Rule(
         "end_takes_all_messages",
@@ -82,8 +82,12 @@ _RULES = (
         "cancel",
         seeds=0,
     ),
-    Rule("next_wake_up", (Edit("commit", "if rewake or newer_message() or #call(", "if false and #call("),)),
-    Rule("rewake", (Edit("commit", "if rewake or newer_message()", "if newer_message()"),), rare=True),
+    Rule("next_wake_up", (Edit("commit", "if rewake or newer_message or newer then", "if false then"),)),
+    Rule(
+        "rewake",
+        (Edit("commit", "if rewake or newer_message or newer then", "if newer_message or newer then"),),
+        rare=True,
+    ),
     Rule(
         "sender_checks_the_status",
         (Edit("commit", "~= ARGV[i + 2] then return {'again', t} end", "== '?' then return {'again', t} end"),),
@@ -138,7 +142,7 @@ _RULES = (
     Rule("entry_id_guard", (_ENTRY_ID,), seeds=0),
     Rule(
         "timers_end_with_the_task",
-        (Edit("commit", "call('ZREM', k(1), unpack(ARGV, i + 3, i + 2 + n))"),),
+        (Edit("commit", "call('ZREM', k(1), unpack(ARGV, i + 3, i + words - 1))"),),
         seeds=0,
     ),
     Rule(

@@ -6,14 +6,14 @@ entries are kept beside them. A copy of all that it holds can be put back: a rep
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
 from redis.connection import Connection
 from redis.exceptions import ResponseError
 
-from shared.state.store import Argument, Script
+from shared.state.script import Script, linked, script_files
+from shared.state.store import Argument
 from tests.support.interleave.rules import Rule
 
 Copy = Sequence[tuple[bytes, int, bytes]]
@@ -106,12 +106,12 @@ return copy
 
 def virtual_scripts(broken: Rule | None) -> dict[str, Script]:
     """Our scripts on the virtual clock, those of a dropped rule changed."""
-    folder = resources.files("shared.state") / "scripts"
-    texts = {f.name.removesuffix(".lua"): f.read_text() for f in folder.iterdir() if f.name.endswith(".lua")}
+    texts = script_files()
     for edit in broken.edits if broken is not None else ():
         texts[edit.script] = _replaced(texts[edit.script], edit.kept, edit.dropped)
-    library = _replaced(texts.pop("_lib"), _REAL_CALL, _VIRTUAL_CALL)
-    return {name: Script(name, library + body) for name, body in texts.items()}
+    assert texts["_lib"].count(_REAL_CALL) == 1
+    bodies = {name: script.body.replace(_REAL_CALL, _VIRTUAL_CALL) for name, script in linked(texts).items()}
+    return {name: Script(name, body) for name, body in bodies.items()}
 
 
 def _replaced(text: str, old: str, new: str) -> str:

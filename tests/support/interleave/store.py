@@ -6,7 +6,8 @@ from random import Random
 from typing import Any
 
 from contracts.ids import rfc3339
-from shared.state.store import Script, Store
+from shared.state.script import Script
+from shared.state.store import Store
 from shared.state.trouble import Trouble
 from shared.state.wire import Wire, Word
 from tests.support.interleave.clockwork import VirtualLoop

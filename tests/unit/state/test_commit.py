@@ -29,7 +29,7 @@ def arguments(commit: Commit) -> list[object]:
 def test_an_empty_commit_has_the_actors_keys_and_no_operation() -> None:
     commit = made()
     assert commit.keys == [TASK.header, TASK.messages, TASK.signals, TASK.log, TASK.wake]
-    assert arguments(commit) == ["go", "-zz-s"]
+    assert arguments(commit) == ["go", "----s"]
 
 
 def test_a_session_has_no_transcript() -> None:
@@ -43,7 +43,7 @@ def test_checks_come_before_operations_whenever_they_are_added() -> None:
     commit.expect(SESSION.header, "none")
     commit.quiet()
     commit.mode = "end"
-    assert arguments(commit) == ["end", "-zzls-", "expect", 6, "none", "quiet", "log", b"entry"]
+    assert arguments(commit) == ["end", "---ls-", "expect", 6, "none", "quiet", "log", b"entry"]
 
 
 def test_a_key_is_named_once_and_then_by_its_place() -> None:
@@ -53,7 +53,33 @@ def test_a_key_is_named_once_and_then_by_its_place() -> None:
     commit.unset(TASK.header, "a", "b")
     assert commit.keys[5:] == [SESSION.header]
     assert arguments(commit)[2:] == [
-        *("set", 6, 2, "live", "t", "done", ""), *("cut", 6, "live", "t"), *("unset", 1, 2, "a", "b"),
+        *("set", 6, 2, 0, "live", "t", "done", ""), *("cut", 6, "live", "t"), *("unset", 1, 2, "a", "b"),
+    ]  # fmt: skip
+
+
+def test_what_is_set_in_a_hash_is_one_operation() -> None:
+    commit = made()
+    commit.set(TASK.header, status="active", step=1)
+    commit.stamp(TASK.header, "updated")
+    commit.log(b"entry")
+    commit.set(TASK.header, step=2)
+    assert arguments(commit)[2:] == [
+        *("log", b"entry"), *("set", 1, 3, 1, "updated", "", "status", "active", "step", 2),
+    ]  # fmt: skip
+
+
+def test_what_is_set_keeps_its_place_among_other_operations_on_its_hash_and_before_the_end() -> None:
+    commit = made()
+    commit.set(TASK.header, deadline=5)
+    commit.unset(TASK.header, "deadline")
+    commit.set(TASK.header, deadline=6)
+    commit.expire(TASK.header, 60)
+    commit.set(TASK.header, reason="a")
+    commit.finish()
+    commit.set(TASK.header, reason="b")
+    assert arguments(commit)[2:] == [
+        *("set", 1, 1, 0, "deadline", 5), *("unset", 1, 1, "deadline"), *("set", 1, 1, 0, "deadline", 6),
+        *("expire", 1, 60), *("set", 1, 1, 0, "reason", "a"), "finish", *("set", 1, 1, 0, "reason", "b"),
     ]  # fmt: skip
 
 
@@ -101,7 +127,7 @@ def test_a_key_that_is_only_read_at_first_is_checked_when_it_is_written() -> Non
     commit.expect(SESSION.header, "none")
     commit.set(SESSION.header, live="t")
     commit.push(TASK.steps, b"s")
-    assert arguments(commit)[1] == "-zz-shl"
+    assert arguments(commit)[1] == "----shl"
 
 
 def test_mail_to_another_names_its_header_mailbox_and_stream() -> None:
