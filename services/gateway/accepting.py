@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from time import monotonic
@@ -18,6 +17,7 @@ from services.gateway.problems import ProblemError, busy, doubtful
 from shared import metrics
 from shared.cancelling import cancel_all
 from shared.errors import OutageError, RefusedWriteError
+from shared.immutable import immutable
 from shared.seldom import Seldom
 from shared.state.backlog import UnusableError
 from shared.state.inbox import Inbox
@@ -34,7 +34,7 @@ _DOUBT_S = 5.0
 """Redis may lose what it confirmed this recently: an fsync each second, and 2 s that a write may lag behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Accepted:
     """A message that a client was told is safe."""
 
@@ -60,7 +60,7 @@ class Accepting:
         message_id = message.message_id
         assert message_id is not None
         try:
-            full = await persist(lambda: self._full(keys))
+            full = await self._full(keys)
         except UnusableError as error:
             raise unusable(error) from None
         except OutageError as error:
@@ -76,8 +76,10 @@ class Accepting:
     async def _full(self, keys: SessionKeys) -> str | None:
         """Whose messages fill the limit ('' for everybody's); None while there is room."""
         backlog, share = self._inbox.backlog, self._tenant_share * self._limit
-        waiting = await backlog.all(keys.shard)
-        if waiting >= share and await backlog.of(keys.shard, keys.tenant) >= share:
+        waiting = backlog.known(keys.shard)
+        if waiting is None:
+            waiting = await persist(lambda: backlog.all(keys.shard))
+        if waiting >= share and await persist(lambda: backlog.of(keys.shard, keys.tenant)) >= share:
             return " of yours"
         return "" if waiting >= self._limit else None
 

@@ -62,7 +62,7 @@ class Parts:
 
     async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
         """A ``snapshot`` event with the cursor to go on from. Waits for Redis."""
-        return await guarded("a snapshot", lambda: self._snapshot(keys, cursor))
+        return await guarded("a snapshot", self._snapshot, keys, cursor)
 
     async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
         event = Snapshot(

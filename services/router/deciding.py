@@ -1,15 +1,15 @@
 """One message's decision: what it depends on is read, decided by the pure rules, and written down as a commit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from secrets import token_hex
 
 from contracts.commands import InboundMessage
 from contracts.ids import shard_in, task_id
 from services.router.domain import Route, View
 from services.router.routing import RouteWriter
 from shared.errors import DamagedError
+from shared.immutable import immutable
 from shared.instructions import INSTRUCTIONS
+from shared.random_hex import random_hex
 from shared.records import Records
 from shared.settings import Settings
 from shared.state.commit import Commit
@@ -23,7 +23,7 @@ _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Said:
     """A message, the session that it is said in, and its entry in the inbound stream."""
 
@@ -41,7 +41,7 @@ class Deciding:
     def commit(self, keys: SessionKeys) -> Commit:
         """A commit that says nothing yet."""
         s = self._settings
-        return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+        return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
     def writer(self, commit: Commit, said: Said, now: int) -> RouteWriter:
         """Writes what becomes of this message into the commit."""
@@ -102,7 +102,7 @@ class Deciding:
         context: list[Turn] = []
         if route.task is None:
             context = await self._context(keys, said.message, route)
-            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, token_hex(10)))
+            task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
             writer.new(task, route)
         else:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task)

@@ -1,17 +1,18 @@
 """Which task a message belongs to. Pure: the router's handler reads the state and commits the decision."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from contracts.commands import InboundMessage
 from contracts.errors import ErrorCode
 from contracts.events import Decision
+from shared.immutable import immutable
 from shared.state.headers import TaskHeader
 
 _GOAL_LENGTH = 500
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class View:
     """What the decision sees. Each task as it is now, or None when there is none."""
 
@@ -31,7 +32,7 @@ class View:
     """The message's deadline in ms, 0 for none."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Route:
     """The decision, why, and what it rests on."""
 

@@ -1,13 +1,14 @@
 """What a turn has used, whose turn it is, and the settings that bound it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from contracts.envelope import Budget
 from services.task_runner.domain import Arrived
+from shared.immutable import immutable
 from shared.state.headers import TaskHeader
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Limits:
     """Settings that a commit depends on."""
 
@@ -17,7 +18,7 @@ class Limits:
     session_ttl_s: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Counters:
     """A turn's use, and whose turn it is."""
 

@@ -1,18 +1,18 @@
 """What to do with a task that has mail. Pure: state and mail in, a plan out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from contracts.envelope import Budget
 from contracts.errors import ErrorCode
 from contracts.events import EndStatus
 from contracts.plain_json import read_json
+from shared.immutable import immutable
 from shared.state.headers import UNREADABLE, Mail, OpenCall, TaskHeader
 from shared.state.mail import ResultMail, UserMail, due
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Arrived:
     """What has come, sorted."""
 
@@ -30,7 +30,7 @@ class Arrived:
     control_numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Bounds:
     """The settings that a plan depends on; times in ms."""
 
@@ -39,14 +39,14 @@ class Bounds:
     wait_ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Idle:
     """Nothing to do yet; ``spent`` mail is of no more use."""
 
     spent: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Closed:
     """An open call and how it ends without its tool: the text that the model is told."""
 
@@ -55,7 +55,7 @@ class Closed:
     outcome: Literal["timeout", "cancelled"] = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class End:
     """The task ends now; open calls get a result that says so."""
 
@@ -64,7 +64,7 @@ class End:
     closed: tuple[Closed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Pause:
     """Results are written down; then the task waits for a person."""
 
@@ -72,7 +72,7 @@ class Pause:
     closed: tuple[Closed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Think:
     """Ask the model."""
 
@@ -80,7 +80,7 @@ class Think:
     """Calls that are given up first, and answered so."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Reopen:
     """The task had ended and begins again with the messages that its end has left: they are looked at next."""
 
@@ -137,7 +137,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     return Idle(arrived.control_numbers)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Timer:
     """A timer to be set again, and when it is due."""
 
@@ -198,7 +198,7 @@ def _give_up(
     return tuple(Closed(call, error, outcome) for call in calls)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ParsedArguments:
     """A call's arguments as the model wrote them: an object, or the raw text and what is wrong with it."""
 
@@ -221,7 +221,7 @@ def parse_arguments(raw: str) -> ParsedArguments:
 RetryReason = Literal["unavailable", "cut_off"]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Retry:
     """Try this step again after a pause."""
 

@@ -83,7 +83,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         """The committed transcript: what we knew and what has come since; read whole when it is another one."""
         grown = known.extended(taken.transcript)
         if grown is None:
-            entries = await guarded("transcript", lambda: self._actors.store.call("LRANGE", keys.log, 0, -1))
+            entries = await guarded("transcript", self._actors.store.call, "LRANGE", keys.log, 0, -1)
             grown = Known().extended(entries)
             assert grown is not None
         return grown

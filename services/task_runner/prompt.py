@@ -8,12 +8,12 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
 
 from contracts.tools import ToolSpec
+from shared.immutable import immutable
 from shared.state.transcript import message_of
 
 _CACHE_BYTES = 8 * 1024 * 1024
@@ -72,7 +72,7 @@ class Toolbox:
         self.digest = hashlib.sha256(self.json).hexdigest()[:16] if self.json else ""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Known:
     """A transcript as it was when it was last read: its messages, and its last entry whole."""
 

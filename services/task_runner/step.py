@@ -1,14 +1,14 @@
 """One handling of a task: what it works on, and what it is written with."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
-from secrets import token_hex
 
 from services.task_runner.counters import Limits
 from services.task_runner.domain import Arrived, Bounds, fired_early
 from services.task_runner.prompt import Known
 from services.task_runner.turn import TurnWriter
 from shared.errors import DamagedError
+from shared.immutable import immutable
+from shared.random_hex import random_hex
 from shared.settings import Settings
 from shared.state.actors import Actors, Taken
 from shared.state.commit import Commit, Outcome
@@ -17,7 +17,7 @@ from shared.state.keys import TaskKeys
 from shared.state.store import guarded
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Step:
     """Everything that one handling works on."""
 
@@ -51,7 +51,7 @@ class Steps:
     def empty(self, keys: TaskKeys) -> Commit:
         """A commit that says nothing yet."""
         s = self.settings
-        return Commit(keys, f"step-{token_hex(16)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+        return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
     def writer(self, step: Step) -> TurnWriter:
         """Writes this handling into a commit of its own."""
@@ -68,12 +68,12 @@ class Steps:
         refs = [r.ref for r in step.arrived.results.values() if r.ref is not None]
         if not refs:
             return {}
-        values = await guarded("results", lambda: self.actors.store.call("HMGET", step.keys.big, *refs))
+        values = await guarded("results", self.actors.store.call, "HMGET", step.keys.big, *refs)
         return {ref: (value or b"").decode() for ref, value in zip(refs, values, strict=True)}
 
 
 def _unique() -> str:
-    return token_hex(10)
+    return random_hex(20)
 
 
 _PLAIN = ("status", "session", "user", "goal", "open", "step", "log_length", "digest", "tools", "correlation")

@@ -129,7 +129,7 @@ class Thinking:
             """Of a turn that the commit makes one step longer; what was said before it is void."""
             if not writer.turn.steps:
                 delay = metrics.first_delta_seconds.labels()
-                writer.commit.tallies.observe_between(delay, writer.turn.at, step.taken.clock())
+                writer.commit.tallies.measure(delay, writer.turn.at, step.taken.clock())
 
         store, maxlen, ttl_s = self._steps.actors.store, s.pentad_events_maxlen, s.pentad_events_ttl_s
         events = EphemeralEvents(store, writer.session, maxlen, ttl_s, lambda: held.sure)

@@ -67,7 +67,7 @@ class Closing:
         if large:
             names.append(keys.big)
             args += [call, answer.for_model]
-        closed, woken = await guarded("tool result", lambda: self._store.run("call_close", names, args))
+        closed, woken = await guarded("tool result", self._store.run, "call_close", names, args)
         if closed == b"ok":
             _count_result(command.tool, answer.outcome, woken)
             self._consumed.inc()

@@ -1,13 +1,14 @@
 """What a tool call's outcome is to the model and to clients. Pure."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from pydantic_core import from_json
 
 from contracts.ids import DEFAULT_TENANT, is_identifier
 from contracts.tools import Effect
+from shared.immutable import immutable
 
 EVENT_LIMIT = 16 * 1024
 """Bytes of a result that an event carries; the rest is kept by reference."""
@@ -21,7 +22,7 @@ Outcome = Literal["ok", "error", "timeout", "cancelled", "unknown"]
 _OUTCOMES: dict[OutcomeKind, Outcome] = {"ok": "ok", "timeout": "timeout", "cancelled": "cancelled"}
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Answer:
     """A call's one result: ``text`` is the result, or the error."""
 
@@ -72,7 +73,7 @@ def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again"
     return "unknown" if effect is Effect.UNSAFE else "again"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class CallName:
     """Which call of which task."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from secrets import token_hex
 from typing import Any
@@ -25,6 +25,7 @@ from shared.bus.entry import Done, Entry
 from shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
 from shared.cancelling import cancel_all
 from shared.errors import OutageError
+from shared.immutable import immutable
 from shared.plugins.context import ToolContext
 from shared.seldom import Seldom
 from shared.settings import Settings
@@ -42,7 +43,7 @@ _REMEMBERED = 10_000
 _DEADLINE_PASSED = "the deadline has passed"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Running:
     """A call that this worker has started."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -10,13 +9,14 @@ from pydantic_core import from_json
 from contracts.commands import InboundMessage
 from contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
 from shared.bus.entry import complaint
+from shared.immutable import immutable
 from shared.state.keys import FIRST_ID, SessionKeys
 
 _ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
 _FIRST_ID = FIRST_ID.encode()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Arrival:
     """One inbound entry: readable with a message, or not with the reason."""
 

@@ -1,15 +1,15 @@
 """What the ingress asks of whoever routes a message where it enters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from contracts.commands import InboundMessage
+from shared.immutable import immutable
 from shared.state.keys import SessionKeys
 from shared.state.store import Command
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Source:
     """Where and when an arrival was read."""
 

@@ -44,7 +44,8 @@ class _Reader:
 
     async def xgroup_create(self, name: str, groupname: str, id: str, mkstream: bool) -> None:  # noqa: A002
         """Create a group; that it exists is an error with FastStream's words."""
-        await self._ask("XGROUP", "CREATE", name, groupname, id, *(("MKSTREAM",) if mkstream else ()))
+        command = ("XGROUP", "CREATE", name, groupname, id, *(("MKSTREAM",) if mkstream else ()))
+        await guarded("reading", self._once, command)
 
     async def xreadgroup(
         self, groupname: str, consumername: str, streams: Mapping[str, str], count: int, block: int, noack: bool
@@ -60,15 +61,12 @@ class _Reader:
         """FastStream ends when a group is gone, as it should; any other refusal it would meet again and again."""
         while True:
             try:
-                return await self._ask(*command)
+                return await guarded("reading", self._once, command)
             except ResponseError as error:
                 if "NOGROUP" in str(error):
                     raise
                 self._store.stumbled(f"a read of {command[-2]!s}", error)
             await asyncio.sleep(_REFUSED_S)
-
-    async def _ask(self, *command: Word) -> Any:
-        return await guarded("reading", lambda: self._once(command))
 
     async def _once(self, command: Sequence[Word]) -> Any:
         try:

@@ -54,8 +54,8 @@ class Consumer:
         self.lease_ms = lease_ms
         self._slots = Slots(slots) if isinstance(slots, int) else slots
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._acks: list[tuple[str, int]] = []
-        """Entries to be acknowledged, each with the connection on which it was handled."""
+        self._acks: dict[int, list[str]] = {}
+        """Entries to be acknowledged, by the connection on which they were handled."""
         self._acker: asyncio.Task[None] | None = None
         self.intake = Intake(store, (key, self.group, consumer), self._slots, lease_ms, self._begin)
         self._broker = make_broker(store, self.intake)
@@ -74,7 +74,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Create the group and begin to read."""
-        await guarded(f"group {self.group}", lambda: ensure_group(self.store, self.key, self.group))
+        await guarded(f"group {self.group}", ensure_group, self.store, self.key, self.group)
         await self._broker.start()
         self._tasks.append(asyncio.create_task(self._supervise()))
 
@@ -183,7 +183,7 @@ class Consumer:
             await self.failures.set_aside(entry, reason_of(error), failed)
 
     def _ack(self, entry_id: str, connection: int) -> None:
-        self._acks.append((entry_id, connection))
+        self._acks.setdefault(connection, []).append(entry_id)
         if self._acker is None:
             self._acker = asyncio.create_task(self._send_acks())
 
@@ -192,9 +192,8 @@ class Consumer:
         lost its last writes: it is left pending, reclaimed, and done again."""
         try:
             while self._acks:
-                acks, self._acks = self._acks, []
-                for connection in {c for _, c in acks}:
-                    ids = [entry for entry, c in acks if c == connection]
+                acks, self._acks = self._acks, {}
+                for connection, ids in acks.items():
                     try:
                         self._consumed.inc(await self.store.call("XACK", self.key, self.group, *ids, on=connection))
                     except OutageError as error:

@@ -1,7 +1,6 @@
 """One entry of a work stream, on its way to a handler."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
@@ -9,11 +8,12 @@ from pydantic import ValidationError
 
 from contracts.envelope import Contract
 from shared.errors import PoisonError
+from shared.immutable import immutable
 
 C = TypeVar("C", bound=Contract)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Entry:
     """An entry and where it came from."""
 

@@ -69,7 +69,8 @@ class Intake:
         self.give_back()
         self.held = await self._slots.take(_MOST)
         try:
-            await self._reclaim()
+            if asyncio.get_running_loop().time() >= self._reclaim_at and not self._in_trouble:
+                await self._reclaim()
             found = await self._fresh(ask) if self.held else ()
         except BaseException:
             self.give_back()
@@ -119,8 +120,6 @@ class Intake:
 
     async def _reclaim(self) -> None:
         """Take over what has been idle for the lease, every quarter of it; half of the places are for what is fresh."""
-        if asyncio.get_running_loop().time() < self._reclaim_at or self._in_trouble:
-            return
         fresh = self.held // 2
         try:
             reply = await self._store.call(

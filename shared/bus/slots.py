@@ -19,13 +19,15 @@ class Slots:
             await self._turn()
         taken = min(most, self.free)
         self.free -= taken
-        self._wake()
+        if self._waiting:
+            self._wake()
         return taken
 
     def give(self, places: int) -> None:
         """Give places back."""
         self.free += places
-        self._wake()
+        if self._waiting:
+            self._wake()
 
     async def _turn(self) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

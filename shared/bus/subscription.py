@@ -72,7 +72,7 @@ class Subscription:
         """Called once when the client turns out to read too slowly."""
 
     async def _begin(self, cursor: bytes | None) -> None:
-        first, last = await guarded("a reader of events", lambda: _ends(self._store, self._key))
+        first, last = await guarded("a reader of events", _ends, self._store, self._key)
         if cursor is None:
             self.position = last
         elif cursor != START and (order(cursor) < order(first) or order(cursor) > order(last)):
@@ -146,7 +146,7 @@ class Subscription:
 
     async def _jump(self) -> None:
         """What comes after the position was trimmed, or never was: go on from the newest."""
-        _, self.position = await guarded("a reader of events", lambda: _ends(self._store, self._key))
+        _, self.position = await guarded("a reader of events", _ends, self._store, self._key)
         self._anchored, self._lost = False, True
         self._filter = DeltaFilter()
 

@@ -7,14 +7,15 @@ The failures answer the only question a caller has: never again (`ModelRefused`)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from shared.immutable import immutable
 
 DeltaSink = Callable[[Literal["content", "thinking"], str], None]
 """Takes each piece of text as it arrives. Called on the event loop: it must be cheap, and must not block."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ChatRequest:
     """One model call. `messages` are ready JSON objects in OpenAI chat form, the system message first.
 
@@ -29,7 +30,7 @@ class ChatRequest:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ToolCallDraft:
     """A tool call as the model wrote it: `arguments` is its raw text, which need not be JSON."""
 
@@ -37,7 +38,7 @@ class ToolCallDraft:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Usage:
     """Tokens of one call as the server counted them (0 when it did not say), and their price in US dollars."""
 
@@ -46,7 +47,7 @@ class Usage:
     usd: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ModelAnswer:
     """A complete answer. `model` is the id the server says it used."""
 

@@ -3,15 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
-from secrets import token_hex
 from time import monotonic
 from typing import Any
 
 from contracts.commands import WakeUp
 from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
 from shared import metrics
+from shared.immutable import immutable
+from shared.random_hex import random_hex
 from shared.state.commit import ActorKeys, Commit, Outcome, own_keys
 from shared.state.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
 from shared.state.keys import SessionKeys
@@ -27,7 +28,7 @@ _LEASED_TRIES = 2
 """How often the end of another's lease is waited for; a holder that lives extends it meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Taken:
     """An actor under our lease."""
 
@@ -124,7 +125,7 @@ class Actors:
         """
         keys = own_keys(actor)
         position: Argument = "" if start is None else start
-        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, token_hex(8), position, *_pieces(actor)]
+        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, random_hex(16), position, *_pieces(actor)]
         args.append(actor.actor)
         reply = await self.store.run("take", keys, args)
         for _ in range(_LEASED_TRIES):
@@ -145,7 +146,7 @@ class Actors:
         """
         keys = [actor.header, actor.messages, actor.signals]
         args: list[Argument] = [taken.lease.token, *_pieces(actor)]
-        reply = await guarded("look", lambda: self.store.run("look", keys, args))
+        reply = await guarded("look", self.store.run, "look", keys, args)
         if reply is None:
             self.lost(actor, taken.lease)
             return None
@@ -183,7 +184,7 @@ class Actors:
         lease = taken.lease
         known = (taken.read, taken.seen)
         args = commit.arguments(lease.token, lease.version, lease.wake_id, known, group_of(commit.actor))
-        reply = await guarded("commit", lambda: self.store.run("commit", commit.keys, args))
+        reply = await guarded("commit", self.store.run, "commit", commit.keys, args)
         outcome: Outcome = reply[0].decode()
         if outcome in ("ok", "open"):
             commit.tallies.apply(int(reply[1]), ended=outcome == "ok")

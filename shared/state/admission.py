@@ -27,7 +27,7 @@ async def admit(store: Store, who: str) -> None:
     What is mended by another REDIS_URL is refused with ``SettingsError``; what is mended at the server is waited for.
     """
     _find_files(store.url)
-    await guarded(who, lambda: _admit(store))
+    await guarded(who, _admit, store)
 
 
 def _find_files(url: str) -> None:

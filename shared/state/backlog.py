@@ -19,6 +19,7 @@ _FRESH_S = 0.25
 """A count is asked for again after this long."""
 _COUNTED = 20_000
 """Entries that are counted one by one, where Redis has lost count: more than any limit."""
+_NEVER = (float("-inf"), 0)
 _TENANTS = 4096
 """Tenants whose counts are remembered at once."""
 
@@ -44,7 +45,7 @@ class Backlog:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lag = (float("-inf"), 0)
+        self._lag = _NEVER
         self._mail: dict[int, tuple[float, int]] = {}
         self._tenants: dict[tuple[int, str], tuple[float, int]] = {}
         self._appended: deque[tuple[tuple[int, int], str]] = deque()
@@ -60,6 +61,13 @@ class Backlog:
         if len(self._appended) > _COUNTED:
             self._forget_first()
 
+    def known(self, shard: int) -> int | None:
+        """What `all` would say without asking Redis; None when it would have to ask."""
+        then = monotonic() - _FRESH_S
+        mail_at, mail = self._mail.get(shard, _NEVER)
+        lag_at, lag = self._lag
+        return lag + mail if lag_at >= then and mail_at >= then else None
+
     async def all(self, shard: int) -> int:
         """Messages in the inbound stream and in this shard."""
         return await self._inbound() + await self._in_shard(shard)
@@ -71,14 +79,14 @@ class Backlog:
         return inbound + await self._tenants_own(shard, tenant)
 
     async def _in_shard(self, shard: int) -> int:
-        read_at, number = self._mail.get(shard, (float("-inf"), 0))
+        read_at, number = self._mail.get(shard, _NEVER)
         if monotonic() - read_at > _FRESH_S:
             number = int(await self._store.call("HGET", load(shard), "mail") or 0)
             self._mail[shard] = (monotonic(), number)
         return number
 
     async def _tenants_own(self, shard: int, tenant: str) -> int:
-        read_at, number = self._tenants.get((shard, tenant), (float("-inf"), 0))
+        read_at, number = self._tenants.get((shard, tenant), _NEVER)
         if monotonic() - read_at > _FRESH_S:
             number = int(await self._store.call("HGET", load(shard), f"tenant:{tenant}") or 0)
             if len(self._tenants) >= _TENANTS:

@@ -7,8 +7,8 @@ from shared.state.store import Store, guarded
 
 async def agree(store: Store, shards: int) -> None:
     """Write the number of shards down, or compare it. Raises ``SettingsError`` when it differs."""
-    await guarded("shards", lambda: store.call("HSETNX", CLUSTER, "shards", shards))
-    found = int(await guarded("shards", lambda: store.call("HGET", CLUSTER, "shards")))
+    await guarded("shards", store.call, "HSETNX", CLUSTER, "shards", shards)
+    found = int(await guarded("shards", store.call, "HGET", CLUSTER, "shards"))
     if found != shards:
         raise SettingsError(
             f"PENTAD_SHARDS is {shards}, but the data in Redis was made with {found}: set it to {found}"

@@ -40,12 +40,12 @@ class Commit:
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
         self._kinds = ["-", "-", "-", "-", "s"]
         """What each key must hold, by its first letter. The script searches the boxes first: it need not ask."""
-        self._expect: list[Argument] = []
-        self._arrival: list[Argument] = []
+        self._checks: tuple[Argument, ...] = ()
+        self._arrival: tuple[Argument, ...] = ()
         self.operations: list[Argument] = []
         self._fields: dict[str, dict[str, Argument | None]] = {}
         """What is to be set in hashes and is not among the operations yet; None stands for the time of the commit."""
-        self._rung: set[str] = set()
+        self._rung: tuple[str, ...] = ()
         self.tallies = Tallies()
         """What is counted once the commit is in, and only then."""
 
@@ -64,11 +64,11 @@ class Commit:
 
     def expect(self, header: str, status: str) -> None:
         """Refuse the whole as ``again`` unless that actor still has this status ('none': does not exist)."""
-        self._expect += ("expect", self._k(header), status)
+        self._checks += ("expect", self._k(header), status)
 
     def quiet(self) -> None:
         """Refuse the whole as ``again`` when a tool's result has come that this step has not seen."""
-        self._expect.append("quiet")
+        self._checks += ("quiet",)
 
     def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
         """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``again`` unless it is
@@ -76,7 +76,7 @@ class Commit:
         """
         shard, tenant = session.shard, session.tenant
         seen = self._k(dedup(shard, tenant, session.session, message_id))
-        self._arrival = ["arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h")]
+        self._arrival = ("arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h"))
         self._arrival += (entry, generation, session.session, tenant, ttl_s, DEDUP_TTL_S)
 
     def unmail(self, numbers: Sequence[int]) -> None:
@@ -159,7 +159,7 @@ class Commit:
 
     def _ring(self, session: SessionKeys, events: str) -> None:
         if events not in self._rung:
-            self._rung.add(events)
+            self._rung += (events,)
             self.operations += ("ring", self._k(bell(session.shard), "s"), session.actor)
 
     def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
@@ -209,5 +209,4 @@ class Commit:
         """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
         self._write_all_fields()
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
-        head.append("".join(self._kinds))
-        return head + self._expect + self._arrival + self.operations
+        return [*head, "".join(self._kinds), *self._checks, *self._arrival, *self.operations]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, get_args
 
 from pydantic_core import from_json
@@ -12,6 +12,7 @@ from contracts.events import TaskStatus, TaskUsage
 from contracts.ids import LAST_MS, rfc3339
 from contracts.records import Task
 from shared.errors import DamagedError
+from shared.immutable import immutable
 
 ENDED = frozenset({"completed", "failed", "cancelled"})
 
@@ -20,7 +21,7 @@ UNREADABLE = "unreadable"
 """Kind of what lies in a box and is no mail."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Mail:
     """One numbered piece of mail."""
 
@@ -29,7 +30,7 @@ class Mail:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Lease:
     """What a worker holds while it handles an actor; every write compares it."""
 
@@ -44,7 +45,7 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class SessionHeader:
     """A session: which task is live, which one ended last."""
 
@@ -54,7 +55,7 @@ class SessionHeader:
     last_in: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class OpenCall:
     """A tool call without its result yet."""
 
@@ -64,7 +65,7 @@ class OpenCall:
     event_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TaskHeader:
     """A task's small header. Times are ms of the server's clock; 0 and '' mean unset."""
 

@@ -1,8 +1,9 @@
 """Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
 
-from dataclasses import dataclass
+from dataclasses import field
 
 from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
+from shared.immutable import immutable
 
 DAY_S = 86_400
 TURNS_KEPT = 200
@@ -84,22 +85,22 @@ def vector(shard: int, digest: str) -> str:
     return f"{tag(shard)}:vector:{digest}"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class SessionKeys:
     """The keys of one session actor."""
 
     shard: int
     tenant: str
     session: str
+    header: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "header", f"{tag(self.shard)}:session:{self.tenant}:{self.session}")
 
     @property
     def actor(self) -> str:
         """Its name in a wake-up."""
         return f"{self.tenant}/{self.session}"
-
-    @property
-    def header(self) -> str:
-        return f"{tag(self.shard)}:session:{self.tenant}:{self.session}"
 
     @property
     def messages(self) -> str:
@@ -129,22 +130,22 @@ class SessionKeys:
         return EVENTS.key(self.shard, tenant=self.tenant, session=self.session)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TaskKeys:
     """The keys of one task actor. All of them are removed by the archiver."""
 
     shard: int
     tenant: str
     task: str
+    header: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "header", f"{tag(self.shard)}:task:{self.tenant}:{self.task}")
 
     @property
     def actor(self) -> str:
         """Its name in a wake-up."""
         return f"{self.tenant}/{self.task}"
-
-    @property
-    def header(self) -> str:
-        return f"{tag(self.shard)}:task:{self.tenant}:{self.task}"
 
     @property
     def messages(self) -> str:

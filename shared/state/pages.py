@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from contracts.ids import is_identifier
 from shared.errors import PentadError
+from shared.immutable import immutable
 from shared.state.store import Store
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Entry:
         return f"{self.score}.{self.member}"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Page:
     """Part of a list, and where the next part begins."""
 

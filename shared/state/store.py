@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
@@ -25,6 +25,7 @@ from shared.state.trouble import Trouble, explained
 from shared.state.wire import Wire, Word, connect
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
 Argument = Word
 Command = Sequence[Argument]
@@ -200,12 +201,15 @@ class Store:
         await self.redis.aclose()
 
 
-async def guarded(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat something that is safe to repeat until Redis answers: reads, and scripts guarded by an id or a version."""
+async def guarded(what: str, attempt: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
+    """Repeat something that is safe to repeat until Redis answers: reads, and scripts guarded by an id or a version.
+
+    ``args`` and ``options`` are the attempt's.
+    """
     pause = 0.05
     while True:
         try:
-            return await attempt()
+            return await attempt(*args, **options)
         except (OutageError, RedisError, OSError) as error:
             if not isinstance(error, OutageError) and not is_outage(error):
                 raise

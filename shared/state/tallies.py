@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shared.state.keys import DAY_S
@@ -18,37 +17,33 @@ class Tallies:
     """Counts and times of one commit. Nothing is counted of a commit that is refused, and all of it once."""
 
     def __init__(self) -> None:
-        self._always: list[Callable[[int], None]] = []
-        self._at_end: list[Callable[[int], None]] = []
-        """What belongs to an end, and is left out with it."""
-        self._adding = self._always
+        self._counts: list[tuple[Counter, float]] = []
+        self._times: list[tuple[Histogram, int, int | None]] = []
+        """Each from a time to another, in ms of the server's clock; None is the time of the commit."""
+        self._before_end: tuple[int, int] | None = None
+        """How many of both do not belong to an end."""
 
     def finish(self) -> None:
-        """What is added from here on belongs to the end."""
-        self._adding = self._at_end
+        """What is added from here on belongs to the end, and is left out with it."""
+        self._before_end = (len(self._counts), len(self._times))
 
     def count(self, counter: Counter, amount: float = 1) -> None:
         """Count something that the commit does."""
-        self._adding.append(lambda _: counter.inc(amount))
+        self._counts.append((counter, amount))
 
-    def measure(self, histogram: Histogram, since_ms: int) -> None:
-        """Observe the seconds from then to the commit, by the server's clock."""
-
-        self._adding.append(lambda now: _observe(histogram, since_ms, now))
-
-    def observe_between(self, histogram: Histogram, since_ms: int, until_ms: int) -> None:
-        """Observe the seconds between two times that are known before the commit."""
-        self._adding.append(lambda _: _observe(histogram, since_ms, until_ms))
+    def measure(self, histogram: Histogram, since_ms: int, until_ms: int | None = None) -> None:
+        """Observe the seconds from then to the commit, by the server's clock, or to another time that is known."""
+        self._times.append((histogram, since_ms, until_ms))
 
     def apply(self, now: int, ended: bool) -> None:
         """The commit is in since ``now``, by the server's clock. ``ended``: with its end, if it has one. Only once."""
-        done = [*self._always, *self._at_end] if ended else self._always.copy()
-        self._always.clear()
-        self._at_end.clear()
-        for tally in done:
-            tally(now)
-
-
-def _observe(histogram: Histogram, since_ms: int, until_ms: int) -> None:
-    if 0 <= until_ms - since_ms <= _OLDEST_MS:
-        histogram.observe((until_ms - since_ms) / 1000)
+        counts, times = self._counts, self._times
+        self._counts, self._times = [], []
+        if not ended and self._before_end is not None:
+            counts, times = counts[: self._before_end[0]], times[: self._before_end[1]]
+        for counter, amount in counts:
+            counter.inc(amount)
+        for histogram, since, until in times:
+            spent = (now if until is None else until) - since
+            if 0 <= spent <= _OLDEST_MS:
+                histogram.observe(spent / 1000)

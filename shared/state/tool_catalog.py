@@ -24,7 +24,7 @@ class ToolCatalog:
     async def specs(self) -> Mapping[str, ToolSpec]:
         """The tools by name. While none is published, those that were seen last: calls wait for a worker anyway."""
         if monotonic() - self._read_at > _FRESH_S:
-            specs = await guarded("tools", lambda: published(self._store))
+            specs = await guarded("tools", published, self._store)
             self._read_at = monotonic()
             if specs:
                 self._seen_at = self._read_at

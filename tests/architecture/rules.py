@@ -20,7 +20,14 @@ PURE = frozenset(
 )
 """What a domain module may import beside contracts, its own service's domain and the data below."""
 PURE_SHARED = frozenset(
-    {"shared.errors", "shared.instructions", "shared.state.headers", "shared.state.keys", "shared.state.mail"}
+    {
+        "shared.errors",
+        "shared.immutable",
+        "shared.instructions",
+        "shared.state.headers",
+        "shared.state.keys",
+        "shared.state.mail",
+    }
 )
 
 
