@@ -7,7 +7,7 @@ ever: now and then some of the boxes with mail are looked at.
 import logging
 
 from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
-from shared.state.actors import count_wake_ups, group_of, stream_of
+from shared.state.actors import count_wake_ups
 from shared.state.keys import SessionKeys, TaskKeys, tag
 from shared.state.store import Argument, Store
 
@@ -35,7 +35,7 @@ class LostWakeUps:
         for header in dict.fromkeys(key.decode().rpartition(":")[0] for key in boxes):
             tenant, _, name = header.removeprefix(self._begins).partition(":")
             actor = self._kind(self._shard, tenant, name)
-            args: list[Argument] = [group_of(actor), actor.actor, self._lease_ms]
+            args: list[Argument] = [actor.group, actor.actor, self._lease_ms]
             if await self._store.run("rewake", [actor.header, actor.wake], args):
-                count_wake_ups(stream_of(actor), 1)
+                count_wake_ups(actor.stream, 1)
                 log.error("%s had lost its wake-up and was given a new one: was something deleted?", actor.actor)

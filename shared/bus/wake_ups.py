@@ -12,7 +12,7 @@ from contracts.streams import DEAD, DeadLetter
 from shared.bus.entry import Entry
 from shared.bus.handler import Handler, SetAside
 from shared.errors import OutageError, PoisonError
-from shared.state.actors import Actors, LeaseKeeper, Taken, count_wake_ups, group_of, stream_of
+from shared.state.actors import Actors, LeaseKeeper, Taken, count_wake_ups
 from shared.state.keys import SessionKeys, TaskKeys
 from shared.state.store import Argument
 
@@ -54,9 +54,9 @@ class WakeUps(Handler, Generic[K]):
         if readable and await self._given_up(keys, entry, letter.reason):
             return SetAside.ENDED
         names = [entry.stream, DEAD.key(self._shard), keys.header]
-        args: list[Argument] = [group_of(keys), entry.id, letter.to_json(), keys.actor, "" if readable else "1"]
+        args: list[Argument] = [keys.group, entry.id, letter.to_json(), keys.actor, "" if readable else "1"]
         done, woken = await self._actors.store.run("wake_set_aside", names, args)
-        count_wake_ups(stream_of(keys), woken)
+        count_wake_ups(keys.stream, woken)
         return SetAside.BURIED if done else SetAside.NOTHING
 
     async def _given_up(self, keys: K, entry: Entry, reason: str) -> bool:

@@ -15,7 +15,6 @@ from shared.immutable import immutable
 from shared.random_hex import random_hex
 from shared.state.commit import ActorKeys, Commit, Outcome, own_keys
 from shared.state.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
-from shared.state.keys import SessionKeys
 from shared.state.store import Argument, Store, guarded
 
 SESSION_MESSAGES = 1
@@ -70,18 +69,6 @@ WAKE_UP = WakeUp.__name__
 """The type of a wake-up, for the metrics."""
 
 
-def stream_of(actor: ActorKeys) -> Stream:
-    """The stream of an actor's wake-ups."""
-    return SESSION_WAKE if isinstance(actor, SessionKeys) else TASK_WAKE
-
-
-def group_of(actor: ActorKeys) -> str:
-    """The consumer group that serves an actor's wake-ups."""
-    group = stream_of(actor).group
-    assert group is not None
-    return group
-
-
 def count_wake_ups(stream: Stream, number: int) -> None:
     """Count the wake-ups that a script says it has added."""
     if number:
@@ -99,12 +86,24 @@ def _count_woken(actor: ActorKeys, reply: Sequence[Any]) -> None:
     if reply[2]:
         count_wake_ups(TASK_WAKE, reply[2])
     if reply[3]:
-        count_wake_ups(stream_of(actor), reply[3])
+        count_wake_ups(actor.stream, reply[3])
 
 
-def _pieces(actor: ActorKeys) -> tuple[int, int]:
-    """How many messages, and bytes of them, one handling reads."""
-    return (SESSION_MESSAGES if isinstance(actor, SessionKeys) else TASK_MESSAGES, MESSAGE_BYTES)
+def _most(actor: ActorKeys) -> int:
+    """How many messages one handling reads."""
+    return SESSION_MESSAGES if actor.stream is SESSION_WAKE else TASK_MESSAGES
+
+
+Boxes = tuple[tuple[Mail, ...], tuple[Mail, ...]]
+"""Messages and signals."""
+
+
+def _boxes(messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes | None:
+    """None when something in them is no mail of ours."""
+    try:
+        return mail_of(messages), mail_of(signals)
+    except ValueError:
+        return None
 
 
 class Actors:
@@ -125,7 +124,15 @@ class Actors:
         """
         keys = own_keys(actor)
         position: Argument = "" if start is None else start
-        args: list[Argument] = [wake_id, group_of(actor), self.lease_ms, random_hex(16), position, *_pieces(actor)]
+        args: list[Argument] = [
+            wake_id,
+            actor.group,
+            self.lease_ms,
+            random_hex(16),
+            position,
+            _most(actor),
+            MESSAGE_BYTES,
+        ]
         args.append(actor.actor)
         reply = await self.store.run("take", keys, args)
         for _ in range(_LEASED_TRIES):
@@ -137,7 +144,8 @@ class Actors:
             return None
         raw = pairs(reply[2])
         lease = lease_of(raw, wake_id, int(reply[1]))
-        return Taken(lease, raw, *await self._mail(actor, reply[3], reply[4]), reply[5])
+        boxes = _boxes(reply[3], reply[4]) or await self._numbered(actor, reply[3], reply[4])
+        return Taken(lease, raw, *boxes, reply[5])
 
     async def look(self, actor: ActorKeys, taken: Taken) -> Taken | None:
         """Read header and mail again under the lease; None when it is lost.
@@ -145,31 +153,27 @@ class Actors:
         ``attempt`` grows: a plan that is made again must not be taken for the one before.
         """
         keys = [actor.header, actor.messages, actor.signals]
-        args: list[Argument] = [taken.lease.token, *_pieces(actor)]
+        args: list[Argument] = [taken.lease.token, _most(actor), MESSAGE_BYTES]
         reply = await guarded("look", self.store.run, "look", keys, args)
         if reply is None:
             self.lost(actor, taken.lease)
             return None
         raw = pairs(reply[1])
         lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
-        return Taken(lease, raw, *await self._mail(actor, reply[2], reply[3]), taken.transcript)
+        boxes = _boxes(reply[2], reply[3]) or await self._numbered(actor, reply[2], reply[3])
+        return Taken(lease, raw, *boxes, taken.transcript)
 
-    async def _mail(
-        self, actor: ActorKeys, messages: Sequence[bytes], signals: Sequence[bytes]
-    ) -> tuple[tuple[Mail, ...], tuple[Mail, ...]]:
-        """Both boxes. What is no mail of ours is numbered by its place, so that it can be set aside."""
-        try:
-            return mail_of(messages), mail_of(signals)
-        except ValueError:
-            boxes = ((actor.messages, len(messages)), (actor.signals, len(signals)))
-            first, second = [
-                await self.store.call("ZRANGE", box, 0, most - 1, "WITHSCORES") if most else () for box, most in boxes
-            ]
-            return numbered_mail(first), numbered_mail(second)
+    async def _numbered(self, actor: ActorKeys, messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes:
+        """Boxes with something in them that is no mail of ours: numbered by its place, so that it can be set aside."""
+        found = [
+            numbered_mail(await self.store.call("ZRANGE", box, 0, len(read) - 1, "WITHSCORES")) if read else ()
+            for box, read in ((actor.messages, messages), (actor.signals, signals))
+        ]
+        return found[0], found[1]
 
     async def beat(self, actor: ActorKeys, lease: Lease) -> str | None:
         """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none)."""
-        args: list[Argument] = [lease.token, self.lease_ms, group_of(actor), self.consumer, lease.wake_id]
+        args: list[Argument] = [lease.token, self.lease_ms, actor.group, self.consumer, lease.wake_id]
         reply = await self.store.run("beat", [actor.header, actor.wake], args)
         return None if reply is None else reply.decode()
 
@@ -177,18 +181,18 @@ class Actors:
         """Count a lease that went to another, once: its beat, its next look and its commit may all find out."""
         if lease.token not in self._losses:
             self._losses.append(lease.token)
-            metrics.lease_losses.labels(group_of(actor)).inc()
+            metrics.lease_losses.labels(actor.group).inc()
 
     async def commit(self, commit: Commit, taken: Taken) -> Outcome:
         """End a handling. Repeated until Redis answers: the script knows its own step id."""
         lease = taken.lease
         known = (taken.read, taken.seen)
-        args = commit.arguments(lease.token, lease.version, lease.wake_id, known, group_of(commit.actor))
+        args = commit.arguments(lease.token, lease.version, lease.wake_id, known, commit.actor.group)
         reply = await guarded("commit", self.store.run, "commit", commit.keys, args)
         outcome: Outcome = reply[0].decode()
         if outcome in ("ok", "open"):
             commit.tallies.apply(int(reply[1]), ended=outcome == "ok")
-            consumed, attempts = _handled(stream_of(commit.actor).name)
+            consumed, attempts = _handled(commit.actor.stream.name)
             consumed.inc()
             attempts.observe(lease.starts)
             _count_woken(commit.actor, reply)
@@ -201,7 +205,7 @@ class Actors:
 
         ``on``: over this connection or not at all. Raises ``OutageError``; then it may have been committed.
         """
-        args = commit.arguments("", version, "", (0, 0), group_of(commit.actor))
+        args = commit.arguments("", version, "", (0, 0), commit.actor.group)
         reply = await self.store.run("commit", commit.keys, args, on=on)
         outcome: Outcome = reply[0].decode()
         if outcome == "ok":
@@ -211,15 +215,15 @@ class Actors:
 
     async def release(self, actor: ActorKeys, wake_id: str, token: str = "") -> None:
         """Hand an actor back untouched, so that another worker can take it at once."""
-        args: list[Argument] = [wake_id, group_of(actor), actor.actor, self.lease_ms, token]
+        args: list[Argument] = [wake_id, actor.group, actor.actor, self.lease_ms, token]
         if await self.store.run("release", [actor.header, actor.wake], args) == b"ok":
-            count_wake_ups(stream_of(actor), 1)
+            count_wake_ups(actor.stream, 1)
 
     async def post(self, to: ActorKeys, kind: str, body: bytes, statuses: Sequence[str], control: str = "") -> str:
         """Put mail into an actor's box if it has one of these statuses; returns the one it has ('none': no actor)."""
         args: list[Argument] = [to.actor, kind, body, control, "|".join(statuses)]
         status, posted, woken = await self.store.run("post", [to.header, to.box(kind), to.wake], args)
-        stream = stream_of(to)
+        stream = to.stream
         metrics.published.labels(stream.name, kind).inc(posted)
         count_wake_ups(stream, woken)
         said: str = status.decode()

@@ -1,8 +1,9 @@
 """Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
 
 from dataclasses import field
+from typing import ClassVar
 
-from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE
+from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from shared.immutable import immutable
 
 DAY_S = 86_400
@@ -89,6 +90,11 @@ def vector(shard: int, digest: str) -> str:
 class SessionKeys:
     """The keys of one session actor."""
 
+    stream: ClassVar[Stream] = SESSION_WAKE
+    """Where it is woken."""
+    group: ClassVar[str] = SESSION_WAKE.group or ""
+    """The consumer group that serves it."""
+
     shard: int
     tenant: str
     session: str
@@ -133,6 +139,11 @@ class SessionKeys:
 @immutable
 class TaskKeys:
     """The keys of one task actor. All of them are removed by the archiver."""
+
+    stream: ClassVar[Stream] = TASK_WAKE
+    """Where it is woken."""
+    group: ClassVar[str] = TASK_WAKE.group or ""
+    """The consumer group that serves it."""
 
     shard: int
     tenant: str
