@@ -156,10 +156,16 @@ class Store:
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Argument], on: int | None = None) -> Any:
         """Run a script. ``on`` and errors: see `call`."""
         script = self.scripts[name]
-        try:
-            return await self.call("EVALSHA", script.digest, len(keys), *keys, *args, on=on)
+        command = ("EVALSHA", script.digest, len(keys), *keys, *args)
+        try:  # as `call`, which would cost each script another task's frame
+            reply = await (self._wire.ask(*command) if on is None else self._wire.ask_on(on, *command))
         except NoScriptError:
             return await self.call("EVAL", script.body, len(keys), *keys, *args, on=on)
+        except Exception as error:
+            raise await self._understood(error, command) from None
+        if self._trouble.down is not None:
+            self._trouble.over()
+        return reply
 
     async def run_and_ask(
         self, name: str, keys: Sequence[str], args: Sequence[Argument], questions: Sequence[Command], on: int
