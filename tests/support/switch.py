@@ -18,6 +18,13 @@ from types import TracebackType
 
 _CHUNK = 65_536
 _CALL_S = 10.0
+_ACCEPT_TURNS = 8
+"""Turns of a loop after which what was accepted has its task: it takes asyncio three."""
+
+
+async def _turns(number: int) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
 
 
 class Switch:
@@ -111,7 +118,7 @@ class Switch:
         self._started.set()
         self._loop.run_forever()
         server.close()
-        self._loop.run_until_complete(asyncio.sleep(0.01))  # what has just been accepted begins, and then ends in order
+        self._loop.run_until_complete(_turns(_ACCEPT_TURNS))  # what was just accepted begins, and then ends in order
         rest = asyncio.all_tasks(self._loop)
         for task in rest:
             task.cancel()
