@@ -1,4 +1,4 @@
-# One image for the six services: `docker run IMAGE serve router`, or `docker run --entrypoint python IMAGE -m services.router`.
+# One image for the six services: `docker run IMAGE serve router`, or `docker run --entrypoint python IMAGE -m pentad.services.router`.
 # BASE and BUILD may be any two images with the same Python >= 3.11 at the same path; BASE needs no shell and no pip.
 ARG BUILD=python:3.12.11-slim-bookworm
 ARG BASE=python:3.12.11-slim-bookworm

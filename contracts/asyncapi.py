@@ -1,4 +1,4 @@
-"""The registry of streams as an AsyncAPI 3.0 document. ``python -m contracts.asyncapi`` prints it.
+"""The registry of streams as an AsyncAPI 3.0 document. ``python -m pentad.contracts.asyncapi`` prints it.
 
 What Redis Streams need and AsyncAPI has no word for stands in ``x-`` fields: the entry field that holds the JSON, the
 consumer group, the dead-letter sibling, and how long entries are kept.
@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from contracts.envelope import Contract
-from contracts.ids import ID_PATTERN
-from contracts.streams import EVENTS, INBOUND, STREAMS, Stream
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import ID_PATTERN
+from pentad.contracts.streams import EVENTS, INBOUND, STREAMS, Stream
 
 Document = dict[str, Any]
 

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from contracts.envelope import Budget, Contract, Envelope
-from contracts.ids import DEFAULT_TENANT, Identifier, Timestamp
-from contracts.tools import Effect
+from pentad.contracts.envelope import Budget, Contract, Envelope
+from pentad.contracts.ids import DEFAULT_TENANT, Identifier, Timestamp
+from pentad.contracts.tools import Effect
 
 MAX_CONTENT = 65_536
 """Characters of one user message."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from contracts.ids import Timestamp
+from pentad.contracts.ids import Timestamp
 
 
 class Contract(BaseModel):

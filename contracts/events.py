@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from contracts.envelope import Contract, Envelope
-from contracts.errors import ErrorCode
-from contracts.tools import Effect
+from pentad.contracts.envelope import Contract, Envelope
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.tools import Effect
 
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]

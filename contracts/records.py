@@ -4,8 +4,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from contracts.envelope import Contract
-from contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.envelope import Contract
+from pentad.contracts.events import TaskStatus, TaskUsage
 
 
 class FunctionCall(Contract):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from contracts.commands import EmbedCommand, EmbedReply, InboundMessage, ToolCallCommand, WakeUp
-from contracts.envelope import Contract
-from contracts.events import (
+from pentad.contracts.commands import EmbedCommand, EmbedReply, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.envelope import Contract
+from pentad.contracts.events import (
     ApprovalRequest,
     Content,
     ErrorEvent,

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         Refused,
         Unreadable,
     )
+    from pentad.shared.errors import PentadError
+    from pentad.shared.plugins.context import ToolContext
+    from pentad.shared.plugins.registry import tool
     from pentad.turn import TurnEnd
-    from shared.errors import PentadError
-    from shared.plugins.context import ToolContext
-    from shared.plugins.registry import tool
 
 _HOMES = {
     "Agent": "pentad.client",
@@ -35,13 +35,13 @@ _HOMES = {
     "GatewayUnreachable": "pentad.errors",
     "NotAuthorized": "pentad.errors",
     "NotFound": "pentad.errors",
-    "PentadError": "shared.errors",
+    "PentadError": "pentad.shared.errors",
     "Refused": "pentad.errors",
-    "ToolContext": "shared.plugins.context",
+    "ToolContext": "pentad.shared.plugins.context",
     "TurnEnd": "pentad.turn",
     "Unreadable": "pentad.errors",
     "connect": "pentad.client",
-    "tool": "shared.plugins.registry",
+    "tool": "pentad.shared.plugins.registry",
 }
 
 __all__ = [

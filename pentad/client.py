@@ -6,11 +6,11 @@ from typing import Any, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-from contracts.commands import MAX_CONTENT
-from contracts.envelope import Contract
-from contracts.events import SessionEvent, Snapshot
-from contracts.ids import is_identifier
-from contracts.records import ShownStatus, Task, UnreadableTask
+from pentad.contracts.commands import MAX_CONTENT
+from pentad.contracts.envelope import Contract
+from pentad.contracts.events import SessionEvent, Snapshot
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.records import ShownStatus, Task, UnreadableTask
 from pentad.errors import NotFound, Refused
 from pentad.feed import Feed, Notice, Received, position
 from pentad.rest import Rest

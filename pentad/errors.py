@@ -1,6 +1,6 @@
 """What can go wrong for a client. Each text is one line that says what to do."""
 
-from shared.errors import PentadError
+from pentad.shared.errors import PentadError
 
 
 class ClientError(PentadError):

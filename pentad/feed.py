@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent, SessionEvent, Snapshot, event_adapter
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent, SessionEvent, Snapshot, event_adapter
 from pentad.transport import Address, Dropped, Socket, opened
 
 PATIENCE_S = 60.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from contracts.events import Content, MessageEvent
+from pentad.contracts.events import Content, MessageEvent
 
 
 @dataclass(frozen=True, slots=True)

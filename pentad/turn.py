@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent, MessageRouted, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent, MessageRouted, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent
 
 Outcome = Literal["completed", "failed", "cancelled", "waiting", "rejected", "error"]
 _SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from contracts.envelope import Contract
+from pentad.contracts.envelope import Contract
 
 
 class Instruction(Contract):

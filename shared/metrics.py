@@ -1,6 +1,6 @@
 """Every metric of Pentad: name, type, labels, meaning and unit, once. Run as a module it prints docs/metrics.md.
 
-    from shared import metrics
+    from pentad.shared import metrics
 
     metrics.consumed.labels("inbound", "InboundMessage").inc()
     metrics.step_seconds.labels("committed").observe(0.2)
@@ -246,7 +246,7 @@ _HEAD = (
     "Every service answers `GET /metrics` on its port: these, and the usual `process_*` and `python_*`.",
     "None carries the tenant. `stream` is a name of `contracts/streams.py`; `tool` and `model` are registered names,",
     "others `unknown`.",
-    "Written by `python -m shared.metrics > docs/metrics.md`; the list itself is `shared/metrics.py`.",
+    "Written by `python -m pentad.shared.metrics > docs/metrics.md`; the list itself is `shared/metrics.py`.",
     "",
     "| name | type | labels | unit | meaning |",
     "|---|---|---|---|---|",

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from contracts.records import TaskRecord
-from shared.errors import DamagedError, OutageError, SettingsError
+from pentad.contracts.records import TaskRecord
+from pentad.shared.errors import DamagedError, OutageError, SettingsError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

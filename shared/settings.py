@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from contracts.ids import is_identifier
-from shared.errors import SettingsError
-from shared.redis_url import check_redis_url
+from pentad.contracts.ids import is_identifier
+from pentad.shared.errors import SettingsError
+from pentad.shared.redis_url import check_redis_url
 
 _PREFIX = "PENTAD_"
 _DAY_S = 86_400

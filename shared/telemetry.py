@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
-_OURS = ("contracts", "shared", "services", "pentad")
+_OURS = "pentad"
 _show_payloads = False
 
 
@@ -28,8 +28,7 @@ def configure_logging(level: Level = "warning", *, payloads: bool = False) -> No
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine())
     logging.basicConfig(level=max(logging.WARNING, _number(level)), handlers=[handler], force=True)
-    for name in _OURS:
-        logging.getLogger(name).setLevel(_number(level))
+    logging.getLogger(_OURS).setLevel(_number(level))
 
 
 def _number(level: Level) -> int:

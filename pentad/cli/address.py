@@ -4,8 +4,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pentad.client import DEFAULT_URL
+from pentad.shared.settings import Settings
 from pentad.transport import Address
-from shared.settings import Settings
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 """Addresses to listen on that nobody can connect to by name, and where a client of this machine finds them."""

@@ -14,7 +14,7 @@ from pentad.cli.render import Style, style_for
 from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
 from pentad.errors import ClientError, Conflict
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 
 QUIT = frozenset({"/quit", "/exit"})
 

@@ -14,11 +14,11 @@ from pentad.cli.models import embedding_finding, model_findings
 from pentad.cli.render import Style, style_for
 from pentad.errors import ClientError, NotAuthorized
 from pentad.rest import Rest
-from shared.errors import OutageError
-from shared.settings import Settings
+from pentad.shared.errors import OutageError
+from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
-    from shared.state.in_use import ModelInUse
+    from pentad.shared.state.in_use import ModelInUse
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -79,7 +79,7 @@ class Doctor:
             await rest.aclose()
 
     async def _redis(self) -> AsyncIterator[Finding]:
-        from shared.state.diagnosis import diagnose, place_of
+        from pentad.shared.state.diagnosis import diagnose, place_of
 
         url, embedded = redis_address(self._settings)
         if url is None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pentad.cli.render import Style, harmless, plural
-from shared.service.http import NOTE
-from shared.state.diagnosis import DeadStream, Diagnosis, WorkStream
-from shared.state.server import Server, refusal_at_start
+from pentad.shared.service.http import NOTE
+from pentad.shared.state.diagnosis import DeadStream, Diagnosis, WorkStream
+from pentad.shared.state.server import Server, refusal_at_start
 
 Level = Literal["ok", "note", "warn", "fail"]
 _NEARLY_FULL = 0.9

@@ -8,7 +8,7 @@ from typing import Any, TextIO, TypeVar
 from pentad.cli.address import address_for
 from pentad.client import Agent
 from pentad.feed import Notice
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 
 T = TypeVar("T")
 

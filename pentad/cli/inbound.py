@@ -8,7 +8,7 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
 from pentad.cli.render import plural
 from pentad.errors import ClientError
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -17,7 +17,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _renew(settings: Settings) -> int:
-    from shared.state.store import Store
+    from pentad.shared.state.store import Store
 
     url, _ = redis_address(settings)
     if url is None:
@@ -32,7 +32,7 @@ async def _renew(settings: Settings) -> int:
 
 
 async def _renewed(store: Any) -> list[str]:
-    from shared.state.renewal import ahead, exhausted, foreign_groups, last_id, renew
+    from pentad.shared.state.renewal import ahead, exhausted, foreign_groups, last_id, renew
 
     last, now = await last_id(store.call), await store.clock()
     why = exhausted(last) or ahead(last, now)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from contracts.streams import SERVICES
-from shared.service.exits import exit_code_of, say_unknown_variables
-from shared.service.options import add_serve_options
-from shared.settings import load_settings
+from pentad.contracts.streams import SERVICES
+from pentad.shared.service.exits import exit_code_of, say_unknown_variables
+from pentad.shared.service.options import add_serve_options
+from pentad.shared.settings import load_settings
 
 # Where each command is implemented: imported only when it is the one asked for.
 _COMMANDS = {

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pentad.cli.findings import Finding, split
-from shared.errors import SettingsError
-from shared.settings import Settings
+from pentad.shared.errors import SettingsError
+from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
-    from shared.state.in_use import ModelInUse
+    from pentad.shared.state.in_use import ModelInUse
 
 _PATIENCE_S = 10.0
 _OF_THIS_SHELL = "not known from here which the running system uses; by this shell's settings: "
@@ -33,7 +33,7 @@ async def model_findings(in_use: Sequence[ModelInUse] | None, settings: Settings
 
 
 async def _of_settings(settings: Settings) -> Finding:
-    from shared.models.registry import make_chat_model
+    from pentad.shared.models.registry import make_chat_model
 
     try:
         model = make_chat_model(settings.llm_model_id, _key(settings), settings.llm_base_url)
@@ -44,9 +44,9 @@ async def _of_settings(settings: Settings) -> Finding:
 
 async def _used(name: str, place: str | None, settings: Settings) -> Finding:
     """A model as somebody is set to it; a real endpoint is asked for what it has."""
-    from shared.models.endpoint import Endpoint
-    from shared.models.ports import ModelFailed, ModelRefused
-    from shared.models.registry import described
+    from pentad.shared.models.endpoint import Endpoint
+    from pentad.shared.models.ports import ModelFailed, ModelRefused
+    from pentad.shared.models.registry import described
 
     if place is None:
         return _offline(settings)
@@ -75,7 +75,7 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
 
 
 def _offline(settings: Settings) -> Finding:
-    from shared.models.registry import described
+    from pentad.shared.models.registry import described
 
     do = "for a real one start the system with LLM_API_KEY or LLM_BASE_URL (and LLM_MODEL_ID)"
     if _key(settings) or settings.llm_base_url:
@@ -84,8 +84,8 @@ def _offline(settings: Settings) -> Finding:
 
 
 def _choice(name: str, listed: list[str], place: str) -> Finding:
-    from shared.models.openai_chat import UNNAMED
-    from shared.models.registry import described
+    from pentad.shared.models.openai_chat import UNNAMED
+    from pentad.shared.models.registry import described
 
     if name == UNNAMED:
         if not listed:
@@ -118,7 +118,7 @@ def embedding_finding(in_use: Sequence[ModelInUse] | None, settings: Settings) -
 
 
 def _embedding_of_settings(settings: Settings) -> Finding:
-    from shared.models.registry import make_embedding_model
+    from pentad.shared.models.registry import make_embedding_model
 
     key = settings.embed_api_key.get_secret_value() if settings.embed_api_key else None
     try:

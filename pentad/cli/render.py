@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from contracts.events import ToolResultEvent
-from contracts.ids import milliseconds
-from shared.settings import Settings
+from pentad.contracts.events import ToolResultEvent
+from pentad.contracts.ids import milliseconds
+from pentad.shared.settings import Settings
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _DIM, _BOLD, _RED, _GREEN, _YELLOW, _END = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"

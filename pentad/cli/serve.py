@@ -4,15 +4,15 @@ import argparse
 from importlib import import_module
 from typing import cast
 
-from contracts.streams import Service
-from shared.service.options import Options
-from shared.service.run import Build, serve_one
-from shared.settings import Settings
+from pentad.contracts.streams import Service
+from pentad.shared.service.options import Options
+from pentad.shared.service.run import Build, serve_one
+from pentad.shared.settings import Settings
 
 
 def composition_root(service: Service) -> Build:
     """``build`` of ``services.NAME.app``."""
-    return cast(Build, import_module(f"services.{service.replace('-', '_')}.app").build)
+    return cast(Build, import_module(f"pentad.services.{service.replace('-', '_')}.app").build)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

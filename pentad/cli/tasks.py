@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
-from contracts.records import Task, UnreadableTask
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import Style, ago, call_line, harmless, one_line, style_for, table, width
 from pentad.client import Transcript
-from shared.settings import Settings
+from pentad.contracts.records import Task, UnreadableTask
+from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "UPDATED", "GOAL")
 _ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system"}

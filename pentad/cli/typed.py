@@ -4,15 +4,15 @@ import argparse
 import asyncio
 from contextlib import suppress
 
-from contracts.events import MessageRouted
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.render import style_for
 from pentad.cli.screen import Screen
 from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
+from pentad.contracts.events import MessageRouted
 from pentad.errors import ClientError, Conflict, NotAuthorized
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 
 _ASK_S = 0.05
 

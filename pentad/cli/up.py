@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from contracts.streams import SERVICES, Service
 from pentad.cli.address import file_of, reachable
 from pentad.cli.serve import composition_root
-from shared.errors import SettingsError
-from shared.service.options import Options
-from shared.service.port import RunnableService
-from shared.service.run import Build, require_keys, run_services
-from shared.service.signals import Stop, StopAskedError, run_loop
-from shared.settings import Settings
-from shared.state.embedded import DataDirLock, EmbeddedRedis
-from shared.state.redis_folder import write_atomically
-from shared.telemetry import configure_logging
+from pentad.contracts.streams import SERVICES, Service
+from pentad.shared.errors import SettingsError
+from pentad.shared.service.options import Options
+from pentad.shared.service.port import RunnableService
+from pentad.shared.service.run import Build, require_keys, run_services
+from pentad.shared.service.signals import Stop, StopAskedError, run_loop
+from pentad.shared.settings import Settings
+from pentad.shared.state.embedded import DataDirLock, EmbeddedRedis
+from pentad.shared.state.redis_folder import write_atomically
+from pentad.shared.telemetry import configure_logging
 
 Roots = Callable[[Service], Build]
 """Finds the composition root of a service."""

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from contracts.errors import ErrorCode
-from contracts.events import (
+from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import (
     ApprovalRequest,
     Content,
     ErrorEvent,
@@ -22,7 +23,6 @@ from contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
-from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.text import Piece, Shown, show
 from pentad.turn import answer_in
 

@@ -1,10 +1,10 @@
 """The archiver's composition root."""
 
-from contracts.streams import ARCHIVE
-from services.archiver.handlers import Archiving
-from shared.records import Records
-from shared.service.consuming import EntryService
-from shared.settings import Settings
+from pentad.contracts.streams import ARCHIVE
+from pentad.services.archiver.handlers import Archiving
+from pentad.shared.records import Records
+from pentad.shared.service.consuming import EntryService
+from pentad.shared.settings import Settings
 
 _SLOTS = 16
 

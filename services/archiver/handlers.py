@@ -2,18 +2,18 @@
 
 from pydantic_core import from_json
 
-from contracts.commands import WakeUp
-from contracts.ids import rfc3339, shard_in
-from contracts.records import Step, TaskRecord
-from contracts.streams import ARCHIVE
-from shared import metrics
-from shared.bus.entry import Entry
-from shared.errors import PoisonError
-from shared.records import Records
-from shared.state.headers import TaskHeader, pairs, task_header
-from shared.state.keys import SessionKeys, TaskKeys, task_index, timers
-from shared.state.store import Argument, Store
-from shared.state.transcript import shown
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.ids import rfc3339, shard_in
+from pentad.contracts.records import Step, TaskRecord
+from pentad.contracts.streams import ARCHIVE
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Entry
+from pentad.shared.errors import PoisonError
+from pentad.shared.records import Records
+from pentad.shared.state.headers import TaskHeader, pairs, task_header
+from pentad.shared.state.keys import SessionKeys, TaskKeys, task_index, timers
+from pentad.shared.state.store import Argument, Store
+from pentad.shared.state.transcript import shown
 
 _ANY = 1 << 30
 _AGAIN_MS = 5_000

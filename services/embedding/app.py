@@ -3,12 +3,12 @@
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from contracts.streams import EMBED
-from services.embedding.handlers import Embedding
-from shared.models.registry import make_embedding_model
-from shared.service.consuming import EntryService
-from shared.settings import Settings
-from shared.state.in_use import ModelInUse, keep_telling
+from pentad.contracts.streams import EMBED
+from pentad.services.embedding.handlers import Embedding
+from pentad.shared.models.registry import make_embedding_model
+from pentad.shared.service.consuming import EntryService
+from pentad.shared.settings import Settings
+from pentad.shared.state.in_use import ModelInUse, keep_telling
 
 _SLOTS = 128
 

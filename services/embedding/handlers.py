@@ -5,16 +5,16 @@ import logging
 from collections.abc import Sequence
 from secrets import token_hex
 
-from contracts.commands import EmbedCommand, EmbedReply
-from contracts.streams import EMBED_REPLY, split_key
-from services.embedding.domain import batches, content_key, pack, unpack
-from shared import metrics
-from shared.bus.entry import Entry
-from shared.errors import OutageError, PoisonError
-from shared.models.embeddings import EmbeddingModel
-from shared.models.ports import ModelRefused, ModelUnavailable
-from shared.state.keys import vector
-from shared.state.store import Argument, Store
+from pentad.contracts.commands import EmbedCommand, EmbedReply
+from pentad.contracts.streams import EMBED_REPLY, split_key
+from pentad.services.embedding.domain import batches, content_key, pack, unpack
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Entry
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.models.embeddings import EmbeddingModel
+from pentad.shared.models.ports import ModelRefused, ModelUnavailable
+from pentad.shared.state.keys import vector
+from pentad.shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from services.gateway.app import build
-from shared.service.run import main_of
+from pentad.services.gateway.app import build
+from pentad.shared.service.run import main_of
 
 if __name__ == "__main__":
     sys.exit(main_of("gateway", sys.argv[1:], build))

@@ -8,21 +8,21 @@ from functools import partial
 from secrets import token_hex
 from time import monotonic
 
-from contracts.commands import InboundMessage
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent
-from contracts.streams import INBOUND
-from services.gateway.persisting import persist
-from services.gateway.problems import ProblemError, busy, doubtful
-from shared import metrics
-from shared.cancelling import cancel_all
-from shared.errors import OutageError, RefusedWriteError
-from shared.immutable import immutable
-from shared.seldom import Seldom
-from shared.state.backlog import UnusableError
-from shared.state.inbox import Inbox
-from shared.state.keys import SessionKeys
-from shared.state.store import Store, guarded
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent
+from pentad.contracts.streams import INBOUND
+from pentad.services.gateway.persisting import persist
+from pentad.services.gateway.problems import ProblemError, busy, doubtful
+from pentad.shared import metrics
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.immutable import immutable
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.backlog import UnusableError
+from pentad.shared.state.inbox import Inbox
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Store, guarded
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)

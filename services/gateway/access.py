@@ -4,9 +4,9 @@ import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from contracts.ids import DEFAULT_TENANT
-from services.gateway.problems import ProblemError
-from shared.settings import is_loopback
+from pentad.contracts.ids import DEFAULT_TENANT
+from pentad.services.gateway.problems import ProblemError
+from pentad.shared.settings import is_loopback
 
 PROTOCOL = "pentad.v1"
 _KEY_PROTOCOL = "bearer."

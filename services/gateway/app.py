@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from services.gateway.accepting import Accepting, LossWatch
-from services.gateway.access import Access
-from services.gateway.control import Control
-from services.gateway.edge import make_app
-from services.gateway.parts import Parts
-from shared.bus.relay import Relay
-from shared.errors import OutageError, SettingsError
-from shared.records import Records
-from shared.service.background import Background, wait_for_redis
-from shared.service.http import HttpServer, health_routes, lazily, serve_app
-from shared.service.listening import DEFAULT_PORTS
-from shared.service.port import RunnableService
-from shared.settings import Settings, is_loopback
-from shared.state.actors import Actors
-from shared.state.admission import keep_watching
-from shared.state.cluster import agree
-from shared.state.inbox import Inbox
-from shared.state.queries import Queries
-from shared.state.renewal import IdsWatch
-from shared.state.store import Store
-from shared.state.task_list import TaskList
+from pentad.services.gateway.accepting import Accepting, LossWatch
+from pentad.services.gateway.access import Access
+from pentad.services.gateway.control import Control
+from pentad.services.gateway.edge import make_app
+from pentad.services.gateway.parts import Parts
+from pentad.shared.bus.relay import Relay
+from pentad.shared.errors import OutageError, SettingsError
+from pentad.shared.records import Records
+from pentad.shared.service.background import Background, wait_for_redis
+from pentad.shared.service.http import HttpServer, health_routes, lazily, serve_app
+from pentad.shared.service.listening import DEFAULT_PORTS
+from pentad.shared.service.port import RunnableService
+from pentad.shared.settings import Settings, is_loopback
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.admission import keep_watching
+from pentad.shared.state.cluster import agree
+from pentad.shared.state.inbox import Inbox
+from pentad.shared.state.queries import Queries
+from pentad.shared.state.renewal import IdsWatch
+from pentad.shared.state.store import Store
+from pentad.shared.state.task_list import TaskList
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0

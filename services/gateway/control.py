@@ -1,13 +1,13 @@
 """Telling tasks to stop."""
 
-from contracts.errors import ErrorCode
-from services.gateway.persisting import persist
-from services.gateway.problems import ProblemError, busy, doubtful, missing
-from shared.errors import DamagedError, OutageError, RefusedWriteError
-from shared.state.actors import Actors
-from shared.state.headers import ENDED
-from shared.state.keys import TaskKeys
-from shared.state.queries import Queries
+from pentad.contracts.errors import ErrorCode
+from pentad.services.gateway.persisting import persist
+from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
+from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.headers import ENDED
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.queries import Queries
 
 _LIVE = ("pending", "active", "waiting", "stale")
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from contracts.commands import InboundMessage
-from contracts.events import MessageRouted, TaskEnd, TaskStatusEvent
-from contracts.plain_json import read_json
-from shared.errors import PentadError
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.events import MessageRouted, TaskEnd, TaskStatusEvent
+from pentad.contracts.plain_json import read_json
+from pentad.shared.errors import PentadError
 
 _ROUTED, _ENDED, _STATUS = MessageRouted.type_name(), TaskEnd.type_name(), TaskStatusEvent.type_name()
 _COMMANDS = frozenset({"message", "ping", "cancel"})

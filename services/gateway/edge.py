@@ -6,15 +6,15 @@ import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from contracts.errors import ErrorCode
-from services.gateway.access import chosen_protocol
-from services.gateway.parts import Parts, new_session_id
-from services.gateway.problems import ProblemError, busy, missing
-from services.gateway.rest import on_problem, routes
-from services.gateway.websocket import BAD_KEY, REFUSED, WebSocketSession, close
-from shared.bus.subscription import BadCursorError, parse_cursor
-from shared.errors import DamagedError, OutageError
-from shared.state.keys import SessionKeys
+from pentad.contracts.errors import ErrorCode
+from pentad.services.gateway.access import chosen_protocol
+from pentad.services.gateway.parts import Parts, new_session_id
+from pentad.services.gateway.problems import ProblemError, busy, missing
+from pentad.services.gateway.rest import on_problem, routes
+from pentad.services.gateway.websocket import BAD_KEY, REFUSED, WebSocketSession, close
+from pentad.shared.bus.subscription import BadCursorError, parse_cursor
+from pentad.shared.errors import DamagedError, OutageError
+from pentad.shared.state.keys import SessionKeys
 
 if TYPE_CHECKING:
     from starlette.requests import Request

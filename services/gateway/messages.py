@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from contracts.commands import InboundMessage
-from services.gateway.accepting import new_message_id, not_appended
-from services.gateway.domain import TurnTracker, UnreadableError, read_message
-from services.gateway.http import answer, read_body, tenant_of, wait_of
-from services.gateway.parts import Parts, new_session_id
-from services.gateway.persisting import persist
-from services.gateway.problems import ProblemError, invalid
-from shared.bus.feed import START
-from shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
-from shared.errors import OutageError
-from shared.state.keys import SessionKeys
+from pentad.contracts.commands import InboundMessage
+from pentad.services.gateway.accepting import new_message_id, not_appended
+from pentad.services.gateway.domain import TurnTracker, UnreadableError, read_message
+from pentad.services.gateway.http import answer, read_body, tenant_of, wait_of
+from pentad.services.gateway.parts import Parts, new_session_id
+from pentad.services.gateway.persisting import persist
+from pentad.services.gateway.problems import ProblemError, invalid
+from pentad.shared.bus.feed import START
+from pentad.shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
+from pentad.shared.errors import OutageError
+from pentad.shared.state.keys import SessionKeys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from contracts.commands import InboundMessage
-from contracts.errors import ErrorCode
-from contracts.records import Task, UnreadableTask
-from contracts.tools import ToolSpec
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.records import Task, UnreadableTask
+from pentad.contracts.tools import ToolSpec
 
 Json = dict[str, Any]
 

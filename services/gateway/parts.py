@@ -10,20 +10,20 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent, Snapshot
-from contracts.ids import is_identifier, rfc3339, shard_of
-from services.gateway.accepting import Accepting
-from services.gateway.access import Access
-from services.gateway.control import Control
-from services.gateway.problems import bad, busy
-from shared.bus.relay import Relay
-from shared.bus.subscription import Subscription, subscribe
-from shared.state.inbox import Inbox
-from shared.state.keys import SessionKeys
-from shared.state.queries import Queries
-from shared.state.store import Store, guarded
-from shared.state.task_list import TaskList
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent, Snapshot
+from pentad.contracts.ids import is_identifier, rfc3339, shard_of
+from pentad.services.gateway.accepting import Accepting
+from pentad.services.gateway.access import Access
+from pentad.services.gateway.control import Control
+from pentad.services.gateway.problems import bad, busy
+from pentad.shared.bus.relay import Relay
+from pentad.shared.bus.subscription import Subscription, subscribe
+from pentad.shared.state.inbox import Inbox
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.queries import Queries
+from pentad.shared.state.store import Store, guarded
+from pentad.shared.state.task_list import TaskList
 
 _SUBSCRIBE_S = 5.0
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeVar
 
-from shared.errors import OutageError, RefusedWriteError
+from pentad.shared.errors import OutageError, RefusedWriteError
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from contracts.errors import ErrorCode
-from shared.errors import PentadError
+from pentad.contracts.errors import ErrorCode
+from pentad.shared.errors import PentadError
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -3,17 +3,17 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from contracts.errors import ErrorCode
-from contracts.ids import is_identifier
-from contracts.records import SHOWN_STATUSES
-from services.gateway.http import answer, page_of, task_of, tenant_of
-from services.gateway.messages import post_message
-from services.gateway.openapi import document
-from services.gateway.parts import Parts
-from services.gateway.problems import ProblemError, invalid, missing
-from services.gateway.sse import get_events
-from services.gateway.welcome import as_data, as_page
-from shared.state.pages import Page
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.records import SHOWN_STATUSES
+from pentad.services.gateway.http import answer, page_of, task_of, tenant_of
+from pentad.services.gateway.messages import post_message
+from pentad.services.gateway.openapi import document
+from pentad.services.gateway.parts import Parts
+from pentad.services.gateway.problems import ProblemError, invalid, missing
+from pentad.services.gateway.sse import get_events
+from pentad.services.gateway.welcome import as_data, as_page
+from pentad.shared.state.pages import Page
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -102,7 +102,7 @@ async def get_openapi(parts: Parts, request: "Request") -> "Response":
 
 async def get_asyncapi(parts: Parts, request: "Request") -> "Response":
     """The streams."""
-    from contracts.asyncapi import document as streams
+    from pentad.contracts.asyncapi import document as streams
 
     return answer(streams())
 

@@ -4,20 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from contracts.errors import ErrorCode
-from services.gateway.http import tenant_of
-from services.gateway.parts import Parts
-from services.gateway.problems import bad
-from shared.bus.deltas import StreamEvent
-from shared.bus.subscription import (
+from pentad.contracts.errors import ErrorCode
+from pentad.services.gateway.http import tenant_of
+from pentad.services.gateway.parts import Parts
+from pentad.services.gateway.problems import bad
+from pentad.shared.bus.deltas import StreamEvent
+from pentad.shared.bus.subscription import (
     BadCursorError,
     CursorExpiredError,
     SlowReaderError,
     Subscription,
     parse_cursor,
 )
-from shared.cancelling import cancel_all
-from shared.state.keys import SessionKeys
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.state.keys import SessionKeys
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -8,16 +8,16 @@ import contextlib
 import logging
 from typing import Any
 
-from contracts.errors import ErrorCode
-from contracts.ids import is_identifier
-from services.gateway.accepting import new_message_id
-from services.gateway.domain import UnreadableError, command_of, read_message, read_object
-from services.gateway.parts import Parts, as_text
-from services.gateway.problems import ProblemError
-from shared import metrics
-from shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
-from shared.cancelling import cancel_all
-from shared.state.keys import SessionKeys
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import is_identifier
+from pentad.services.gateway.accepting import new_message_id
+from pentad.services.gateway.domain import UnreadableError, command_of, read_message, read_object
+from pentad.services.gateway.parts import Parts, as_text
+from pentad.services.gateway.problems import ProblemError
+from pentad.shared import metrics
+from pentad.shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.state.keys import SessionKeys
 
 log = logging.getLogger(__name__)
 

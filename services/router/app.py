@@ -3,15 +3,15 @@
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from contracts.streams import INBOUND, SESSION_WAKE, Stream
-from services.router.at_once import AtOnce
-from services.router.deciding import Deciding
-from services.router.handlers import RouterHandler
-from shared.bus.inbound import WAITING_LIMIT, Ingress
-from shared.records import Records
-from shared.service.consuming import ConsumingService
-from shared.settings import Settings
-from shared.state.actors import Actors, LeaseKeeper
+from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
+from pentad.services.router.at_once import AtOnce
+from pentad.services.router.deciding import Deciding
+from pentad.services.router.handlers import RouterHandler
+from pentad.shared.bus.inbound import WAITING_LIMIT, Ingress
+from pentad.shared.records import Records
+from pentad.shared.service.consuming import ConsumingService
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, LeaseKeeper
 
 _SLOTS = 256
 

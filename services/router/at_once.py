@@ -9,16 +9,16 @@ import asyncio
 import logging
 from collections import OrderedDict
 
-from contracts.commands import InboundMessage
-from services.router.deciding import Deciding, Said
-from services.router.domain import decide
-from shared.bus.at_once import Source
-from shared.errors import DamagedError, OutageError
-from shared.state.actors import Actors
-from shared.state.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
-from shared.state.keys import SessionKeys, TaskKeys, load
-from shared.state.sessions import load_tasks
-from shared.state.store import Command
+from pentad.contracts.commands import InboundMessage
+from pentad.services.router.deciding import Deciding, Said
+from pentad.services.router.domain import decide
+from pentad.shared.bus.at_once import Source
+from pentad.shared.errors import DamagedError, OutageError
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
+from pentad.shared.state.keys import SessionKeys, TaskKeys, load
+from pentad.shared.state.sessions import load_tasks
+from pentad.shared.state.store import Command
 
 log = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Literal
 
-from contracts.commands import InboundMessage
-from contracts.errors import ErrorCode
-from contracts.events import Decision
-from shared.immutable import immutable
-from shared.state.headers import TaskHeader
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import Decision
+from pentad.shared.immutable import immutable
+from pentad.shared.state.headers import TaskHeader
 
 _GOAL_LENGTH = 500
 

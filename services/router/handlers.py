@@ -5,21 +5,21 @@ import logging
 import random
 from dataclasses import replace
 
-from contracts.ids import rfc3339
-from contracts.streams import DEAD, SESSION_WAKE, DeadLetter
-from services.router.deciding import Deciding, Said
-from services.router.domain import decide
-from shared import metrics
-from shared.bus.entry import Done, Entry, printable, reason_of
-from shared.bus.handler import MAX_STARTS
-from shared.bus.wake_ups import WakeUps
-from shared.errors import OutageError
-from shared.seldom import Seldom
-from shared.settings import Settings
-from shared.state.actors import Actors, LeaseKeeper, Taken
-from shared.state.headers import Mail, session_header
-from shared.state.keys import SessionKeys
-from shared.state.mail import read_session_mail
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.streams import DEAD, SESSION_WAKE, DeadLetter
+from pentad.services.router.deciding import Deciding, Said
+from pentad.services.router.domain import decide
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Done, Entry, printable, reason_of
+from pentad.shared.bus.handler import MAX_STARTS
+from pentad.shared.bus.wake_ups import WakeUps
+from pentad.shared.errors import OutageError
+from pentad.shared.seldom import Seldom
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, LeaseKeeper, Taken
+from pentad.shared.state.headers import Mail, session_header
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.mail import read_session_mail
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)

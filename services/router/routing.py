@@ -1,15 +1,15 @@
 """A routed message, written down as a commit."""
 
-from contracts.commands import InboundMessage
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent, MessageRouted, TaskStart
-from contracts.ids import rfc3339
-from services.router.domain import Route, goal_of
-from shared import metrics
-from shared.state.commit import Commit
-from shared.state.headers import TaskHeader
-from shared.state.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
-from shared.state.mail import Turn, UserMail, due
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent, MessageRouted, TaskStart
+from pentad.contracts.ids import rfc3339
+from pentad.services.router.domain import Route, goal_of
+from pentad.shared import metrics
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.headers import TaskHeader
+from pentad.shared.state.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
+from pentad.shared.state.mail import Turn, UserMail, due
 
 
 class RouteWriter:

@@ -5,17 +5,17 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from contracts.streams import TASK_WAKE
-from services.task_runner.handlers import RunnerHandler
-from shared.bus.timers import TimerLoop
-from shared.models.registry import described, make_chat_model
-from shared.service.consuming import ConsumingService
-from shared.service.memory import settle
-from shared.settings import Settings
-from shared.state.actors import Actors, LeaseKeeper
-from shared.state.in_use import ModelInUse, keep_telling
-from shared.state.tool_catalog import ToolCatalog
-from shared.state.upgrade import upgrade
+from pentad.contracts.streams import TASK_WAKE
+from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.models.registry import described, make_chat_model
+from pentad.shared.service.consuming import ConsumingService
+from pentad.shared.service.memory import settle
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, LeaseKeeper
+from pentad.shared.state.in_use import ModelInUse, keep_telling
+from pentad.shared.state.tool_catalog import ToolCatalog
+from pentad.shared.state.upgrade import upgrade
 
 log = logging.getLogger(__name__)
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from contracts.commands import ToolCallCommand
-from contracts.events import ToolCallEvent, ToolResultEvent
-from contracts.ids import tool_call_id
-from contracts.streams import TOOL_CALLS
-from contracts.tools import ToolSpec
-from services.task_runner.domain import parse_arguments
-from services.task_runner.prompt import Toolbox
-from services.task_runner.telling import Telling
-from shared import metrics
-from shared.models.ports import ToolCallDraft
-from shared.state.mail import ResultMail
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.events import ToolCallEvent, ToolResultEvent
+from pentad.contracts.ids import tool_call_id
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.domain import parse_arguments
+from pentad.services.task_runner.prompt import Toolbox
+from pentad.services.task_runner.telling import Telling
+from pentad.shared import metrics
+from pentad.shared.models.ports import ToolCallDraft
+from pentad.shared.state.mail import ResultMail
 
 
 class Asked(NamedTuple):

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from contracts.envelope import Budget
-from services.task_runner.domain import Arrived
-from shared.immutable import immutable
-from shared.state.headers import TaskHeader
+from pentad.contracts.envelope import Budget
+from pentad.services.task_runner.domain import Arrived
+from pentad.shared.immutable import immutable
+from pentad.shared.state.headers import TaskHeader
 
 
 @immutable

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from contracts.envelope import Budget
-from contracts.errors import ErrorCode
-from contracts.events import EndStatus
-from contracts.plain_json import read_json
-from shared.immutable import immutable
-from shared.state.headers import UNREADABLE, Mail, OpenCall, TaskHeader
-from shared.state.mail import ResultMail, UserMail, due
+from pentad.contracts.envelope import Budget
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import EndStatus
+from pentad.contracts.plain_json import read_json
+from pentad.shared.immutable import immutable
+from pentad.shared.state.headers import UNREADABLE, Mail, OpenCall, TaskHeader
+from pentad.shared.state.mail import ResultMail, UserMail, due
 
 
 @immutable

@@ -4,25 +4,25 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from contracts.errors import ErrorCode
-from contracts.ids import rfc3339
-from contracts.streams import DEAD, TASK_WAKE, DeadLetter
-from services.task_runner.domain import WAIT_EXPIRED, Closed, End, Idle, Pause, Reopen, Think, plan, sort_mail
-from services.task_runner.prompt import Known, TranscriptCache
-from services.task_runner.step import Step, Steps, bare
-from services.task_runner.thinking import Thinking
-from shared import metrics
-from shared.bus.entry import Done, Entry, printable, reason_of
-from shared.bus.handler import MAX_STARTS
-from shared.bus.wake_ups import WakeUps
-from shared.errors import OutageError
-from shared.models.ports import ChatModel
-from shared.settings import Settings
-from shared.state.actors import Actors, Held, LeaseKeeper, Taken
-from shared.state.headers import task_header
-from shared.state.keys import TaskKeys
-from shared.state.store import guarded
-from shared.state.tool_catalog import ToolCatalog
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.streams import DEAD, TASK_WAKE, DeadLetter
+from pentad.services.task_runner.domain import WAIT_EXPIRED, Closed, End, Idle, Pause, Reopen, Think, plan, sort_mail
+from pentad.services.task_runner.prompt import Known, TranscriptCache
+from pentad.services.task_runner.step import Step, Steps, bare
+from pentad.services.task_runner.thinking import Thinking
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Done, Entry, printable, reason_of
+from pentad.shared.bus.handler import MAX_STARTS
+from pentad.shared.bus.wake_ups import WakeUps
+from pentad.shared.errors import OutageError
+from pentad.shared.models.ports import ChatModel
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, Held, LeaseKeeper, Taken
+from pentad.shared.state.headers import task_header
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.store import guarded
+from pentad.shared.state.tool_catalog import ToolCatalog
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = 0.2

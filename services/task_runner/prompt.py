@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from contracts.tools import ToolSpec
-from shared.immutable import immutable
-from shared.state.transcript import message_of
+from pentad.contracts.tools import ToolSpec
+from pentad.shared.immutable import immutable
+from pentad.shared.state.transcript import message_of
 
 _CACHE_BYTES = 8 * 1024 * 1024
 _NAME_LENGTH = 64

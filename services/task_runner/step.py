@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable
 
-from services.task_runner.counters import Limits
-from services.task_runner.domain import Arrived, Bounds, fired_early
-from services.task_runner.prompt import Known
-from services.task_runner.turn import TurnWriter
-from shared.errors import DamagedError
-from shared.immutable import immutable
-from shared.random_hex import random_hex
-from shared.settings import Settings
-from shared.state.actors import Actors, Taken
-from shared.state.commit import Commit, Outcome
-from shared.state.headers import TaskHeader, task_header
-from shared.state.keys import TaskKeys
-from shared.state.store import guarded
+from pentad.services.task_runner.counters import Limits
+from pentad.services.task_runner.domain import Arrived, Bounds, fired_early
+from pentad.services.task_runner.prompt import Known
+from pentad.services.task_runner.turn import TurnWriter
+from pentad.shared.errors import DamagedError
+from pentad.shared.immutable import immutable
+from pentad.shared.random_hex import random_hex
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, Taken
+from pentad.shared.state.commit import Commit, Outcome
+from pentad.shared.state.headers import TaskHeader, task_header
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.store import guarded
 
 
 @immutable

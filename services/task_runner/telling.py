@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from contracts.envelope import Contract
-from contracts.ids import rfc3339
-from services.task_runner.counters import Counters
-from services.task_runner.domain import remaining
-from shared.state.commit import Commit
-from shared.state.headers import TaskHeader
-from shared.state.keys import SessionKeys, TaskKeys
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import rfc3339
+from pentad.services.task_runner.counters import Counters
+from pentad.services.task_runner.domain import remaining
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.headers import TaskHeader
+from pentad.shared.state.keys import SessionKeys, TaskKeys
 
 
 class Telling:

@@ -10,15 +10,15 @@ from typing import Literal
 
 from pydantic_core import to_json
 
-from contracts.errors import ErrorCode
-from services.task_runner.deltas import DeltaWriter
-from services.task_runner.domain import Closed, after_model_error
-from services.task_runner.prompt import Known, Toolbox, TranscriptCache
-from services.task_runner.step import Step, Steps
-from services.task_runner.turn import TurnWriter
-from shared import metrics
-from shared.instructions import EXECUTOR, INSTRUCTIONS
-from shared.models.ports import (
+from pentad.contracts.errors import ErrorCode
+from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.services.task_runner.domain import Closed, after_model_error
+from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache
+from pentad.services.task_runner.step import Step, Steps
+from pentad.services.task_runner.turn import TurnWriter
+from pentad.shared import metrics
+from pentad.shared.instructions import EXECUTOR, INSTRUCTIONS
+from pentad.shared.models.ports import (
     ChatModel,
     ChatRequest,
     ModelAnswer,
@@ -27,11 +27,11 @@ from shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
-from shared.state.actors import Held
-from shared.state.commit import Outcome
-from shared.state.ephemeral import EphemeralEvents
-from shared.state.store import guarded
-from shared.state.tool_catalog import ToolCatalog
+from pentad.shared.state.actors import Held
+from pentad.shared.state.commit import Outcome
+from pentad.shared.state.ephemeral import EphemeralEvents
+from pentad.shared.state.store import guarded
+from pentad.shared.state.tool_catalog import ToolCatalog
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from contracts.errors import ErrorCode
-from contracts.events import (
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import (
     EndStatus,
     ErrorEvent,
     MessageEvent,
@@ -17,20 +17,20 @@ from contracts.events import (
     TaskUsage,
     ToolResultEvent,
 )
-from contracts.records import Manifest, Step, TranscriptMeta
-from services.task_runner.asking import ask
-from services.task_runner.counters import Limits, counters
-from services.task_runner.domain import Arrived, Closed, Retry, Timer
-from services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
-from services.task_runner.telling import Telling
-from shared import metrics
-from shared.models.ports import ModelAnswer
-from shared.state.actors import Taken
-from shared.state.commit import Commit
-from shared.state.headers import TaskHeader
-from shared.state.keys import TURNS_KEPT, TaskKeys
-from shared.state.mail import ResultMail, Turn, UserMail
-from shared.state.transcript import entry, message_of
+from pentad.contracts.records import Manifest, Step, TranscriptMeta
+from pentad.services.task_runner.asking import ask
+from pentad.services.task_runner.counters import Limits, counters
+from pentad.services.task_runner.domain import Arrived, Closed, Retry, Timer
+from pentad.services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
+from pentad.services.task_runner.telling import Telling
+from pentad.shared import metrics
+from pentad.shared.models.ports import ModelAnswer
+from pentad.shared.state.actors import Taken
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.headers import TaskHeader
+from pentad.shared.state.keys import TURNS_KEPT, TaskKeys
+from pentad.shared.state.mail import ResultMail, Turn, UserMail
+from pentad.shared.state.transcript import entry, message_of
 
 _TIMERS = ("deadline", "timeout", "retry", "wait")
 

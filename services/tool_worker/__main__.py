@@ -2,8 +2,8 @@
 
 import sys
 
-from services.tool_worker.app import build
-from shared.service.run import main_of
+from pentad.services.tool_worker.app import build
+from pentad.shared.service.run import main_of
 
 if __name__ == "__main__":
     sys.exit(main_of("tool-worker", sys.argv[1:], build))

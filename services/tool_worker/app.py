@@ -5,17 +5,17 @@ from collections.abc import Coroutine, Iterable
 from time import monotonic
 from typing import Any
 
-from contracts.streams import TOOL_CALLS
-from contracts.tools import ToolSpec
-from services.tool_worker.builtins.catalogue import BUILTINS
-from services.tool_worker.children.pool import ToolProcesses
-from services.tool_worker.handlers import ToolHandler
-from shared.bus.slots import Slots
-from shared.errors import OutageError
-from shared.service.consuming import ConsumingService
-from shared.settings import Settings
-from shared.state.store import guarded
-from shared.state.tool_registry import lost, publish
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import ToolSpec
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.shared.bus.slots import Slots
+from pentad.shared.errors import OutageError
+from pentad.shared.service.consuming import ConsumingService
+from pentad.shared.settings import Settings
+from pentad.shared.state.store import guarded
+from pentad.shared.state.tool_registry import lost, publish
 
 UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""

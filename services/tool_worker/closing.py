@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from contracts.commands import ToolCallCommand
-from contracts.events import ToolResultEvent
-from contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS, DeadLetter
-from services.tool_worker.domain import (
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.events import ToolResultEvent
+from pentad.contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS, DeadLetter
+from pentad.services.tool_worker.domain import (
     EVENT_LIMIT,
     Answer,
     CallName,
@@ -19,14 +19,14 @@ from services.tool_worker.domain import (
     named_call,
     when_set_aside,
 )
-from shared import metrics
-from shared.bus.entry import Entry
-from shared.bus.handler import SetAside
-from shared.settings import Settings
-from shared.state.actors import count_wake_ups
-from shared.state.keys import SessionKeys, TaskKeys, bell
-from shared.state.mail import ResultMail
-from shared.state.store import Argument, Store, guarded
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.handler import SetAside
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import count_wake_ups
+from pentad.shared.state.keys import SessionKeys, TaskKeys, bell
+from pentad.shared.state.mail import ResultMail
+from pentad.shared.state.store import Argument, Store, guarded
 
 
 class Closing:

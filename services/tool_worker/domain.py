@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic_core import from_json
 
-from contracts.ids import DEFAULT_TENANT, is_identifier
-from contracts.tools import Effect
-from shared.immutable import immutable
+from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
+from pentad.contracts.tools import Effect
+from pentad.shared.immutable import immutable
 
 EVENT_LIMIT = 16 * 1024
 """Bytes of a result that an event carries; the rest is kept by reference."""

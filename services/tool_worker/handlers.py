@@ -8,31 +8,31 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any
 
-from contracts.commands import ToolCallCommand
-from contracts.ids import milliseconds
-from contracts.streams import TOOL_CALLS, DeadLetter
-from contracts.tools import Effect
-from services.tool_worker.builtins.catalogue import BUILTINS
-from services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
-from services.tool_worker.children.pool import ToolProcesses
-from services.tool_worker.closing import Closing
-from services.tool_worker.domain import Answer, after_outcome, answer_of, unknown
-from services.tool_worker.inline import run_builtin
-from services.tool_worker.progress import Progress
-from shared import metrics
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Done, Entry
-from shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
-from shared.cancelling import cancel_all
-from shared.errors import OutageError
-from shared.immutable import immutable
-from shared.plugins.context import ToolContext
-from shared.seldom import Seldom
-from shared.settings import Settings
-from shared.state.ephemeral import EphemeralEvents
-from shared.state.keys import SessionKeys, TaskKeys
-from shared.state.leaving import leave
-from shared.state.store import Argument, Store
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.ids import milliseconds
+from pentad.contracts.streams import TOOL_CALLS, DeadLetter
+from pentad.contracts.tools import Effect
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.closing import Closing
+from pentad.services.tool_worker.domain import Answer, after_outcome, answer_of, unknown
+from pentad.services.tool_worker.inline import run_builtin
+from pentad.services.tool_worker.progress import Progress
+from pentad.shared import metrics
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Done, Entry
+from pentad.shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError
+from pentad.shared.immutable import immutable
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.seldom import Seldom
+from pentad.shared.settings import Settings
+from pentad.shared.state.ephemeral import EphemeralEvents
+from pentad.shared.state.keys import SessionKeys, TaskKeys
+from pentad.shared.state.leaving import leave
+from pentad.shared.state.store import Argument, Store
 
 _say = Seldom(logging.getLogger(__name__))
 

@@ -4,10 +4,10 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
-from services.tool_worker.children.invocation import ToolOutcome
-from shared.plugins.definition import ToolDefinition
-from shared.plugins.errors import InvalidArguments
-from shared.plugins.results import result_text
+from pentad.services.tool_worker.children.invocation import ToolOutcome
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.errors import InvalidArguments
+from pentad.shared.plugins.results import result_text
 
 
 async def run_builtin(tool: ToolDefinition, args: dict[str, Any], timeout_s: float) -> ToolOutcome:

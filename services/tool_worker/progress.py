@@ -2,11 +2,11 @@
 
 from time import monotonic, time_ns
 
-from contracts.commands import ToolCallCommand
-from contracts.events import ToolProgress
-from contracts.ids import rfc3339
-from services.tool_worker.domain import EVENT_LIMIT, clip
-from shared.state.ephemeral import EphemeralEvents
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.events import ToolProgress
+from pentad.contracts.ids import rfc3339
+from pentad.services.tool_worker.domain import EVENT_LIMIT, clip
+from pentad.shared.state.ephemeral import EphemeralEvents
 
 
 class Progress:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from shared.state.store import Argument, Store
+from pentad.shared.state.store import Argument, Store
 
 _LOOKS = 2
 """Looks, a lease apart, at which an entry must not have aged before the next may take it over."""

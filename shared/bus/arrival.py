@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from contracts.commands import InboundMessage
-from contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
-from shared.bus.entry import complaint
-from shared.immutable import immutable
-from shared.state.keys import FIRST_ID, SessionKeys
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
+from pentad.shared.bus.entry import complaint
+from pentad.shared.immutable import immutable
+from pentad.shared.state.keys import FIRST_ID, SessionKeys
 
 _ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
 _FIRST_ID = FIRST_ID.encode()

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from contracts.commands import InboundMessage
-from shared.immutable import immutable
-from shared.state.keys import SessionKeys
-from shared.state.store import Command
+from pentad.contracts.commands import InboundMessage
+from pentad.shared.immutable import immutable
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Command
 
 
 @immutable

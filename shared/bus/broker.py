@@ -1,7 +1,7 @@
 """FastStream, wrapped once: the settings under which it keeps our promises (docs/decisions/0004).
 
 By itself it creates groups at ``$``, asks for a fixed number of entries, decodes with a copy per message and waits five
-seconds after an error. Here groups exist before it reads, it gets what the consumer can begin (`shared.bus.intake`),
+seconds after an error. Here groups exist before it reads, it gets what the consumer can begin (`shared/bus/intake.py`),
 batches arrive undecoded, and its client is our own wire, which asks again for ever, so that an outage of Redis is a
 pause of the read and nothing else.
 """
@@ -15,11 +15,11 @@ from faststream.redis import RedisBroker, StreamSub
 from faststream.redis.configs import RedisConnectionState
 from redis.exceptions import ResponseError
 
-from shared.bus.entry import Entry, data_of
-from shared.bus.intake import Intake
-from shared.errors import OutageError
-from shared.state.store import Store, guarded
-from shared.state.wire import Wire, Word
+from pentad.shared.bus.entry import Entry, data_of
+from pentad.shared.bus.intake import Intake
+from pentad.shared.errors import OutageError
+from pentad.shared.state.store import Store, guarded
+from pentad.shared.state.wire import Wire, Word
 
 _REFUSED_S = 0.2
 Batch = list[Entry]

@@ -1,7 +1,7 @@
 """A consumer of one work stream: fresh and reclaimed entries behind one handler, each begun when it is read.
 
 Fresh entries come through FastStream. Entries whose worker fell silent come by XAUTOCLAIM once they have been idle for
-the lease. No more of either is asked for than there are free slots (`shared.bus.intake`).
+the lease. No more of either is asked for than there are free slots (`shared/bus/intake.py`).
 """
 
 import asyncio
@@ -12,20 +12,20 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from contracts.streams import Stream
-from shared import metrics
-from shared.bus.broker import Batch, ensure_group, make_broker, subscribe
-from shared.bus.entry import Done, Entry, data_of, reason_of
-from shared.bus.failures import Failures
-from shared.bus.handler import MAX_FAILURES, Handler
-from shared.bus.intake import Intake
-from shared.bus.slots import Slots
-from shared.cancelling import cancel_all
-from shared.errors import OutageError, PoisonError
-from shared.seldom import Seldom
-from shared.state.leaving import leave
-from shared.state.refusals import is_outage
-from shared.state.store import Store, guarded
+from pentad.contracts.streams import Stream
+from pentad.shared import metrics
+from pentad.shared.bus.broker import Batch, ensure_group, make_broker, subscribe
+from pentad.shared.bus.entry import Done, Entry, data_of, reason_of
+from pentad.shared.bus.failures import Failures
+from pentad.shared.bus.handler import MAX_FAILURES, Handler
+from pentad.shared.bus.intake import Intake
+from pentad.shared.bus.slots import Slots
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.leaving import leave
+from pentad.shared.state.refusals import is_outage
+from pentad.shared.state.store import Store, guarded
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)

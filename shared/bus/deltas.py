@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic_core import from_json, to_json
 
-from contracts.events import MessageEvent, TaskEnd, ToolCallEvent
+from pentad.contracts.events import MessageEvent, TaskEnd, ToolCallEvent
 
 DROP = -1
 PASS = 0

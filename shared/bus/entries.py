@@ -8,14 +8,14 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from shared import metrics
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Done, Entry, reason_of
-from shared.bus.handler import MAX_STARTS, Handler, beat_s
-from shared.cancelling import cancel_all
-from shared.errors import OutageError, PoisonError
-from shared.seldom import Seldom
-from shared.state.store import Argument, Store
+from pentad.shared import metrics
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Done, Entry, reason_of
+from pentad.shared.bus.handler import MAX_STARTS, Handler, beat_s
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.store import Argument, Store
 
 _say = Seldom(logging.getLogger(__name__))
 

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from contracts.envelope import Contract
-from shared.errors import PoisonError
-from shared.immutable import immutable
+from pentad.contracts.envelope import Contract
+from pentad.shared.errors import PoisonError
+from pentad.shared.immutable import immutable
 
 C = TypeVar("C", bound=Contract)
 

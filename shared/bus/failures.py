@@ -5,13 +5,13 @@ from functools import partial
 
 from pydantic_core import from_json
 
-from contracts.streams import DEAD, DeadLetter, Stream
-from shared import metrics
-from shared.bus.entry import Entry, printable
-from shared.bus.handler import Handler, SetAside
-from shared.errors import OutageError
-from shared.state.keys import DAY_S, attempts
-from shared.state.store import Argument, Store, guarded
+from pentad.contracts.streams import DEAD, DeadLetter, Stream
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Entry, printable
+from pentad.shared.bus.handler import Handler, SetAside
+from pentad.shared.errors import OutageError
+from pentad.shared.state.keys import DAY_S, attempts
+from pentad.shared.state.store import Argument, Store, guarded
 
 log = logging.getLogger(__name__)
 

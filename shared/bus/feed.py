@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from shared.bus.deltas import StreamEvent
-from shared.state.keys import SessionKeys
+from pentad.shared.bus.deltas import StreamEvent
+from pentad.shared.state.keys import SessionKeys
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from enum import Enum
 
-from contracts.streams import DeadLetter
-from shared.bus.entry import Done, Entry
+from pentad.contracts.streams import DeadLetter
+from pentad.shared.bus.entry import Done, Entry
 
 MAX_STARTS = 20
 """Starts without an outcome before an entry is set aside (law 8)."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream, split_key
-from shared import metrics
-from shared.bus.lost_wake_ups import LostWakeUps
-from shared.errors import OutageError
-from shared.seldom import Seldom
-from shared.state.keys import load
-from shared.state.store import Argument, Store
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, Stream, split_key
+from pentad.shared import metrics
+from pentad.shared.bus.lost_wake_ups import LostWakeUps
+from pentad.shared.errors import OutageError
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.keys import load
+from pentad.shared.state.store import Argument, Store
 
 _say = Seldom(logging.getLogger(__name__))
 

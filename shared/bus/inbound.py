@@ -17,18 +17,18 @@ from secrets import token_hex
 
 from redis.exceptions import RedisError, ResponseError
 
-from contracts.streams import INBOUND, SESSION_WAKE
-from shared import metrics
-from shared.bus.arrival import Arrival, fields_of, read_entry
-from shared.bus.at_once import AtOnce, Source
-from shared.bus.broker import ensure_group
-from shared.bus.news import News
-from shared.bus.unreadable import Refusing
-from shared.errors import OutageError
-from shared.seldom import Seldom
-from shared.settings import Settings
-from shared.state.actors import count_wake_ups
-from shared.state.keys import (
+from pentad.contracts.streams import INBOUND, SESSION_WAKE
+from pentad.shared import metrics
+from pentad.shared.bus.arrival import Arrival, fields_of, read_entry
+from pentad.shared.bus.at_once import AtOnce, Source
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.news import News
+from pentad.shared.bus.unreadable import Refusing
+from pentad.shared.errors import OutageError
+from pentad.shared.seldom import Seldom
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import count_wake_ups
+from pentad.shared.state.keys import (
     DEDUP_TTL_S,
     INBOUND_LEASE,
     OLD_INBOUND_LEASE,
@@ -36,9 +36,9 @@ from shared.state.keys import (
     load,
     session_index,
 )
-from shared.state.leaving import leave
-from shared.state.refusals import is_outage
-from shared.state.store import Argument, Command, Store
+from pentad.shared.state.leaving import leave
+from pentad.shared.state.refusals import is_outage
+from pentad.shared.state.store import Argument, Command, Store
 
 _say = Seldom(logging.getLogger(__name__))
 

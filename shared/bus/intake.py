@@ -10,13 +10,13 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from shared.bus.ahead import Ahead
-from shared.bus.entry import Entry, data_of
-from shared.bus.handler import beat_s
-from shared.bus.slots import Slots
-from shared.errors import OutageError
-from shared.state.store import Store
-from shared.state.wire import Word
+from pentad.shared.bus.ahead import Ahead
+from pentad.shared.bus.entry import Entry, data_of
+from pentad.shared.bus.handler import beat_s
+from pentad.shared.bus.slots import Slots
+from pentad.shared.errors import OutageError
+from pentad.shared.state.store import Store
+from pentad.shared.state.wire import Word
 
 Ask = Callable[..., Awaitable[Any]]
 """Sends a command and waits for its reply, through every outage."""

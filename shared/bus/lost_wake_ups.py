@@ -6,10 +6,10 @@ ever: now and then some of the boxes with mail are looked at.
 
 import logging
 
-from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
-from shared.state.actors import count_wake_ups
-from shared.state.keys import SessionKeys, TaskKeys, tag
-from shared.state.store import Argument, Store
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared.state.actors import count_wake_ups
+from pentad.shared.state.keys import SessionKeys, TaskKeys, tag
+from pentad.shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from shared.bus.arrival import fields_of
-from shared.state.line import Heard
-from shared.state.store import Store
+from pentad.shared.bus.arrival import fields_of
+from pentad.shared.state.line import Heard
+from pentad.shared.state.store import Store
 
 
 class News:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from shared.bus.feed import START, Feed, Listener
-from shared.cancelling import cancel_all
-from shared.seldom import Seldom
-from shared.state.keys import PROBE, SessionKeys, bell
-from shared.state.refusals import is_outage, said
-from shared.state.wire import Wire
+from pentad.shared.bus.feed import START, Feed, Listener
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.keys import PROBE, SessionKeys, bell
+from pentad.shared.state.refusals import is_outage, said
+from pentad.shared.state.wire import Wire
 
 _say = Seldom(logging.getLogger(__name__))
 

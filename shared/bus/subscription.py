@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 from redis.exceptions import ResponseError
 
-from shared.bus.deltas import DeltaFilter, StreamEvent, reaches_back, without_finished
-from shared.bus.feed import START, Feed, Outbox, events_of, order
-from shared.bus.relay import Relay, ShardRelay
-from shared.errors import PentadError
-from shared.state.keys import SessionKeys
-from shared.state.store import Store, guarded
+from pentad.shared.bus.deltas import DeltaFilter, StreamEvent, reaches_back, without_finished
+from pentad.shared.bus.feed import START, Feed, Outbox, events_of, order
+from pentad.shared.bus.relay import Relay, ShardRelay
+from pentad.shared.errors import PentadError
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Store, guarded
 
 _CHUNK = 256
 _READ_BACK_CHUNK = 64

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from contracts.streams import ARCHIVE, TASK_WAKE
-from shared import metrics
-from shared.errors import OutageError
-from shared.seldom import Seldom
-from shared.state.actors import count_wake_ups
-from shared.state.keys import TaskKeys, timers
-from shared.state.store import Store
+from pentad.contracts.streams import ARCHIVE, TASK_WAKE
+from pentad.shared import metrics
+from pentad.shared.errors import OutageError
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.actors import count_wake_ups
+from pentad.shared.state.keys import TaskKeys, timers
+from pentad.shared.state.store import Store
 
 _say = Seldom(logging.getLogger(__name__))
 

@@ -2,15 +2,15 @@
 
 import logging
 
-from contracts.errors import ErrorCode
-from contracts.events import ErrorEvent
-from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
-from shared import metrics
-from shared.bus.arrival import Arrival
-from shared.bus.entry import printable
-from shared.settings import Settings
-from shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup
-from shared.state.store import Argument, Store
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.shared import metrics
+from pentad.shared.bus.arrival import Arrival
+from pentad.shared.bus.entry import printable
+from pentad.shared.settings import Settings
+from pentad.shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup
+from pentad.shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,15 @@ from typing import Generic, TypeVar
 
 from pydantic_core import from_json
 
-from contracts.commands import WakeUp
-from contracts.ids import is_identifier
-from contracts.streams import DEAD, DeadLetter
-from shared.bus.entry import Entry
-from shared.bus.handler import Handler, SetAside
-from shared.errors import OutageError, PoisonError
-from shared.state.actors import Actors, LeaseKeeper, Taken, count_wake_ups
-from shared.state.keys import SessionKeys, TaskKeys
-from shared.state.store import Argument
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.streams import DEAD, DeadLetter
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.handler import Handler, SetAside
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.state.actors import Actors, LeaseKeeper, Taken, count_wake_ups
+from pentad.shared.state.keys import SessionKeys, TaskKeys
+from pentad.shared.state.store import Argument
 
 log = logging.getLogger(__name__)
 K = TypeVar("K", SessionKeys, TaskKeys)

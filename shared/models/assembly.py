@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.models.ports import DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.models.ports import DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
 _MOST_TOKENS = 10**12
 _MOST_USD = 1e6

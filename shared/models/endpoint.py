@@ -12,15 +12,15 @@ from urllib.request import getproxies
 
 from pydantic_core import from_json
 
-from shared.models.assembly import as_dict, parse_object
-from shared.models.failures import from_status, retry_after, shortened
-from shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.assembly import as_dict, parse_object
+from pentad.shared.models.failures import from_status, retry_after, shortened
+from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
 
 if TYPE_CHECKING:
     import httpx2
     import openai
 
-    from shared.models.transport import Repeat
+    from pentad.shared.models.transport import Repeat
 
 OPENAI_URL = "https://api.openai.com/v1"
 _QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
@@ -133,7 +133,7 @@ class Endpoint:
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
         if self._plain:
-            from shared.models.transport import PlainClient
+            from pentad.shared.models.transport import PlainClient
 
             return PlainClient(self._max_connections, trust_env)
         most = self._max_connections
@@ -177,7 +177,7 @@ class Endpoint:
         return response
 
     def _repeating(self, first: httpx2.Request) -> Repeat:
-        from shared.models.transport import PlainClient, again
+        from pentad.shared.models.transport import PlainClient, again
 
         http, request = self._http, again(first, None)  # the first body may be large, and is not wanted again
         if isinstance(http, PlainClient):

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
 
-from shared.models.assembly import as_dict
-from shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.assembly import as_dict
+from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 
 _LATER = frozenset({408, 409, 429})
 _MAX_TEXT = 500

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.models.assembly import as_dict, as_text
-from shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
-from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.models.assembly import as_dict, as_text
+from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
 OFFLINE = "offline"
 _HONEST = (

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json
 
-from shared.models.assembly import Assembly, parse_object
-from shared.models.endpoint import Endpoint
-from shared.models.failures import from_stream_error, shortened
-from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ModelCutOff, ModelRefused, ModelUnavailable
-from shared.models.sse import SseDecoder
+from pentad.shared.models.assembly import Assembly, parse_object
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.failures import from_stream_error, shortened
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ModelCutOff, ModelRefused, ModelUnavailable
+from pentad.shared.models.sse import SseDecoder
 
 if TYPE_CHECKING:
     import httpx2

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from shared.models.embeddings import MOST_TEXTS
-from shared.models.endpoint import Endpoint
-from shared.models.ports import ModelRefused, ModelUnavailable
+from pentad.shared.models.embeddings import MOST_TEXTS
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 _LARGEST = 3e38
 """What a number of four bytes holds: vectors are kept so."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from shared.immutable import immutable
+from pentad.shared.immutable import immutable
 
 DeltaSink = Callable[[Literal["content", "thinking"], str], None]
 """Takes each piece of text as it arrives. Called on the event loop: it must be cheap, and must not block."""

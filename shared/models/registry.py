@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.errors import SettingsError
-from shared.models.embeddings import EmbeddingModel, HashingEmbedding
-from shared.models.offline import OfflineModel
-from shared.models.openai_chat import UNNAMED, OpenAIChat
-from shared.models.openai_embedding import OpenAIEmbedding
-from shared.models.ports import ChatModel
+from pentad.shared.errors import SettingsError
+from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
+from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.openai_chat import UNNAMED, OpenAIChat
+from pentad.shared.models.openai_embedding import OpenAIEmbedding
+from pentad.shared.models.ports import ChatModel
 
 _DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 _DASHSCOPE_MOST = 10

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 from openai import DefaultAsyncHttpxClient
 
-from shared.models.line import Line, Origin
+from pentad.shared.models.line import Line, Origin
 
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
 """Sends a known request with another body; the response is still to be read."""

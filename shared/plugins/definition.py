@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from contracts.tools import ToolSpec
-from shared.plugins.context import ToolContext
-from shared.plugins.errors import InvalidArguments
-from shared.plugins.results import clean
+from pentad.contracts.tools import ToolSpec
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.errors import InvalidArguments
+from pentad.shared.plugins.results import clean
 
 _MOST_PROBLEMS = 5
 _MOST_CHARACTERS = 200

@@ -1,6 +1,6 @@
 """Errors of tools and plugins. Their texts are read by plugin authors and by models: each says what to do."""
 
-from shared.errors import PentadError
+from pentad.shared.errors import PentadError
 
 
 class PluginError(PentadError):

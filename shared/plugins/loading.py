@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.plugins.errors import PluginError
+from pentad.shared.plugins.errors import PluginError
 
 _MODULE = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
 

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from contracts.tools import Effect, ToolSpec
-from shared.plugins.definition import ToolDefinition
-from shared.plugins.docstrings import parse_docstring
-from shared.plugins.errors import PluginError
-from shared.plugins.signature import read_arguments
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.docstrings import parse_docstring
+from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.signature import read_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 EffectName = Literal["pure", "idempotent", "unsafe"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from shared.plugins.errors import UnusableResult
+from pentad.shared.plugins.errors import UnusableResult
 
 
 def result_text(tool: str, value: Any) -> str:

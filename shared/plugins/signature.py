@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 
-from shared.plugins.context import ToolContext
-from shared.plugins.errors import PluginError
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.errors import PluginError
 
 _KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only: remove the '/' from the signature",

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from shared.cancelling import cancel_all
-from shared.state.admission import admit
-from shared.state.store import Store
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.state.admission import admit
+from pentad.shared.state.store import Store
 
 log = logging.getLogger(__name__)
 

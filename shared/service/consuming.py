@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from secrets import token_hex
 from typing import Any
 
-from contracts.streams import Stream
-from shared.bus.consumer import Consumer
-from shared.bus.entries import EntryHandler
-from shared.bus.entry import Entry
-from shared.bus.handler import Handler
-from shared.bus.housekeeping import Housekeeping
-from shared.bus.slots import Slots
-from shared.service.background import Background, wait_for_redis
-from shared.settings import Settings
-from shared.state.admission import keep_watching
-from shared.state.cluster import agree
-from shared.state.store import Store
+from pentad.contracts.streams import Stream
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.handler import Handler
+from pentad.shared.bus.housekeeping import Housekeeping
+from pentad.shared.bus.slots import Slots
+from pentad.shared.service.background import Background, wait_for_redis
+from pentad.shared.settings import Settings
+from pentad.shared.state.admission import keep_watching
+from pentad.shared.state.cluster import agree
+from pentad.shared.state.store import Store
 
 
 class ConsumingService:
@@ -64,7 +64,7 @@ class ConsumingService:
     async def close(self) -> None:
         """Close what is this service's own; Redis is still there."""
 
-    # What whoever runs it asks (`shared.service.port`)
+    # What whoever runs it asks (`pentad.shared.service.port`)
 
     async def start(self) -> None:
         await self.prepare()

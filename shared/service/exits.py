@@ -5,8 +5,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from shared.errors import PentadError
-from shared.settings import unknown_variables
+from pentad.shared.errors import PentadError
+from pentad.shared.settings import unknown_variables
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -37,6 +37,9 @@ def _line(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, PentadError):
         return text or type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("pentad."):
+        package = error.name.partition(".")[0]
+        return f"the package {package} is not installed: what runs services needs `pip install 'pentad[server]'`"
     if isinstance(error, ConnectionError):
         return f"no connection: {text or type(error).__name__}; see `pentad doctor`"
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"

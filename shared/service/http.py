@@ -9,16 +9,16 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.service.listening import DEFAULT_HOST, address_of, claim_port
-from shared.service.memory import settle
-from shared.service.port import Noting, RunnableService
+from pentad.shared.service.listening import DEFAULT_HOST, address_of, claim_port
+from pentad.shared.service.memory import settle
+from pentad.shared.service.port import Noting, RunnableService
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from shared.service.quiet_uvicorn import QuietServer
+    from pentad.shared.service.quiet_uvicorn import QuietServer
 
 NOTE = "note: "
 """Begins what readiness says of something that does not keep a service from serving."""
@@ -84,7 +84,7 @@ def _may_read(authorization: str, key: str | None) -> bool:
 def _exposition() -> "Response":
     from starlette.responses import Response
 
-    from shared.metrics import exposition
+    from pentad.shared.metrics import exposition
 
     body, content_type = exposition()
     return Response(body, headers={"content-type": content_type})
@@ -161,7 +161,7 @@ def _make_server(app: Any, grace_s: int) -> "QuietServer":
     """Imports everything that serving needs; takes 0.2 s the first time, which is why it happens in a thread."""
     import starlette.applications  # noqa: F401 - so that the first request does not pay for it
 
-    from shared.service.quiet_uvicorn import QuietServer
+    from pentad.shared.service.quiet_uvicorn import QuietServer
 
     return QuietServer(app, grace_s)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
-from contracts.streams import SERVICES, Service
-from shared.errors import SettingsError
+from pentad.contracts.streams import SERVICES, Service
+from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from shared.telemetry import LEVELS, Level
+from pentad.shared.telemetry import LEVELS, Level
 
 _HOST = "127.0.0.1"
 

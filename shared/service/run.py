@@ -9,17 +9,17 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from contracts.streams import Service
-from shared.errors import PentadError, SettingsError
-from shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
-from shared.service.http import HttpServer, health_app, unmet
-from shared.service.listening import DEFAULT_PORTS, Listening
-from shared.service.memory import settle
-from shared.service.options import Options, add_serve_options
-from shared.service.port import RunnableService, Telling
-from shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
-from shared.settings import Settings, is_loopback, load_settings
-from shared.telemetry import configure_logging
+from pentad.contracts.streams import Service
+from pentad.shared.errors import PentadError, SettingsError
+from pentad.shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
+from pentad.shared.service.http import HttpServer, health_app, unmet
+from pentad.shared.service.listening import DEFAULT_PORTS, Listening
+from pentad.shared.service.memory import settle
+from pentad.shared.service.options import Options, add_serve_options
+from pentad.shared.service.port import RunnableService, Telling
+from pentad.shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
+from pentad.shared.settings import Settings, is_loopback, load_settings
+from pentad.shared.telemetry import configure_logging
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from functools import cache
 from time import monotonic
 from typing import Any
 
-from contracts.commands import WakeUp
-from contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
-from shared import metrics
-from shared.immutable import immutable
-from shared.random_hex import random_hex
-from shared.state.commit import ActorKeys, Commit, Outcome, own_keys
-from shared.state.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
-from shared.state.store import Argument, Store, guarded
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared import metrics
+from pentad.shared.immutable import immutable
+from pentad.shared.random_hex import random_hex
+from pentad.shared.state.commit import ActorKeys, Commit, Outcome, own_keys
+from pentad.shared.state.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
+from pentad.shared.state.store import Argument, Store, guarded
 
 SESSION_MESSAGES = 1
 """Messages of a session that one handling reads: it routes one."""

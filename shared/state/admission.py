@@ -6,12 +6,12 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from shared.errors import OutageError, SettingsError
-from shared.redis_url import files_of
-from shared.seldom import Seldom
-from shared.state.keys import PROBE
-from shared.state.server import advice, look, refusal_at_start, unfit
-from shared.state.store import Store, guarded
+from pentad.shared.errors import OutageError, SettingsError
+from pentad.shared.redis_url import files_of
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.keys import PROBE
+from pentad.shared.state.server import advice, look, refusal_at_start, unfit
+from pentad.shared.state.store import Store, guarded
 
 _say = Seldom(logging.getLogger(__name__))
 

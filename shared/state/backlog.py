@@ -6,11 +6,11 @@ from time import monotonic
 
 from redis.exceptions import ResponseError
 
-from contracts.streams import INBOUND
-from shared.errors import PentadError
-from shared.state.keys import load
-from shared.state.renewal import DO
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.shared.errors import PentadError
+from pentad.shared.state.keys import load
+from pentad.shared.state.renewal import DO
+from pentad.shared.state.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """What all processes on one Redis must agree on. Data that was made with another number of shards is refused."""
 
-from shared.errors import SettingsError
-from shared.state.keys import CLUSTER
-from shared.state.store import Store, guarded
+from pentad.shared.errors import SettingsError
+from pentad.shared.state.keys import CLUSTER
+from pentad.shared.state.store import Store, guarded
 
 
 async def agree(store: Store, shards: int) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from contracts.envelope import Contract
-from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
-from shared import metrics
-from shared.state.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, load, session_index, timers
-from shared.state.store import Argument
-from shared.state.tallies import Tallies
+from pentad.contracts.envelope import Contract
+from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared import metrics
+from pentad.shared.state.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, load, session_index, timers
+from pentad.shared.state.store import Argument
+from pentad.shared.state.tallies import Tallies
 
 Mode = Literal["go", "complete", "end", "fail"]
 Outcome = Literal["ok", "open", "again", "stale"]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError, ResponseError
 
-from contracts.streams import (
+from pentad.contracts.streams import (
     DEAD,
     EMBED_REPLY,
     EVENTS,
@@ -22,13 +22,13 @@ from contracts.streams import (
     queues_of,
     split_key,
 )
-from shared.errors import OutageError
-from shared.state.in_use import ModelInUse
-from shared.state.keys import IN_USE
-from shared.state.refusals import said, text_of
-from shared.state.renewal import ahead, exhausted, last_id
-from shared.state.server import Server, look, refusal_at_start
-from shared.state.wire import Wire, connect
+from pentad.shared.errors import OutageError
+from pentad.shared.state.in_use import ModelInUse
+from pentad.shared.state.keys import IN_USE
+from pentad.shared.state.refusals import said, text_of
+from pentad.shared.state.renewal import ahead, exhausted, last_id
+from pentad.shared.state.server import Server, look, refusal_at_start
+from pentad.shared.state.wire import Wire, connect
 
 T = TypeVar("T")
 

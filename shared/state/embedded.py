@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from shared.errors import SettingsError
-from shared.state.redis_child import Child, free_port, is_free
-from shared.state.redis_folder import Folder, write_atomically
-from shared.state.redis_orphan import end_left_behind
+from pentad.shared.errors import SettingsError
+from pentad.shared.state.redis_child import Child, free_port, is_free
+from pentad.shared.state.redis_folder import Folder, write_atomically
+from pentad.shared.state.redis_orphan import end_left_behind
 
 log = logging.getLogger(__name__)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from contracts.envelope import Contract
-from contracts.streams import EVENTS
-from shared import metrics
-from shared.state.keys import SessionKeys, bell
-from shared.state.store import Store
+from pentad.contracts.envelope import Contract
+from pentad.contracts.streams import EVENTS
+from pentad.shared import metrics
+from pentad.shared.state.keys import SessionKeys, bell
+from pentad.shared.state.store import Store
 
 
 class EphemeralEvents:

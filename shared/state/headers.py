@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 from pydantic_core import from_json
 
-from contracts.envelope import Budget
-from contracts.events import TaskStatus, TaskUsage
-from contracts.ids import LAST_MS, rfc3339
-from contracts.records import Task
-from shared.errors import DamagedError
-from shared.immutable import immutable
+from pentad.contracts.envelope import Budget
+from pentad.contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.ids import LAST_MS, rfc3339
+from pentad.contracts.records import Task
+from pentad.shared.errors import DamagedError
+from pentad.shared.immutable import immutable
 
 ENDED = frozenset({"completed", "failed", "cancelled"})
 

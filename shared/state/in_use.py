@@ -7,9 +7,9 @@ from contextlib import suppress
 from pydantic import BaseModel, ConfigDict
 from redis.exceptions import RedisError
 
-from shared.errors import OutageError
-from shared.state.keys import IN_USE
-from shared.state.store import Store
+from pentad.shared.errors import OutageError
+from pentad.shared.state.keys import IN_USE
+from pentad.shared.state.store import Store
 
 _EVERY_S = 2.0
 _TTL_S = 6

@@ -2,14 +2,14 @@
 
 from redis.exceptions import ResponseError
 
-from contracts.commands import InboundMessage
-from contracts.events import ErrorEvent
-from contracts.streams import EVENTS, INBOUND
-from shared import metrics
-from shared.state.backlog import Backlog, unusable
-from shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, dedup
-from shared.state.replicated import ReplicatedAppends
-from shared.state.store import Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.events import ErrorEvent
+from pentad.contracts.streams import EVENTS, INBOUND
+from pentad.shared import metrics
+from pentad.shared.state.backlog import Backlog, unusable
+from pentad.shared.state.keys import DEDUP_TTL_S, SessionKeys, bell, dedup
+from pentad.shared.state.replicated import ReplicatedAppends
+from pentad.shared.state.store import Store
 
 
 class Inbox:

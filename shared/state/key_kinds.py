@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from contracts.streams import INBOUND, INBOUND_DEAD, split_key
-from shared.state.keys import CLUSTER, INBOUND_LEASE, TOOLS_REGISTRY
+from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
+from pentad.shared.state.keys import CLUSTER, INBOUND_LEASE, TOOLS_REGISTRY
 
 _OUTSIDE = {
     INBOUND.key(): "stream",

@@ -3,8 +3,8 @@
 from dataclasses import field
 from typing import ClassVar
 
-from contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
-from shared.immutable import immutable
+from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared.immutable import immutable
 
 DAY_S = 86_400
 TURNS_KEPT = 200

@@ -7,9 +7,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from shared.cancelling import cancel_all
-from shared.errors import OutageError
-from shared.state.store import Store
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError
+from pentad.shared.state.store import Store
 
 log = logging.getLogger(__name__)
 

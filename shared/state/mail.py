@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from contracts.commands import InboundMessage
-from contracts.envelope import Contract
-from contracts.ids import milliseconds
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import milliseconds
 
 
 def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:

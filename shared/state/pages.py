@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from contracts.ids import is_identifier
-from shared.errors import PentadError
-from shared.immutable import immutable
-from shared.state.store import Store
+from pentad.contracts.ids import is_identifier
+from pentad.shared.errors import PentadError
+from pentad.shared.immutable import immutable
+from pentad.shared.state.store import Store
 
 T = TypeVar("T")
 _READ = 200

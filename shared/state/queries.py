@@ -5,14 +5,14 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
-from contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
-from contracts.records import Task, TaskRecord
-from shared.state.keys import SessionKeys, TaskKeys, session_index
-from shared.state.pages import Entry, Page, newest_first
-from shared.state.sessions import last_turns, load_task, load_tasks
-from shared.state.store import Store
-from shared.state.tool_registry import published
-from shared.state.transcript import shown
+from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
+from pentad.contracts.records import Task, TaskRecord
+from pentad.shared.state.keys import SessionKeys, TaskKeys, session_index
+from pentad.shared.state.pages import Entry, Page, newest_first
+from pentad.shared.state.sessions import last_turns, load_task, load_tasks
+from pentad.shared.state.store import Store
+from pentad.shared.state.tool_registry import published
+from pentad.shared.state.transcript import shown
 
 _LOG_CHUNK = 500
 _VALUE_CHUNK = 50

@@ -15,8 +15,8 @@ from typing import Any
 
 import hiredis
 
-from shared.errors import SettingsError
-from shared.state.redis_folder import Folder, Known
+from pentad.shared.errors import SettingsError
+from pentad.shared.state.redis_folder import Folder, Known
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.errors import SettingsError
+from pentad.shared.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)

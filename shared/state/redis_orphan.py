@@ -8,9 +8,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from shared.errors import SettingsError
-from shared.state.redis_child import ask
-from shared.state.redis_folder import Folder, Known
+from pentad.shared.errors import SettingsError
+from pentad.shared.state.redis_child import ask
+from pentad.shared.state.redis_folder import Folder, Known
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from contracts.streams import INBOUND
-from shared.errors import OutageError
-from shared.state.keys import FIRST_ID, INBOUND_LEASE, NEW_INBOUND
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.shared.errors import OutageError
+from pentad.shared.state.keys import FIRST_ID, INBOUND_LEASE, NEW_INBOUND
+from pentad.shared.state.store import Store
 
 _AHEAD_MS = 60_000
 """Clocks of servers differ by less, and step back by less."""

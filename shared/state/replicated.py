@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from shared.errors import OutageError, RefusedWriteError
-from shared.state.store import Argument, Store
-from shared.state.wire import Wire
+from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.state.store import Argument, Store
+from pentad.shared.state.wire import Wire
 
 _WAIT_MS = 1000
 """How long replicas may take; a client is told after that, and may send again."""

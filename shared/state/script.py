@@ -26,7 +26,7 @@ def read_scripts() -> dict[str, Script]:
 
 def script_files() -> dict[str, str]:
     """The text of each file, by its name without ``.lua``."""
-    folder = resources.files("shared.state") / "scripts"
+    folder = resources.files("pentad.shared.state") / "scripts"
     return {f.name.removesuffix(".lua"): f.read_text() for f in folder.iterdir() if f.name.endswith(".lua")}
 
 

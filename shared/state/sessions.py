@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from contracts.ids import shard_in
-from shared.errors import DamagedError
-from shared.state.headers import TaskHeader, pairs, task_header
-from shared.state.keys import SessionKeys, TaskKeys
-from shared.state.mail import Turn
-from shared.state.store import Store
+from pentad.contracts.ids import shard_in
+from pentad.shared.errors import DamagedError
+from pentad.shared.state.headers import TaskHeader, pairs, task_header
+from pentad.shared.state.keys import SessionKeys, TaskKeys
+from pentad.shared.state.mail import Turn
+from pentad.shared.state.store import Store
 
 log = logging.getLogger(__name__)
 _ANY = 1 << 30

@@ -15,14 +15,14 @@ from typing import Any, ParamSpec, TypeVar
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from contracts.ids import rfc3339
-from shared.errors import OutageError, RefusedWriteError
-from shared.seldom import Seldom
-from shared.state.line import Heard
-from shared.state.refusals import is_outage, said
-from shared.state.script import read_scripts
-from shared.state.trouble import Trouble, explained
-from shared.state.wire import Wire, Word, connect
+from pentad.contracts.ids import rfc3339
+from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.line import Heard
+from pentad.shared.state.refusals import is_outage, said
+from pentad.shared.state.script import read_scripts
+from pentad.shared.state.trouble import Trouble, explained
+from pentad.shared.state.wire import Wire, Word, connect
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.state.keys import DAY_S
+from pentad.shared.state.keys import DAY_S
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram

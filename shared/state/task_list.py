@@ -4,15 +4,15 @@ import asyncio
 from time import monotonic
 from typing import Any
 
-from contracts.events import TaskUsage
-from contracts.ids import LAST_MS, rfc3339
-from contracts.records import Task, UnreadableTask
-from shared.errors import DamagedError
-from shared.state.keys import task_index
-from shared.state.pages import Entry, Page, newest_first
-from shared.state.queries import Queries
-from shared.state.sessions import load_task
-from shared.state.store import Store
+from pentad.contracts.events import TaskUsage
+from pentad.contracts.ids import LAST_MS, rfc3339
+from pentad.contracts.records import Task, UnreadableTask
+from pentad.shared.errors import DamagedError
+from pentad.shared.state.keys import task_index
+from pentad.shared.state.pages import Entry, Page, newest_first
+from pentad.shared.state.queries import Queries
+from pentad.shared.state.sessions import load_task
+from pentad.shared.state.store import Store
 
 _CHUNK = 100
 """Index entries that are looked at together."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from time import monotonic
 
-from contracts.tools import ToolSpec
-from shared.state.keys import DAY_S
-from shared.state.store import Store, guarded
-from shared.state.tool_registry import published
+from pentad.contracts.tools import ToolSpec
+from pentad.shared.state.keys import DAY_S
+from pentad.shared.state.store import Store, guarded
+from pentad.shared.state.tool_registry import published
 
 _FRESH_S = 1.0
 _KEPT_S = DAY_S

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from contracts.plain_json import read_json
-from contracts.tools import ToolSpec
-from shared.state.keys import DAY_S, TOOLS_REGISTRY
-from shared.state.store import Argument, Store
+from pentad.contracts.plain_json import read_json
+from pentad.contracts.tools import ToolSpec
+from pentad.shared.state.keys import DAY_S, TOOLS_REGISTRY
+from pentad.shared.state.store import Argument, Store
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from contracts.records import TranscriptMeta
+from pentad.contracts.records import TranscriptMeta
 
 
 def entry(message: Mapping[str, Any], meta: TranscriptMeta) -> bytes:

@@ -6,11 +6,11 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
-from shared.seldom import Seldom
-from shared.state.key_kinds import strangers
-from shared.state.keys import PREFIX
-from shared.state.refusals import REFUSALS, refusal_of, said, text_of
-from shared.state.wire import Wire, Word
+from pentad.shared.seldom import Seldom
+from pentad.shared.state.key_kinds import strangers
+from pentad.shared.state.keys import PREFIX
+from pentad.shared.state.refusals import REFUSALS, refusal_of, said, text_of
+from pentad.shared.state.wire import Wire, Word
 
 _say = Seldom(logging.getLogger(__name__))
 _STANDS_S = 3.0

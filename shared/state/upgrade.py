@@ -3,8 +3,8 @@
 import logging
 from collections.abc import AsyncIterator, Sequence
 
-from shared.state.keys import CLUSTER, TaskKeys, tag, timers
-from shared.state.store import Store, guarded
+from pentad.shared.state.keys import CLUSTER, TaskKeys, tag, timers
+from pentad.shared.state.store import Store, guarded
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-from shared import metrics
-from shared.state.keys import PROBE
-from shared.state.line import Heard, Line
-from shared.state.refusals import quit_after
+from pentad.shared import metrics
+from pentad.shared.state.keys import PROBE
+from pentad.shared.state.line import Heard, Line
+from pentad.shared.state.refusals import quit_after
 
 TIMEOUT_S = 10.0
 _FLUSH_S = 1.0

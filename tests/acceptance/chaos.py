@@ -15,7 +15,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from shared.cancelling import cancel_all
+from pentad.shared.cancelling import cancel_all
 from tests.support.chaos import checks
 from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.plan import Model, make_plan

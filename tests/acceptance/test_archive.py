@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contracts.records import TaskRecord
-from shared.records import Records
+from pentad.contracts.records import TaskRecord
+from pentad.shared.records import Records
 from tests.support.api import Api
 from tests.support.bus_client import Bus
 from tests.support.crew import crew

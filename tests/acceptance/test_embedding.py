@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.metrics import embed_cache
-from shared.models.embeddings import HashingEmbedding
+from pentad.shared.metrics import embed_cache
+from pentad.shared.models.embeddings import HashingEmbedding
 from tests.support.bus_client import Bus
 from tests.support.crew import crew
 from tests.support.eyes import metric

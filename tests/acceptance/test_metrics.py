@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from contracts.streams import ARCHIVE, DEAD, EMBED, STREAMS, TASK_WAKE, TOOL_CALLS
-from shared import metrics
-from shared.metrics import METRICS, Metric
-from shared.state.keys import TaskKeys
+from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, STREAMS, TASK_WAKE, TOOL_CALLS
+from pentad.shared import metrics
+from pentad.shared.metrics import METRICS, Metric
+from pentad.shared.state.keys import TaskKeys
 from tests.support.bus_client import Bus
 from tests.support.gates import plan, planned
 from tests.support.line import Line
@@ -176,7 +176,7 @@ async def calls(running: System) -> None:
 
 
 async def soon(running: System) -> str:
-    from contracts.ids import rfc3339
+    from pentad.contracts.ids import rfc3339
 
     seconds, micros = await running.bus.redis.time()
     return rfc3339(seconds * 1000 + micros // 1000 + 1500)

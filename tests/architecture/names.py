@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
-from contracts.errors import ErrorCode
-from contracts.streams import STREAMS
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.streams import STREAMS
 from tests.architecture.rules import Rule
 from tests.architecture.source import Module
 

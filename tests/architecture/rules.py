@@ -21,23 +21,23 @@ PURE = frozenset(
 """What a domain module may import beside contracts, its own service's domain and the data below."""
 PURE_SHARED = frozenset(
     {
-        "shared.errors",
-        "shared.immutable",
-        "shared.instructions",
-        "shared.state.headers",
-        "shared.state.keys",
-        "shared.state.mail",
+        "pentad.shared.errors",
+        "pentad.shared.immutable",
+        "pentad.shared.instructions",
+        "pentad.shared.state.headers",
+        "pentad.shared.state.keys",
+        "pentad.shared.state.mail",
     }
 )
 
 
 def contracts_use_pydantic_and_the_standard_library_only(module: Module) -> Iterator[str]:
     """Contracts are data: whoever speaks Python pays for nothing else."""
-    if _root(module.name) != "contracts":
+    if not module.path.startswith("contracts/"):
         return
-    allowed = sys.stdlib_module_names | {"pydantic", "pydantic_core", "contracts"}
+    allowed = sys.stdlib_module_names | {"pydantic", "pydantic_core"}
     for node, name in module.imports():
-        if _root(name) not in allowed:
+        if _root(name) not in allowed and not name.startswith("pentad.contracts."):
             yield module.at(node, f"contracts import {name}")
 
 
@@ -58,9 +58,10 @@ def domain_imports_what_is_pure(module: Module) -> Iterator[str]:
     """An allowed list, because there is always one more module that reads a clock."""
     if not _is_domain(module):
         return
-    own = ".".join(module.name.split(".")[:3])
+    own = ".".join(module.name.split(".")[:4])
     for node, name in module.imports():
-        if not (_root(name) in PURE | {"contracts"} or name in PURE_SHARED or f"{name}.".startswith(f"{own}.")):
+        data = name in PURE_SHARED or name.startswith("pentad.contracts.")
+        if not (_root(name) in PURE or data or f"{name}.".startswith(f"{own}.")):
             yield module.at(node, f"domain imports {name}")
 
 
@@ -116,7 +117,7 @@ def _root(name: str) -> str:
 
 def _is_domain(module: Module) -> bool:
     parts = module.name.split(".")
-    return parts[0] == "services" and "domain" in parts[2:]
+    return parts[1:2] == ["services"] and "domain" in parts[3:]
 
 
 def _is_all(node: ast.Name | ast.Attribute) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("contracts", "shared", "services", "pentad")
+"""Folders of the product. The first three are imported through links in the last (docs/decisions/0011)."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,9 @@ class Module:
 
     @property
     def name(self) -> str:
-        """Its dotted name; a package is named as its folder."""
-        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        """The one name that it is imported by; a package is named as its folder."""
+        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return name if name.partition(".")[0] == "pentad" else f"pentad.{name}"
 
     @cached_property
     def tree(self) -> ast.Module:

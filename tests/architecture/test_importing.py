@@ -70,7 +70,7 @@ def test_an_effect_of_an_import_is_noticed(text: str, tmp_path: Path) -> None:
 
 
 def test_the_face_and_the_command_start_without_heavy_clients() -> None:
-    loaded = set(_import("pentad", "pentad.cli.main", "shared.settings", "contracts.streams")["loaded"])
+    loaded = set(_import("pentad", "pentad.cli.main", "pentad.shared.settings", "pentad.contracts.streams")["loaded"])
     assert loaded & {*HEAVY, "redis", "httpx2", "websockets"} == set()
 
 

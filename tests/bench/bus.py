@@ -5,17 +5,17 @@ import time
 from collections.abc import Mapping
 from uuid import uuid4
 
-from contracts.commands import WakeUp
-from contracts.streams import EMBED, TASK_WAKE
-from shared.bus.consumer import Consumer
-from shared.bus.entries import EntryHandler
-from shared.bus.entry import Done, Entry
-from shared.bus.handler import Handler
-from shared.cancelling import cancel_all
-from shared.state.actors import Actors
-from shared.state.commit import Commit
-from shared.state.keys import TaskKeys
-from shared.state.store import Store
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.streams import EMBED, TASK_WAKE
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.entry import Done, Entry
+from pentad.shared.bus.handler import Handler
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.store import Store
 from tests.bench import bus_floor
 from tests.bench.common import Effort, Row, middle, quantile
 from tests.support.redis_server import RedisServer

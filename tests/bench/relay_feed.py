@@ -9,12 +9,12 @@ import asyncio
 import sys
 import time
 
-from contracts.ids import rfc3339
-from services.task_runner.deltas import DeltaWriter
-from shared.settings import load_settings
-from shared.state.ephemeral import EphemeralEvents
-from shared.state.keys import SessionKeys
-from shared.state.store import Store
+from pentad.contracts.ids import rfc3339
+from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.shared.settings import load_settings
+from pentad.shared.state.ephemeral import EphemeralEvents
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Store
 from tests.bench.stamping_model import stamp
 
 _TICK_S = 0.001

@@ -11,14 +11,14 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
-from contracts.envelope import Contract
-from contracts.streams import ARCHIVE, EMBED, INBOUND, SERVICES, TASK_WAKE, TOOL_CALLS
-from contracts.tools import Effect
-from shared.state.actors import Actors
-from shared.state.keys import TaskKeys
-from shared.state.mail import UserMail
-from shared.state.store import Store
+from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.envelope import Contract
+from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, SERVICES, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.tools import Effect
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.mail import UserMail
+from pentad.shared.state.store import Store
 from tests.bench.common import Effort, Row, cpu_seconds, family, make_group, middle
 from tests.bench.processes import model, module
 from tests.bench.websocket import Socket

@@ -7,23 +7,23 @@ from uuid import uuid4
 
 from pydantic_core import to_json
 
-from contracts.commands import InboundMessage, WakeUp
-from contracts.events import ToolCallEvent
-from contracts.ids import task_id, tool_call_id
-from contracts.streams import TASK_WAKE, TOOL_CALLS
-from services.task_runner.handlers import RunnerHandler
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Done, Entry
-from shared.bus.handler import Handler
-from shared.cancelling import cancel_all
-from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
-from shared.settings import load_settings
-from shared.state.actors import Actors, LeaseKeeper, Taken
-from shared.state.commit import Commit
-from shared.state.keys import SessionKeys, TaskKeys
-from shared.state.mail import UserMail
-from shared.state.store import Store
-from shared.state.tool_catalog import ToolCatalog
+from pentad.contracts.commands import InboundMessage, WakeUp
+from pentad.contracts.events import ToolCallEvent
+from pentad.contracts.ids import task_id, tool_call_id
+from pentad.contracts.streams import TASK_WAKE, TOOL_CALLS
+from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Done, Entry
+from pentad.shared.bus.handler import Handler
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.settings import load_settings
+from pentad.shared.state.actors import Actors, LeaseKeeper, Taken
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.keys import SessionKeys, TaskKeys
+from pentad.shared.state.mail import UserMail
+from pentad.shared.state.store import Store
+from pentad.shared.state.tool_catalog import ToolCatalog
 from tests.bench.tool_pace import Pace, command
 
 _ANSWER = to_json({"role": "tool", "tool_call_id": "c0-0", "content": "hello"})

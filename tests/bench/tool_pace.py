@@ -5,8 +5,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from contracts.commands import ToolCallCommand
-from contracts.tools import Effect
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.tools import Effect
 from tests.bench.common import middle, quantile
 
 IN_FLIGHT = 64

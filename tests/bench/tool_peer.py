@@ -5,13 +5,13 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from contracts.commands import ToolCallCommand
-from contracts.events import ToolResultEvent
-from contracts.streams import TOOL_CALLS, Stream
-from shared.bus.consumer import Consumer
-from shared.bus.entries import EntryHandler
-from shared.bus.entry import Entry
-from shared.state.store import Store
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.events import ToolResultEvent
+from pentad.contracts.streams import TOOL_CALLS, Stream
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.entry import Entry
+from pentad.shared.state.store import Store
 from tests.bench.common import make_group
 
 RAW_CALLS, RAW_RESULTS = "bench:raw:calls", "bench:raw:results"

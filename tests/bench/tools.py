@@ -8,12 +8,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from contracts.events import ToolResultEvent
-from shared.bus.consumer import Consumer
-from shared.bus.entries import EntryHandler
-from shared.bus.entry import Entry
-from shared.cancelling import cancel_all
-from shared.state.store import Store
+from pentad.contracts.events import ToolResultEvent
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.entry import Entry
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.state.store import Store
 from tests.bench.common import Cpu, Effort, Row, make_group, middle
 from tests.bench.processes import module, six
 from tests.bench.tool_durable import LeanRunner, StepRunner

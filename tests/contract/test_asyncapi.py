@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
 
-from contracts.asyncapi import FIELD, carried, document, type_name
-from contracts.envelope import Contract
-from contracts.streams import EVENTS, STREAMS, Stream
+from pentad.contracts.asyncapi import FIELD, carried, document, type_name
+from pentad.contracts.envelope import Contract
+from pentad.contracts.streams import EVENTS, STREAMS, Stream
 from tests.support.examples import FOLDER, Example, examples
 from tests.support.streams_table import tables, written
 
@@ -46,12 +46,18 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def test_the_committed_document_is_todays() -> None:
-    assert json.loads(COMMITTED.read_text()) == DOCUMENT, "run: python -m contracts.asyncapi > contracts/asyncapi.json"
+    assert json.loads(COMMITTED.read_text()) == DOCUMENT, (
+        "run: python -m pentad.contracts.asyncapi > contracts/asyncapi.json"
+    )
 
 
 def test_it_is_printed_as_it_is_committed() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "contracts.asyncapi"], capture_output=True, check=True, timeout=60, cwd=FOLDER.parents[1]
+        [sys.executable, "-m", "pentad.contracts.asyncapi"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+        cwd=FOLDER.parents[1],
     )
     assert printed.stdout == COMMITTED.read_bytes()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.streams import SERVICES
+from pentad.contracts.streams import SERVICES
 from tests.support.manifest_checks import SETTINGS, is_pinned
 from tests.support.manifest_links import PORTS
 from tests.support.manifests import ROOT, Document, read_documents

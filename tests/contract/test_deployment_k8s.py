@@ -8,7 +8,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from contracts.streams import SERVICES
+from pentad.contracts.streams import SERVICES
 from tests.support.manifest_checks import CHECKS, is_pinned, quantity
 from tests.support.manifests import KUSTOMIZATION_FIELDS, ROOT, Document, of_kind, pod_spec, read_base, title
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from contracts.commands import InboundMessage, WakeUp, command_adapter
-from contracts.envelope import Contract, Envelope
-from contracts.events import ClientEvent, event_adapter
-from contracts.streams import EVENTS, DeadLetter
-from shared.bus.entry import complaint
+from pentad.contracts.commands import InboundMessage, WakeUp, command_adapter
+from pentad.contracts.envelope import Contract, Envelope
+from pentad.contracts.events import ClientEvent, event_adapter
+from pentad.contracts.streams import EVENTS, DeadLetter
+from pentad.shared.bus.entry import complaint
 from tests.support.examples import CONTRACTS, FOLDER, Example, compact, examples
 
 ALL = examples()

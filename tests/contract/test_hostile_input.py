@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from contracts.commands import MAX_CONTENT, InboundMessage, command_adapter
-from contracts.events import event_adapter
-from contracts.ids import is_identifier, milliseconds
-from shared.bus.entry import complaint
+from pentad.contracts.commands import MAX_CONTENT, InboundMessage, command_adapter
+from pentad.contracts.events import event_adapter
+from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.shared.bus.entry import complaint
 
 SURROGATE = "\\ud800"
 DEEP = "[" * 100_000 + "]" * 100_000

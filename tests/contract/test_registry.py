@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from contracts.asyncapi import carried, type_name
-from contracts.envelope import Contract
-from contracts.errors import ErrorCode
-from contracts.events import EPHEMERAL, SessionEvent, event_adapter
-from contracts.records import TaskRecord
-from contracts.streams import (
+from pentad.contracts.asyncapi import carried, type_name
+from pentad.contracts.envelope import Contract
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import EPHEMERAL, SessionEvent, event_adapter
+from pentad.contracts.records import TaskRecord
+from pentad.contracts.streams import (
     DEAD,
     EVENTS,
     INBOUND,
@@ -138,7 +138,7 @@ def test_whatever_has_a_type_or_a_version_is_carried_or_kept() -> None:
     declared = {
         contract
         for contract in _subclasses(Contract)
-        if contract.__module__.startswith("contracts.") and "version" in contract.model_fields
+        if contract.__module__.startswith("pentad.contracts.") and "version" in contract.model_fields
     }
     bases = {contract for contract in declared if contract.__subclasses__()}
     assert declared - bases == {*carried(), TaskRecord} - {DeadLetter}

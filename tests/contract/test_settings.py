@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.errors import SettingsError
-from shared.settings import Settings, load_settings, unknown_variables
+from pentad.shared.errors import SettingsError
+from pentad.shared.settings import Settings, load_settings, unknown_variables
 
 PROMISED: dict[str, str | None] = {
     "LLM_MODEL_ID": None,

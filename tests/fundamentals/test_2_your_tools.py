@@ -3,7 +3,7 @@
 import httpx2
 
 import pentad
-from contracts.events import MessageEvent, ToolProgress, ToolResultEvent
+from pentad.contracts.events import MessageEvent, ToolProgress, ToolResultEvent
 from tests.fundamentals.conftest import Running
 
 

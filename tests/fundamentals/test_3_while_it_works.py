@@ -1,7 +1,7 @@
 """Chapter 3: a task that works can be told more, and can be stopped."""
 
 import pentad
-from contracts.events import MessageEvent, MessageRouted, TaskEnd, ToolProgress, ToolResultEvent
+from pentad.contracts.events import MessageEvent, MessageRouted, TaskEnd, ToolProgress, ToolResultEvent
 from tests.fundamentals.conftest import Running
 
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 import pentad
-from contracts.errors import ErrorCode
-from contracts.events import MessageEvent, MessageRouted
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import MessageEvent, MessageRouted
 from tests.fundamentals.conftest import Running
 from tests.support.raw_redis import dead_letters, events_of, publish
 from tests.support.waiting import wait_until

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Entry
-from shared.service.run import main_of
-from shared.state.script import Script
-from shared.state.store import Store
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Entry
+from pentad.shared.service.run import main_of
+from pentad.shared.state.script import Script
+from pentad.shared.state.store import Store
 from tests.support.system import MODULES
 
 

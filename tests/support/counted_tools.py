@@ -4,8 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from shared.plugins.context import ToolContext
-from shared.plugins.registry import tool
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.registry import tool
 
 
 def _exists(path: str) -> bool:

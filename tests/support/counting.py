@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from shared import metrics
-from shared.metrics import Metric
+from pentad.shared import metrics
+from pentad.shared.metrics import Metric
 
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 

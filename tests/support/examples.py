@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contracts.asyncapi import carried, type_name
-from contracts.envelope import Contract
-from contracts.records import TaskRecord
+from pentad.contracts.asyncapi import carried, type_name
+from pentad.contracts.envelope import Contract
+from pentad.contracts.records import TaskRecord
 
 FOLDER = Path(__file__).parents[2] / "contracts" / "examples"
 CONTRACTS: dict[str, type[Contract]] = {type_name(contract): contract for contract in carried()}

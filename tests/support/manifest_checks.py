@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 from tests.support.manifest_links import mounts, ports, references, selector_of, selectors, selects, streams
 from tests.support.manifests import Document, containers, of_kind, pod_labels, title
 

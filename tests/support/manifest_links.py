@@ -6,7 +6,7 @@ Each takes the documents of a base and returns a complaint for each breach.
 import re
 from collections.abc import Iterator, Mapping
 
-from contracts.streams import SERVICES, STREAMS
+from pentad.contracts.streams import SERVICES, STREAMS
 from tests.support.manifests import Document, containers, of_kind, pod_labels, pod_spec, title
 
 SECRETS = {"pentad-secrets"}

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from pydantic_core import from_json, to_json
 
-from shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.embeddings import HashingEmbedding
 from tests.support import model_wire as wire
 from tests.support.replies import MODEL, Reply, call, error_body, events, fail, say
 

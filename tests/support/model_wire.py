@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.embeddings import HashingEmbedding
 from tests.support.replies import Reply, document, error_body, events
 
 _REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found", 429: b"Too Many Requests"}

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from shared.plugins.registry import tool
+from pentad.shared.plugins.registry import tool
 
 
 def _exists(path: str) -> bool:

@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from contracts.records import Manifest, TaskRecord, TranscriptMeta
-from services.task_runner.prompt import chain
-from shared.instructions import INSTRUCTIONS
+from pentad.contracts.records import Manifest, TaskRecord, TranscriptMeta
+from pentad.services.task_runner.prompt import chain
+from pentad.shared.instructions import INSTRUCTIONS
 
 
 @dataclass(frozen=True)

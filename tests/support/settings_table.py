@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 from tests.support.manifests import ROOT
 
 OPERATE = ROOT / "docs" / "operate.md"

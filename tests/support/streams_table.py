@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
-from contracts.asyncapi import carried, type_name
-from contracts.streams import STREAMS, Stream
+from pentad.contracts.asyncapi import carried, type_name
+from pentad.contracts.streams import STREAMS, Stream
 
 STREAMS_PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
 BEGIN, END = "<!-- streams: made by python -m tests.support.streams_table -->", "<!-- end of streams -->"

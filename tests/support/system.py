@@ -15,12 +15,12 @@ from tests.support.redis_server import free_port
 from tests.support.waiting import wait_until
 
 MODULES = {
-    "gateway": "services.gateway",
-    "router": "services.router",
-    "task-runner": "services.task_runner",
-    "tool-worker": "services.tool_worker",
-    "embedding": "services.embedding",
-    "archiver": "services.archiver",
+    "gateway": "pentad.services.gateway",
+    "router": "pentad.services.router",
+    "task-runner": "pentad.services.task_runner",
+    "tool-worker": "pentad.services.tool_worker",
+    "embedding": "pentad.services.embedding",
+    "archiver": "pentad.services.archiver",
 }
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,8 @@ COLUMNS, ROWS = 100, 30
 _PROGRAM = """
 import argparse, sys
 from pentad.cli import {module}
-from shared.errors import PentadError
-from shared.settings import load_settings
+from pentad.shared.errors import PentadError
+from pentad.shared.settings import load_settings
 names = dict.fromkeys(("url", "session", "task", "text")) | dict(p.split("=", 1) for p in sys.argv[1:])
 try:
     sys.exit({module}.run(argparse.Namespace(json=False, **names), load_settings()))

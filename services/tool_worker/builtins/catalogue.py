@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from contracts.tools import Effect
-from services.tool_worker.builtins.calculator import calculator
-from services.tool_worker.builtins.clock import current_time
-from services.tool_worker.builtins.echo import echo
-from shared.plugins.definition import ToolDefinition
-from shared.plugins.registry import define
+from pentad.contracts.tools import Effect
+from pentad.services.tool_worker.builtins.calculator import calculator
+from pentad.services.tool_worker.builtins.clock import current_time
+from pentad.services.tool_worker.builtins.echo import echo
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.registry import define
 
 BUILTINS: Mapping[str, ToolDefinition] = MappingProxyType(
     {function.__name__: define(function, effect=Effect.PURE) for function in (calculator, current_time, echo)}

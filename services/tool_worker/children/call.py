@@ -4,7 +4,7 @@ import asyncio
 from asyncio import AbstractEventLoop, TimerHandle
 from typing import Protocol
 
-from services.tool_worker.children.invocation import Kind, OnProgress, ToolInvocation, ToolOutcome
+from pentad.services.tool_worker.children.invocation import Kind, OnProgress, ToolInvocation, ToolOutcome
 
 _LONGEST = 1_000_000.0
 """Seconds; event loops refuse timers that are set much later."""

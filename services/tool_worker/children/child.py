@@ -8,13 +8,13 @@ import sys
 
 import uvloop
 
-from services.tool_worker.children.launch import Launch
-from services.tool_worker.children.lifeline import tie_to_parent
-from services.tool_worker.children.serving import Serving
-from services.tool_worker.children.wire import Frame, pack
-from shared.plugins.errors import PluginError
-from shared.plugins.loading import load_plugins
-from shared.plugins.registry import registered_tools
+from pentad.services.tool_worker.children.launch import Launch
+from pentad.services.tool_worker.children.lifeline import tie_to_parent
+from pentad.services.tool_worker.children.serving import Serving
+from pentad.services.tool_worker.children.wire import Frame, pack
+from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.loading import load_plugins
+from pentad.shared.plugins.registry import registered_tools
 
 
 def main(argument: str) -> int:

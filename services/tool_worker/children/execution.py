@@ -4,10 +4,10 @@ import logging
 from datetime import datetime
 from typing import Any
 
-from services.tool_worker.children.invocation import Kind
-from shared.plugins.context import Report, ToolContext
-from shared.plugins.errors import InvalidArguments, UnusableResult
-from shared.plugins.results import clean, result_text
+from pentad.services.tool_worker.children.invocation import Kind
+from pentad.shared.plugins.context import Report, ToolContext
+from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
+from pentad.shared.plugins.results import clean, result_text
 
 MAX_RESULT = 16 << 20
 """Characters of a result."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from shared.plugins.context import ToolContext
+from pentad.shared.plugins.context import ToolContext
 
 OnProgress = Callable[[str, float | None], None]
 Kind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted"]

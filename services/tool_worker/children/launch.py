@@ -12,9 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import services
-
-_MODULE = "services.tool_worker.children.child"
+_MODULE = "pentad.services.tool_worker.children.child"
 _STDERR = 2
 _PATIENCE_S = 0.5
 _POLL_S = 0.005
@@ -93,7 +91,7 @@ def _start(arguments: Launch) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", _MODULE, arguments.to_json()],
         stdin=subprocess.DEVNULL,
         stdout=_STDERR,
-        cwd=Path(next(iter(services.__path__))).parent,  # our packages are found wherever the worker runs
+        cwd=Path(__file__).parents[4],  # we are found there wherever the worker runs
         pass_fds=(arguments.socket_fd, arguments.life_fd),
         process_group=0,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from services.tool_worker.children.wire import Frame, pack
+from pentad.services.tool_worker.children.wire import Frame, pack
 
 
 class Outbox:

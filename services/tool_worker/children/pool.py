@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
-from contracts.tools import ToolSpec
-from services.tool_worker.builtins.catalogue import BUILTINS
-from services.tool_worker.children.backoff import Backoff
-from services.tool_worker.children.call import Call
-from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
-from services.tool_worker.children.launch import launch
-from services.tool_worker.children.process import Child
-from shared.plugins.errors import PluginError
+from pentad.contracts.tools import ToolSpec
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.children.backoff import Backoff
+from pentad.services.tool_worker.children.call import Call
+from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from pentad.services.tool_worker.children.launch import launch
+from pentad.services.tool_worker.children.process import Child
+from pentad.shared.plugins.errors import PluginError
 
 CHECK_S = 0.25
 """How often children that have calls are looked at."""

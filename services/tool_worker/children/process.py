@@ -6,15 +6,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from contracts.tools import ToolSpec
-from services.tool_worker.children.call import Call
-from services.tool_worker.children.execution import context_frame
-from services.tool_worker.children.invocation import Kind
-from services.tool_worker.children.launch import Launched, ending, reap
-from services.tool_worker.children.outbox import Outbox
-from services.tool_worker.children.pulse import ANSWER_S, Pulse
-from services.tool_worker.children.wire import Frame, Unpacker
-from shared.plugins.errors import PluginError
+from pentad.contracts.tools import ToolSpec
+from pentad.services.tool_worker.children.call import Call
+from pentad.services.tool_worker.children.execution import context_frame
+from pentad.services.tool_worker.children.invocation import Kind
+from pentad.services.tool_worker.children.launch import Launched, ending, reap
+from pentad.services.tool_worker.children.outbox import Outbox
+from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
+from pentad.services.tool_worker.children.wire import Frame, Unpacker
+from pentad.shared.plugins.errors import PluginError
 
 LINGER_S = 30.0
 """How long a retired child's other calls may go on."""

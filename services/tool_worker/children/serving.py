@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from inspect import isawaitable
 from typing import Any, cast
 
-from services.tool_worker.children.execution import Answer, context_from, failure, success
-from services.tool_worker.children.outbox import Outbox
-from services.tool_worker.children.wire import Frame, Unpacker
-from shared.plugins.context import ToolContext
-from shared.plugins.definition import ToolDefinition
-from shared.plugins.results import clean
+from pentad.services.tool_worker.children.execution import Answer, context_from, failure, success
+from pentad.services.tool_worker.children.outbox import Outbox
+from pentad.services.tool_worker.children.wire import Frame, Unpacker
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.results import clean
 
 MAX_BACKLOG = 1 << 20
 """Bytes waiting for the worker beyond which progress is dropped."""

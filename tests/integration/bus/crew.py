@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from contracts.streams import ARCHIVE
-from shared.bus.consumer import Consumer
-from shared.bus.entries import EntryHandler
-from shared.bus.entry import Done, Entry
-from shared.bus.handler import Handler
-from shared.errors import PoisonError
-from shared.state.store import Store
+from pentad.contracts.streams import ARCHIVE
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.entry import Done, Entry
+from pentad.shared.bus.handler import Handler
+from pentad.shared.errors import PoisonError
+from pentad.shared.state.store import Store
 
 KEY, GROUP = ARCHIVE.key(0), "archiver"
 Work = Callable[[Entry], Awaitable[Any]]

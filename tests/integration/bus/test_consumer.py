@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from contracts.streams import DEAD, DeadLetter
-from shared.bus.broker import ensure_group
-from shared.bus.entry import Entry
-from shared.errors import OutageError, PoisonError
-from shared.state.store import Store
+from pentad.contracts.streams import DEAD, DeadLetter
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.entry import Entry
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import GROUP, KEY, add, consuming, pending, settled
 from tests.support.waiting import wait_until
 

@@ -1,14 +1,14 @@
 """What is consumed, failed and set aside is counted per stream, each once."""
 
-from contracts.streams import ARCHIVE, INBOUND
-from shared import metrics
-from shared.bus.broker import ensure_group
-from shared.bus.entry import Entry
-from shared.bus.housekeeping import Housekeeping
-from shared.bus.inbound import Ingress
-from shared.errors import OutageError, PoisonError
-from shared.settings import Settings
-from shared.state.store import Store
+from pentad.contracts.streams import ARCHIVE, INBOUND
+from pentad.shared import metrics
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.housekeeping import Housekeeping
+from pentad.shared.bus.inbound import Ingress
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.settings import Settings
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import GROUP, KEY, add, consuming, settled, working
 from tests.integration.bus.test_ingress import drained, messages, send
 from tests.support.counting import Counts, reading

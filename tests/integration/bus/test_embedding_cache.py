@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.embedding import handlers
-from services.embedding.domain import batches
-from services.embedding.handlers import Embedding
-from shared.state.store import Store
+from pentad.services.embedding import handlers
+from pentad.services.embedding.domain import batches
+from pentad.services.embedding.handlers import Embedding
+from pentad.shared.state.store import Store
 
 
 class Counting:

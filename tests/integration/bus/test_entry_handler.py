@@ -3,16 +3,16 @@
 import asyncio
 from collections import Counter
 
-from contracts.streams import ARCHIVE, DEAD, DeadLetter
-from shared.bus.broker import ensure_group
-from shared.bus.consumer import Consumer
-from shared.bus.entries import EntryHandler
-from shared.bus.entry import Entry
-from shared.bus.handler import MAX_STARTS
-from shared.cancelling import cancel_all
-from shared.errors import OutageError
-from shared.state.keys import attempts
-from shared.state.store import Store
+from pentad.contracts.streams import ARCHIVE, DEAD, DeadLetter
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.handler import MAX_STARTS
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError
+from pentad.shared.state.keys import attempts
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import GROUP, KEY, add, pending, settled, working
 from tests.support.waiting import wait_until
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from contracts.commands import InboundMessage
-from contracts.streams import INBOUND
-from shared.bus.arrival import Arrival
-from shared.bus.at_once import Source
-from shared.bus.inbound import Ingress
-from shared.settings import Settings
-from shared.state.keys import INBOUND_LEASE, SessionKeys
-from shared.state.store import Command, Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus.arrival import Arrival
+from pentad.shared.bus.at_once import Source
+from pentad.shared.bus.inbound import Ingress
+from pentad.shared.settings import Settings
+from pentad.shared.state.keys import INBOUND_LEASE, SessionKeys
+from pentad.shared.state.store import Command, Store
 from tests.integration.bus.test_ingress import contents, drained, send
 from tests.integration.bus.test_lost_writes import replaced
 from tests.support.running import beside
@@ -188,7 +188,7 @@ async def test_what_comes_while_another_is_handled_is_not_waited_for(
     foreseeing: Foreseeing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its news arrive while nobody listens; a blocked read that missed it would sleep for long."""
-    monkeypatch.setattr("shared.bus.inbound._BLOCK_MS", 60_000)
+    monkeypatch.setattr("pentad.shared.bus.inbound._BLOCK_MS", 60_000)
     foreseeing.mine._ear._timeout_s = 60
     route = foreseeing.recording.route
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from contracts.commands import InboundMessage
-from contracts.ids import shard_of
-from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
-from shared.bus import inbound
-from shared.bus.at_once import Source
-from shared.bus.inbound import Ingress
-from shared.cancelling import cancel_all
-from shared.settings import Settings
-from shared.state.keys import INBOUND_LEASE, SessionKeys, dedup, load
-from shared.state.mail import read_session_mail
-from shared.state.store import Argument, Command, Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.ids import shard_of
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.shared.bus import inbound
+from pentad.shared.bus.at_once import Source
+from pentad.shared.bus.inbound import Ingress
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.settings import Settings
+from pentad.shared.state.keys import INBOUND_LEASE, SessionKeys, dedup, load
+from pentad.shared.state.mail import read_session_mail
+from pentad.shared.state.store import Argument, Command, Store
 from tests.support.waiting import wait_until
 
 SETTINGS = Settings(pentad_lease_s=0.5)

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from contracts.streams import ARCHIVE, EMBED, Stream
-from shared.bus.broker import ensure_group
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Entry
-from shared.bus.slots import Slots
-from shared.state.store import Store
+from pentad.contracts.streams import ARCHIVE, EMBED, Stream
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.slots import Slots
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import GROUP, KEY, Plain, add, consuming, pending, settled
 from tests.support.waiting import wait_until
 

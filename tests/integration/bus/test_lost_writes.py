@@ -4,13 +4,13 @@ import struct
 import time
 from pathlib import Path
 
-from contracts.streams import INBOUND
-from shared.bus.broker import ensure_group
-from shared.bus.entry import Entry
-from shared.bus.inbound import Ingress
-from shared.settings import Settings
-from shared.state.keys import SessionKeys
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.inbound import Ingress
+from pentad.shared.settings import Settings
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import GROUP, KEY, add, consuming, settled
 from tests.integration.bus.test_ingress import drained, messages, send
 from tests.support.running import beside

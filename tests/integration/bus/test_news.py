@@ -5,10 +5,10 @@ import gc
 
 import pytest
 
-from contracts.streams import INBOUND
-from shared.bus.news import News
-from shared.errors import OutageError
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus.news import News
+from pentad.shared.errors import OutageError
+from pentad.shared.state.store import Store
 from tests.support.waiting import wait_until
 
 KEY = INBOUND.key()

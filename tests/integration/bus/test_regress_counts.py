@@ -1,9 +1,9 @@
 """What is counted of an entry goes with the entry: the counts' hash does not grow for as long as something fails."""
 
-from contracts.streams import DEAD
-from shared.bus.entry import Entry
-from shared.state.keys import attempts
-from shared.state.store import Store
+from pentad.contracts.streams import DEAD
+from pentad.shared.bus.entry import Entry
+from pentad.shared.state.keys import attempts
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import add, settled, working
 from tests.support.waiting import wait_until
 

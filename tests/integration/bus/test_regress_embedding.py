@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from services.embedding.handlers import Embedding
-from shared.models.ports import ModelRefused
-from shared.state.store import Store
+from pentad.services.embedding.handlers import Embedding
+from pentad.shared.models.ports import ModelRefused
+from pentad.shared.state.store import Store
 
 
 class Picky:

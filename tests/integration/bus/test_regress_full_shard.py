@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from contracts.ids import shard_of
-from contracts.streams import INBOUND
-from shared.bus import inbound
-from shared.settings import Settings
-from shared.state.keys import SessionKeys, load
-from shared.state.mail import read_session_mail
-from shared.state.store import Store
+from pentad.contracts.ids import shard_of
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus import inbound
+from pentad.shared.settings import Settings
+from pentad.shared.state.keys import SessionKeys, load
+from pentad.shared.state.mail import read_session_mail
+from pentad.shared.state.store import Store
 from tests.integration.bus.test_ingress import start
 from tests.support.waiting import wait_until
 

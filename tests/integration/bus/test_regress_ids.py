@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from contracts.streams import INBOUND, INBOUND_DEAD
-from shared.state.keys import SessionKeys, session_index
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND, INBOUND_DEAD
+from pentad.shared.state.keys import SessionKeys, session_index
+from pentad.shared.state.store import Store
 from tests.integration.bus.test_ingress import start
 from tests.support.waiting import wait_until
 

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from shared.bus.broker import ensure_group
-from shared.bus.entry import Entry
-from shared.state.store import Store
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.entry import Entry
+from pentad.shared.state.store import Store
 from tests.integration.bus.crew import GROUP, KEY, add, consuming, settled
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

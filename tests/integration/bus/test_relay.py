@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-import shared.bus.relay
-from shared.bus.deltas import StreamEvent
-from shared.bus.feed import START
-from shared.bus.relay import ShardRelay
-from shared.state.keys import SessionKeys, bell
-from shared.state.store import Store
+from pentad.shared.bus.deltas import StreamEvent
+from pentad.shared.bus.feed import START
+from pentad.shared.bus.relay import ShardRelay
+from pentad.shared.state.keys import SessionKeys, bell
+from pentad.shared.state.store import Store
 from tests.support.waiting import wait_until
 
 
@@ -30,7 +29,7 @@ async def test_only_load_makes_a_reading_wait(store: Store, monkeypatch: pytest.
         await relay._turn()
         return pauses > 0
 
-    monkeypatch.setattr(shared.bus.relay, "monotonic", lambda: now)
+    monkeypatch.setattr("pentad.shared.bus.relay.monotonic", lambda: now)
     monkeypatch.setattr(asyncio, "sleep", counted)
     await relay._begin()
     assert not await paused(200, 0.0)  # the first after the start are no load yet

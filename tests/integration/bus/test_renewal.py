@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
-from shared.bus import inbound
-from shared.bus.broker import ensure_group
-from shared.state.keys import INBOUND_LEASE, NEW_INBOUND
-from shared.state.renewal import IdsWatch, foreign_groups, last_id, renew
-from shared.state.store import Store
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.shared.bus import inbound
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.keys import INBOUND_LEASE, NEW_INBOUND
+from pentad.shared.state.renewal import IdsWatch, foreign_groups, last_id, renew
+from pentad.shared.state.store import Store
 from tests.integration.bus.test_ingress import LONG, contents, drained, send, start
 from tests.support.waiting import wait_until
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from contracts.commands import InboundMessage
-from contracts.streams import INBOUND
-from shared.errors import OutageError, RefusedWriteError
-from shared.state.inbox import Inbox
-from shared.state.store import Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import INBOUND
+from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.state.inbox import Inbox
+from pentad.shared.state.store import Store
 from tests.support.failover import Redundant
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from contracts.streams import INBOUND
-from shared.bus.entry import Entry
-from shared.bus.inbound import Ingress
-from shared.errors import OutageError
-from shared.settings import Settings
-from shared.state.keys import SessionKeys
-from shared.state.store import Store, guarded
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.inbound import Ingress
+from pentad.shared.errors import OutageError
+from pentad.shared.settings import Settings
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Store, guarded
 from tests.integration.bus.crew import KEY, consuming, settled
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until

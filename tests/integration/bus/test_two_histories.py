@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shared.bus.feed import START
-from shared.bus.relay import Relay, ShardRelay
-from shared.bus.subscription import CursorExpiredError, Subscription, subscribe
-from shared.state.keys import SessionKeys
-from shared.state.store import Store
+from pentad.shared.bus.feed import START
+from pentad.shared.bus.relay import Relay, ShardRelay
+from pentad.shared.bus.subscription import CursorExpiredError, Subscription, subscribe
+from pentad.shared.state.keys import SessionKeys
+from pentad.shared.state.store import Store
 from tests.support.redis_server import RedisServer
 
 KEYS = SessionKeys(0, "t", "s")

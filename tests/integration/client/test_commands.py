@@ -12,7 +12,7 @@ import pytest
 
 import pentad
 from pentad.cli import send, tasks
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 from tests.support.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 
 Command = Callable[[argparse.Namespace, Settings], int]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from contracts.streams import DeadLetter
 from pentad.cli import doctor
-from shared.errors import OutageError
-from shared.settings import Settings
-from shared.state.diagnosis import Diagnosis, diagnose, place_of
-from shared.state.wire import connect
+from pentad.contracts.streams import DeadLetter
+from pentad.shared.errors import OutageError
+from pentad.shared.settings import Settings
+from pentad.shared.state.diagnosis import Diagnosis, diagnose, place_of
+from pentad.shared.state.wire import connect
 from tests.support.fake_gateway import FakeGateway, fake_gateway
 from tests.support.redis_server import RedisServer
 

@@ -10,8 +10,8 @@ import pytest
 
 from pentad.cli.findings import Finding
 from pentad.cli.models import embedding_finding, model_findings
-from shared.settings import Settings
-from shared.state.in_use import ModelInUse
+from pentad.shared.settings import Settings
+from pentad.shared.state.in_use import ModelInUse
 
 
 @asynccontextmanager

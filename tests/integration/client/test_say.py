@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pentad
-from contracts.events import SessionEvent
+from pentad.contracts.events import SessionEvent
 from tests.support.fake_gateway import fake_gateway, turn_events
 
 

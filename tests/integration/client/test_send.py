@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pentad
-from contracts.events import SessionEvent
 from pentad.client import Agent
+from pentad.contracts.events import SessionEvent
 from tests.support.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 from tests.support.waiting import wait_until
 

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from services.gateway.app import GatewayService, build
-from shared.settings import load_settings
-from shared.state.store import Store
+from pentad.services.gateway.app import GatewayService, build
+from pentad.shared.settings import load_settings
+from pentad.shared.state.store import Store
 from tests.integration.gateway.speaker import Speaker
 from tests.support.redis_server import redis_server, redis_url
 

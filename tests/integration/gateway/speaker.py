@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from contracts.events import event_adapter
-from shared.state.keys import SessionKeys, TaskKeys, bell, session_index, task_index
-from shared.state.store import Store
+from pentad.contracts.events import event_adapter
+from pentad.shared.state.keys import SessionKeys, TaskKeys, bell, session_index, task_index
+from pentad.shared.state.store import Store
 
 AT = "2030-01-01T00:00:00.000Z"
 TASK = "task-0-abc"

@@ -7,13 +7,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from contracts.commands import InboundMessage
-from contracts.streams import INBOUND
-from shared.bus.broker import ensure_group
-from shared.state.backlog import Backlog
-from shared.state.inbox import Inbox
-from shared.state.keys import load
-from shared.state.store import Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.backlog import Backlog
+from pentad.shared.state.inbox import Inbox
+from pentad.shared.state.keys import load
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import running
 from tests.support.waiting import wait_until
 

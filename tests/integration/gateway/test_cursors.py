@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from services.gateway.app import GatewayService
+from pentad.services.gateway.app import GatewayService
 from tests.integration.gateway.conftest import Client, opened
 from tests.integration.gateway.speaker import TASK, Speaker
 

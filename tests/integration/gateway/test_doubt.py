@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from contracts.streams import INBOUND
-from services.gateway import persisting
-from services.gateway.app import GatewayService
-from shared.state import backlog
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.services.gateway import persisting
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.state import backlog
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.redis_server import RedisServer
@@ -62,8 +62,8 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
 ) -> None:
     """It is in the stream once Redis goes on; sent again as the refusal says, it is the same message."""
     if "wait" in path:  # the look for an earlier one comes before the append, and is answered
-        monkeypatch.setattr("services.gateway.messages._known", _new)
-        monkeypatch.setattr("services.gateway.parts.Parts.subscribe", _subscribed)
+        monkeypatch.setattr("pentad.services.gateway.messages._known", _new)
+        monkeypatch.setattr("pentad.services.gateway.parts.Parts.subscribe", _subscribed)
     redis.pause()
     refused = await http.post(path, json=BODY | given)
     redis.resume()

@@ -6,10 +6,10 @@ import httpx2
 import pytest
 from pydantic_core import from_json
 
-from services.gateway.app import GatewayService
-from services.gateway.openapi import document
-from services.gateway.rest import ROUTES
-from shared.state.store import Store
+from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.openapi import document
+from pentad.services.gateway.rest import ROUTES
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import PATIENCE_S, opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 
@@ -148,9 +148,9 @@ def test_the_openapi_document_and_the_routes_say_the_same() -> None:
 
 
 async def test_the_gateway_refuses_to_be_open_to_others(gateway: GatewayService, redis_url: str) -> None:
-    from services.gateway.app import build
-    from shared.errors import SettingsError
-    from shared.settings import load_settings
+    from pentad.services.gateway.app import build
+    from pentad.shared.errors import SettingsError
+    from pentad.shared.settings import load_settings
 
     with pytest.raises(SettingsError, match="PENTAD_API_KEYS"):
         build(load_settings({}, redis_url=redis_url), "0.0.0.0")

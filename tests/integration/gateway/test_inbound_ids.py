@@ -5,11 +5,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from contracts.streams import INBOUND
 from pentad.cli.main import main
-from services.gateway.app import GatewayService
-from shared.state import renewal
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.state import renewal
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import opened
 from tests.support.waiting import wait_until
 

@@ -8,12 +8,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from contracts.records import TaskRecord
-from services.gateway.app import GatewayService
-from shared.records import Records
-from shared.state import task_list
-from shared.state.keys import session_index, task_index
-from shared.state.store import Store
+from pentad.contracts.records import TaskRecord
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.records import Records
+from pentad.shared.state import task_list
+from pentad.shared.state.keys import session_index, task_index
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import AT, TASK, Speaker
 

@@ -2,12 +2,12 @@
 
 import json
 
-from contracts.commands import InboundMessage
-from contracts.streams import INBOUND
-from shared.state.backlog import Backlog
-from shared.state.inbox import Inbox
-from shared.state.renewal import renew
-from shared.state.store import Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import INBOUND
+from pentad.shared.state.backlog import Backlog
+from pentad.shared.state.inbox import Inbox
+from pentad.shared.state.renewal import renew
+from pentad.shared.state.store import Store
 from tests.support.waiting import wait_until
 
 KEY = INBOUND.key()

@@ -5,11 +5,11 @@ from typing import Any
 
 import httpx2
 
-from contracts.events import TaskUsage
-from contracts.records import Task, TaskRecord
-from shared.records import Records
-from shared.state.keys import TOOLS_REGISTRY
-from shared.state.store import Store
+from pentad.contracts.events import TaskUsage
+from pentad.contracts.records import Task, TaskRecord
+from pentad.shared.records import Records
+from pentad.shared.state.keys import TOOLS_REGISTRY
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import AT, TASK, Speaker
 

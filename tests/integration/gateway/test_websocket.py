@@ -6,9 +6,9 @@ import json
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from contracts.streams import INBOUND
-from services.gateway.app import GatewayService
-from shared.state.store import Store
+from pentad.contracts.streams import INBOUND
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.state.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from typing import Any
 import uvloop
 from websockets.asyncio.client import connect
 
-from shared.service.http import HttpServer
+from pentad.shared.service.http import HttpServer
 from tests.support.waiting import wait_until
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from shared.models.openai_chat import OpenAIChat
-from shared.models.ports import ChatRequest, ModelAnswer
+from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from tests.support.model_server import Script, ScriptedModel
 from tests.support.replies import Reply, say
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from shared.models.endpoint import Endpoint
-from shared.models.ports import ChatRequest, ToolCallDraft, Usage
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.ports import ChatRequest, ToolCallDraft, Usage
 from tests.integration.models.conftest import USER, Start, until
 from tests.support.model_server import ScriptedModel
 from tests.support.replies import Reply, call, events, raw, say

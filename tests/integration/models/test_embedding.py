@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shared.models.embeddings import HashingEmbedding
-from shared.models.openai_embedding import OpenAIEmbedding
-from shared.models.ports import ModelRefused, ModelUnavailable
+from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.openai_embedding import OpenAIEmbedding
+from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from tests.support.model_server import ScriptedModel
 from tests.support.replies import say
 

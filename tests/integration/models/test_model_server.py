@@ -8,9 +8,9 @@ import sys
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 
-from shared.models.embeddings import HashingEmbedding
-from shared.models.openai_chat import OpenAIChat
-from shared.models.ports import ChatRequest, ModelAnswer, ToolCallDraft
+from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.ports import ChatRequest, ModelAnswer, ToolCallDraft
 from tests.support.model_server import ScriptedModel
 from tests.support.replies import call, say
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from shared.models.openai_chat import OpenAIChat
-from shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 from tests.integration.models.conftest import USER, Start, until
 from tests.support.replies import Reply, cut, events, fail, raw, say
 

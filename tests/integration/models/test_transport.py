@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from shared.models.transport import PlainTransport
+from pentad.shared.models.transport import PlainTransport
 from tests.integration.models.conftest import until
 
 

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from contracts.streams import Service
 from pentad.cli.main import build_parser
 from pentad.cli.up import run_system
-from shared.errors import PentadError
-from shared.service.exits import exit_code_of
-from shared.service.http import HttpServer, health_routes
-from shared.service.listening import DEFAULT_PORTS
-from shared.service.options import Options
-from shared.service.port import RunnableService
-from shared.service.run import Build, main_of
-from shared.settings import Settings, load_settings
-from shared.state.redis_child import ask
+from pentad.contracts.streams import Service
+from pentad.shared.errors import PentadError
+from pentad.shared.service.exits import exit_code_of
+from pentad.shared.service.http import HttpServer, health_routes
+from pentad.shared.service.listening import DEFAULT_PORTS
+from pentad.shared.service.options import Options
+from pentad.shared.service.port import RunnableService
+from pentad.shared.service.run import Build, main_of
+from pentad.shared.settings import Settings, load_settings
+from pentad.shared.state.redis_child import ask
 
 
 class Fake:

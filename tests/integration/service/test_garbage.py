@@ -12,10 +12,10 @@ import pytest
 
 from pentad.cli.serve import composition_root
 from pentad.cli.up import build_all
-from shared.service.options import Options
-from shared.service.run import run_services
-from shared.service.signals import Stop
-from shared.settings import Settings
+from pentad.shared.service.options import Options
+from pentad.shared.service.run import run_services
+from pentad.shared.service.signals import Stop
+from pentad.shared.settings import Settings
 from tests.support.api import Api
 from tests.support.line import Line
 from tests.support.model_server import ScriptedModel

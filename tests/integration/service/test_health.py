@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shared.service.http import HttpServer, health_app
+from pentad.shared.service.http import HttpServer, health_app
 from tests.integration.service.asking import get
 from tests.unit.service.test_running import Part
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.state.store import Store
+from pentad.shared.state.store import Store
 from tests.integration.state.moves import Moves
 from tests.support.server_kinds import (
     container_redis,

@@ -4,26 +4,26 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from contracts.commands import InboundMessage
-from contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
-from contracts.tools import ToolSpec
-from services.archiver.handlers import Archiving
-from services.router.deciding import Deciding
-from services.router.handlers import RouterHandler
-from services.task_runner.handlers import RunnerHandler
-from services.tool_worker.builtins.catalogue import BUILTINS
-from services.tool_worker.children.pool import ToolProcesses
-from services.tool_worker.handlers import ToolHandler
-from shared.bus.broker import ensure_group
-from shared.bus.entry import Entry
-from shared.bus.handler import Handler
-from shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
-from shared.records import Records
-from shared.settings import Settings
-from shared.state.actors import Actors, LeaseKeeper
-from shared.state.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
-from shared.state.store import Argument, Store
-from shared.state.tool_catalog import ToolCatalog
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
+from pentad.contracts.tools import ToolSpec
+from pentad.services.archiver.handlers import Archiving
+from pentad.services.router.deciding import Deciding
+from pentad.services.router.handlers import RouterHandler
+from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.handler import Handler
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.records import Records
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, LeaseKeeper
+from pentad.shared.state.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.state.store import Argument, Store
+from pentad.shared.state.tool_catalog import ToolCatalog
 
 SESSION = SessionKeys(0, "default", "s1")
 Script = Callable[[ChatRequest], ModelAnswer]

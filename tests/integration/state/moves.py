@@ -3,13 +3,13 @@
 from typing import Any
 from uuid import uuid4
 
-from contracts.streams import SESSION_WAKE, TASK_WAKE
-from shared.bus.broker import ensure_group
-from shared.state.actors import Actors, Taken
-from shared.state.commit import ActorKeys, Commit, own_keys
-from shared.state.headers import mail_of
-from shared.state.keys import SessionKeys, TaskKeys, load
-from shared.state.store import Argument, Store
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.actors import Actors, Taken
+from pentad.shared.state.commit import ActorKeys, Commit, own_keys
+from pentad.shared.state.headers import mail_of
+from pentad.shared.state.keys import SessionKeys, TaskKeys, load
+from pentad.shared.state.store import Argument, Store
 
 LEASE_MS = 60_000
 TASK = TaskKeys(0, "default", "task-0-a")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import SettingsError
-from shared.state.admission import admit
-from shared.state.server import look
-from shared.state.store import Store
+from pentad.shared.errors import SettingsError
+from pentad.shared.state.admission import admit
+from pentad.shared.state.server import look
+from pentad.shared.state.store import Store
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.refusing import configured, crowded, demoted, say
 from tests.support.waiting import wait_until

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from contracts.commands import InboundMessage
-from services.router.at_once import AtOnce
-from services.router.deciding import Deciding
-from shared.bus.at_once import Source
-from shared.errors import OutageError
-from shared.records import Records
-from shared.settings import Settings
-from shared.state.actors import Actors
-from shared.state.keys import SessionKeys, TaskKeys, dedup, load, session_index
-from shared.state.store import Store
+from pentad.contracts.commands import InboundMessage
+from pentad.services.router.at_once import AtOnce
+from pentad.services.router.deciding import Deciding
+from pentad.shared.bus.at_once import Source
+from pentad.shared.errors import OutageError
+from pentad.shared.records import Records
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.keys import SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.state.store import Store
 
 SESSION = SessionKeys(0, "default", "s1")
 SETTINGS = Settings(pentad_grace_s=60)

@@ -1,9 +1,9 @@
 """A tool call is opened once, started by one owner and closed once."""
 
-from contracts.streams import TOOL_CALLS
-from shared.bus.broker import ensure_group
-from shared.state.keys import bell
-from shared.state.store import Argument
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.keys import bell
+from pentad.shared.state.store import Argument
 from tests.integration.state.moves import SESSION, TASK, Moves
 
 QUEUE = TOOL_CALLS.key(0, queue="default")

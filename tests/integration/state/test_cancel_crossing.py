@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.models.ports import ChatRequest, ModelRefused
-from shared.state.store import Store
+from pentad.shared.models.ports import ChatRequest, ModelRefused
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.waiting import wait_until
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from contracts.events import Content
-from contracts.streams import TASK_WAKE
-from shared.state.actors import Taken
-from shared.state.keys import TaskKeys, load, timers
+from pentad.contracts.events import Content
+from pentad.contracts.streams import TASK_WAKE
+from pentad.shared.state.actors import Taken
+from pentad.shared.state.keys import TaskKeys, load, timers
 from tests.integration.state.moves import SESSION, TASK, Moves, commit
 
 OTHER = TaskKeys(0, "default", "task-0-b")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.records import TaskRecord
-from contracts.streams import ARCHIVE
-from shared.bus.entry import Entry
-from shared.bus.timers import TimerLoop
-from shared.state.store import Store
+from pentad.contracts.records import TaskRecord
+from pentad.contracts.streams import ARCHIVE
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.integration.state.test_flow import events
 

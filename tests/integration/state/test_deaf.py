@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from contracts.streams import DEAD, SESSION_WAKE, TASK_WAKE, Stream
-from shared import metrics
-from shared.bus.consumer import Consumer
-from shared.bus.housekeeping import Housekeeping
-from shared.models.ports import ChatRequest
-from shared.state.keys import TaskKeys
-from shared.state.store import Store
+from pentad.contracts.streams import DEAD, SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared import metrics
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.housekeeping import Housekeeping
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.counting import Counts
 from tests.support.waiting import wait_until
@@ -139,7 +139,7 @@ async def test_a_task_whose_header_cannot_be_read_ends_visibly_and_is_answered_a
 
 
 async def _entries(store: Store, key: str) -> list[Any]:
-    from shared.bus.entry import Entry
+    from pentad.shared.bus.entry import Entry
 
     await store.call("XREADGROUP", "GROUP", "router", "flow", "STREAMS", key, ">")
     return [Entry(key, i.decode(), fields[1]) for i, fields in await store.call("XRANGE", key, "-", "+")]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from contracts.commands import ToolCallCommand
-from contracts.events import Content
-from contracts.tools import Effect
-from services.task_runner.deltas import DeltaWriter
-from services.tool_worker.progress import Progress
-from shared.state.actors import LeaseKeeper
-from shared.state.ephemeral import EphemeralEvents
-from shared.state.store import Store
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.events import Content
+from pentad.contracts.tools import Effect
+from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.services.tool_worker.progress import Progress
+from pentad.shared.state.actors import LeaseKeeper
+from pentad.shared.state.ephemeral import EphemeralEvents
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.integration.state.moves import TASK, Moves, commit
 from tests.support.waiting import wait_until

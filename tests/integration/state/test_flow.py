@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from contracts.commands import ToolCallCommand
-from contracts.ids import rfc3339
-from contracts.streams import TOOL_CALLS
-from contracts.tools import Effect
-from services.task_runner.prompt import chain
-from services.tool_worker.builtins.catalogue import BUILTINS
-from shared.bus.entry import Entry
-from shared.bus.timers import TimerLoop
-from shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
-from shared.state.keys import load, timers
-from shared.state.store import Store
-from shared.state.transcript import message_of
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import Effect
+from pentad.services.task_runner.prompt import chain
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
+from pentad.shared.state.keys import load, timers
+from pentad.shared.state.store import Store
+from pentad.shared.state.transcript import message_of
 from tests.integration.state import flow as flow_module
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.waiting import wait_until

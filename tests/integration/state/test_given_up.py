@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from contracts.streams import DEAD, SESSION_WAKE, TASK_WAKE
-from shared import metrics
-from shared.bus.entry import Entry
-from shared.errors import OutageError
-from shared.models.ports import ChatRequest
-from shared.state.store import Store
+from pentad.contracts.streams import DEAD, SESSION_WAKE, TASK_WAKE
+from pentad.shared import metrics
+from pentad.shared.bus.entry import Entry
+from pentad.shared.errors import OutageError
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.counting import Counts
 

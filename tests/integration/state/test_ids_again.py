@@ -1,9 +1,9 @@
 """A Redis that lost its last writes may give their ids again: who holds an old one acknowledges no other's work."""
 
-from contracts.streams import ARCHIVE, TOOL_CALLS
-from shared.bus.broker import ensure_group
-from shared.state.keys import bell, timers
-from shared.state.store import Argument
+from pentad.contracts.streams import ARCHIVE, TOOL_CALLS
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.keys import bell, timers
+from pentad.shared.state.store import Argument
 from tests.integration.state.moves import SESSION, TASK, Moves
 
 QUEUE = TOOL_CALLS.key(0, queue="default")

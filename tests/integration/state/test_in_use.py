@@ -2,11 +2,11 @@
 
 import asyncio
 
-from shared.cancelling import cancel_all
-from shared.state.diagnosis import diagnose
-from shared.state.in_use import ModelInUse, keep_telling
-from shared.state.keys import IN_USE
-from shared.state.store import Store
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.state.diagnosis import diagnose
+from pentad.shared.state.in_use import ModelInUse, keep_telling
+from pentad.shared.state.keys import IN_USE
+from pentad.shared.state.store import Store
 from tests.support.waiting import wait_until
 
 A = ModelInUse(service="task-runner", model="m", place="http://h/v1")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from contracts.streams import INBOUND
-from shared.bus.broker import ensure_group
-from shared.state.keys import INBOUND_LEASE, OLD_INBOUND_LEASE, dedup, load, session_index
-from shared.state.store import Argument, Store
+from pentad.contracts.streams import INBOUND
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.keys import INBOUND_LEASE, OLD_INBOUND_LEASE, dedup, load, session_index
+from pentad.shared.state.store import Argument, Store
 from tests.integration.state.moves import SESSION, Moves
 
 

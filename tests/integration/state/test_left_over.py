@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from contracts.ids import rfc3339
-from shared.bus.timers import TimerLoop
-from shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
-from shared.state.keys import timers
-from shared.state.store import Store
+from pentad.contracts.ids import rfc3339
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
+from pentad.shared.state.keys import timers
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.waiting import wait_until
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from contracts.events import TaskUsage
-from contracts.records import Task, TaskRecord
-from shared import records as records_module
-from shared.errors import DamagedError, OutageError, SettingsError
-from shared.records import Records
+from pentad.contracts.events import TaskUsage
+from pentad.contracts.records import Task, TaskRecord
+from pentad.shared import records as records_module
+from pentad.shared.errors import DamagedError, OutageError, SettingsError
+from pentad.shared.records import Records
 from tests.support.system import ROOT
 from tests.support.waiting import wait_until
 
@@ -70,8 +70,8 @@ async def test_a_writer_that_was_overtaken_between_its_look_and_its_write_undoes
 
 DIES = """
 import asyncio, os, sys
-from shared.errors import OutageError, SettingsError
-from shared.records import Records
+from pentad.shared.errors import OutageError, SettingsError
+from pentad.shared.records import Records
 from tests.support.system import ROOT
 from tests.support.waiting import wait_until
 from tests.integration.state.test_records import record

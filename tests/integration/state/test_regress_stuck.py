@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from contracts.streams import SESSION_WAKE
-from services.task_runner.handlers import RunnerHandler
-from shared.bus.consumer import Consumer
-from shared.models.ports import ChatRequest, ModelRefused
-from shared.state.store import Argument, Store
+from pentad.contracts.streams import SESSION_WAKE
+from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.models.ports import ChatRequest, ModelRefused
+from pentad.shared.state.store import Argument, Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.integration.state.moves import TASK, Moves
 from tests.integration.state.test_calls import GROUP, QUEUE, queued, release

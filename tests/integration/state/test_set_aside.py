@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from contracts.streams import TOOL_CALLS
-from shared.bus.consumer import Consumer
-from shared.models.ports import ChatRequest
-from shared.state.store import Store
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.waiting import wait_until
 

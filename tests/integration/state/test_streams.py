@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from contracts.streams import ARCHIVE, DEAD
-from shared.bus.broker import ensure_group
-from shared.state.keys import attempts, bell, timers
-from shared.state.store import Argument, Store
+from pentad.contracts.streams import ARCHIVE, DEAD
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.state.keys import attempts, bell, timers
+from pentad.shared.state.store import Argument, Store
 from tests.integration.state.moves import SESSION, TASK, Moves
 
 KEY = ARCHIVE.key(0)

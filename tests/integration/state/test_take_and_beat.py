@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.state.actors import MESSAGE_BYTES, TASK_MESSAGES, Actors
+from pentad.shared.state.actors import MESSAGE_BYTES, TASK_MESSAGES, Actors
 from tests.integration.state.moves import SESSION, TASK, Moves, commit
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from shared import metrics
-from shared.errors import OutageError
-from shared.state.actors import Taken
-from shared.state.commit import Commit
-from shared.state.store import Argument, Store
+from pentad.shared import metrics
+from pentad.shared.errors import OutageError
+from pentad.shared.state.actors import Taken
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.store import Argument, Store
 from tests.integration.state.moves import SESSION, TASK, Moves, commit
 from tests.support.counting import Counts
 

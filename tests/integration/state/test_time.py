@@ -5,13 +5,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from contracts.streams import ARCHIVE
-from shared.bus.entry import Entry
-from shared.bus.timers import TimerLoop
-from shared.models.ports import ChatRequest
-from shared.state.keys import TaskKeys, timers
-from shared.state.store import Store
-from shared.state.upgrade import upgrade
+from pentad.contracts.streams import ARCHIVE
+from pentad.shared.bus.entry import Entry
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.state.keys import TaskKeys, timers
+from pentad.shared.state.store import Store
+from pentad.shared.state.upgrade import upgrade
 from tests.integration.state.flow import SESSION, Flow, answer
 
 ECHO = ("echo", '{"text":"x"}')

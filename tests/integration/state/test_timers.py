@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from contracts.streams import ARCHIVE
-from shared.bus.timers import TimerLoop
-from shared.state.keys import timers
-from shared.state.store import Argument
+from pentad.contracts.streams import ARCHIVE
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.state.keys import timers
+from pentad.shared.state.store import Argument
 from tests.integration.state.moves import TASK, Moves, commit
 
 FIRE_KEYS = [timers(0), TASK.header, TASK.signals, TASK.wake, ARCHIVE.key(0)]

@@ -4,11 +4,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from contracts.commands import ToolCallCommand
-from contracts.streams import TOOL_CALLS
-from contracts.tools import Effect
-from services.tool_worker.app import build
-from shared.settings import Settings
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import Effect
+from pentad.services.tool_worker.app import build
+from pentad.shared.settings import Settings
 from tests.integration.state.moves import TASK, Moves
 from tests.support.waiting import wait_until
 

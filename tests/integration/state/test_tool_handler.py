@@ -7,21 +7,21 @@ from typing import Any, cast
 
 import pytest
 
-from contracts.commands import ToolCallCommand
-from contracts.ids import rfc3339
-from contracts.streams import TOOL_CALLS
-from contracts.tools import Effect, ToolSpec
-from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
-from services.tool_worker.children.pool import ToolProcesses
-from services.tool_worker.domain import UNKNOWN
-from services.tool_worker.handlers import Running, ToolHandler
-from shared.bus.broker import ensure_group
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Entry
-from shared.errors import OutageError
-from shared.settings import Settings
-from shared.state.mail import ResultMail
-from shared.state.store import Argument, Store
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.domain import UNKNOWN
+from pentad.services.tool_worker.handlers import Running, ToolHandler
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Entry
+from pentad.shared.errors import OutageError
+from pentad.shared.settings import Settings
+from pentad.shared.state.mail import ResultMail
+from pentad.shared.state.store import Argument, Store
 from tests.integration.state.moves import TASK, Moves
 from tests.support.running import beside
 from tests.support.waiting import wait_until
@@ -147,7 +147,7 @@ async def test_a_call_that_comes_while_the_worker_stops_is_handed_back(moves: Mo
 
 
 async def test_a_worker_remembers_so_many_unsafe_calls(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.tool_worker.handlers._REMEMBERED", 2)
+    monkeypatch.setattr("pentad.services.tool_worker.handlers._REMEMBERED", 2)
     handler, *_ = await call(moves, Effect.UNSAFE)
     for name in ("c0", "c1", "c2"):
         handler._remember(name)

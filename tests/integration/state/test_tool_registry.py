@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from contracts.tools import Effect, ToolSpec
-from services.tool_worker.app import ToolWorker
-from shared.settings import Settings
-from shared.state import tool_catalog
-from shared.state.keys import TOOLS_REGISTRY
-from shared.state.store import Store
-from shared.state.tool_catalog import ToolCatalog
-from shared.state.tool_registry import lost, publish, published
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.tool_worker.app import ToolWorker
+from pentad.shared.settings import Settings
+from pentad.shared.state import tool_catalog
+from pentad.shared.state.keys import TOOLS_REGISTRY
+from pentad.shared.state.store import Store
+from pentad.shared.state.tool_catalog import ToolCatalog
+from pentad.shared.state.tool_registry import lost, publish, published
 from tests.support.waiting import wait_until
 
 ONE, TWO = (ToolSpec(name=name, effect=Effect.PURE) for name in ("one", "two"))

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from contracts.commands import WakeUp
-from contracts.events import TaskUsage
-from contracts.records import Task, TaskRecord
-from contracts.streams import ARCHIVE
-from shared.bus.entry import Entry
-from shared.models.ports import ChatRequest
-from shared.state.keys import TaskKeys
-from shared.state.store import Store
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.events import TaskUsage
+from pentad.contracts.records import Task, TaskRecord
+from pentad.contracts.streams import ARCHIVE
+from pentad.shared.bus.entry import Entry
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.state.keys import TaskKeys
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 
 GRACE_S = 300

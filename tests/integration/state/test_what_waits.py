@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from contracts.commands import InboundMessage
-from contracts.streams import TOOL_CALLS
-from shared.models.ports import ChatRequest
-from shared.state.actors import TASK_MESSAGES
-from shared.state.keys import TaskKeys, load
-from shared.state.mail import UserMail
-from shared.state.store import Store
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.state.actors import TASK_MESSAGES
+from pentad.shared.state.keys import TaskKeys, load
+from pentad.shared.state.mail import UserMail
+from pentad.shared.state.store import Store
 from tests.integration.state.flow import SESSION, Flow, answer
 from tests.support.waiting import wait_until
 

@@ -15,9 +15,9 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from shared.state import wire as wire_module
-from shared.state.line import Line
-from shared.state.wire import Wire
+from pentad.shared.state import wire as wire_module
+from pentad.shared.state.line import Line
+from pentad.shared.state.wire import Wire
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
-from shared.state import line
-from shared.state.store import Store
-from shared.state.wire import Wire
+from pentad.shared.state import line
+from pentad.shared.state.store import Store
+from pentad.shared.state.wire import Wire
 from tests.support.redis_server import RedisServer
 from tests.support.refusing import say
 from tests.support.switch import Switch

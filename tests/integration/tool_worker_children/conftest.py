@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
-from services.tool_worker.children.pool import ToolProcesses
-from shared.plugins.context import ToolContext
+from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.shared.plugins.context import ToolContext
 from tests.support.waiting import wait_until
 
 PLUGIN = "tests.integration.tool_worker_children.plugin_tools"

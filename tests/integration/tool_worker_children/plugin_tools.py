@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from shared.plugins.context import ToolContext
-from shared.plugins.registry import tool
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.registry import tool
 
 _gate = asyncio.Event()
 _entered = 0

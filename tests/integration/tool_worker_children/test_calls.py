@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.plugins.context import ToolContext
+from pentad.shared.plugins.context import ToolContext
 from tests.integration.tool_worker_children.conftest import Tools, running
 
 

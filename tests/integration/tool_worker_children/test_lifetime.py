@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from services.tool_worker.children.launch import launch
-from services.tool_worker.children.pool import ToolProcesses
-from shared.plugins.errors import PluginError
+from pentad.services.tool_worker.children.launch import launch
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.shared.plugins.errors import PluginError
 from tests.integration.tool_worker_children.conftest import PLUGIN, Tools, alive, running
 from tests.support.waiting import wait_until
 
 _WORKER = f"""
 import asyncio, json, sys
-from services.tool_worker.children.invocation import ToolInvocation
-from services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.children.invocation import ToolInvocation
+from pentad.services.tool_worker.children.pool import ToolProcesses
 
 async def main(calls):
     pools = [ToolProcesses(["{PLUGIN}"], 1, 1) for _ in calls]
@@ -96,7 +96,7 @@ async def test_the_schemas_are_known_without_importing_the_plugin(tools: Tools) 
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "it was killed by SIGSEGV"),
         ("raise SystemExit(2)", "SystemExit: 2"),
-        ("from shared.plugins.registry import tool\n@tool\ndef echo(): ...", "name of a built-in tool"),
+        ("from pentad.shared.plugins.registry import tool\n@tool\ndef echo(): ...", "name of a built-in tool"),
     ],
 )
 async def test_a_plugin_that_does_not_import_stops_the_start_with_its_own_error(
@@ -117,7 +117,7 @@ async def test_plugins_come_from_the_working_directory_whatever_else_lies_there(
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong one')")
     (tmp_path / "my_own_tools.py").write_text(
-        "from shared.plugins.registry import tool\n@tool\ndef mine() -> str: return 'x'"
+        "from pentad.shared.plugins.registry import tool\n@tool\ndef mine() -> str: return 'x'"
     )
     monkeypatch.chdir(tmp_path)
     async with running(plugins=["my_own_tools"]) as tools:
@@ -172,5 +172,6 @@ def test_pools_live_in_any_loop_of_any_thread(factory: object) -> None:
 
 def test_importing_the_decorator_is_quick() -> None:
     """Nothing heavy comes with it."""
-    source = "import sys, shared.plugins.registry; print({'openai', 'redis', 'faststream', 'uvloop'} & {*sys.modules})"
+    heavy = {"openai", "redis", "faststream", "uvloop"}
+    source = f"import sys, pentad.shared.plugins.registry; print({heavy} & {{*sys.modules}})"
     assert subprocess.run([sys.executable, "-c", source], capture_output=True, check=True).stdout == b"set()\n"

@@ -10,8 +10,8 @@ from typing import Any
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
-from contracts.ids import shard_of
-from contracts.streams import EVENTS, INBOUND
+from pentad.contracts.ids import shard_of
+from pentad.contracts.streams import EVENTS, INBOUND
 from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.plan import Step
 from tests.support.chaos.report import Report

@@ -5,8 +5,8 @@ import os
 import signal
 import time
 
-from shared.plugins.context import ToolContext
-from shared.plugins.registry import tool
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.registry import tool
 
 
 def _write(word: str, ms: int, tag: str, ctx: ToolContext) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fsspec.implementations.memory import MemoryFileSystem
 from pydantic_core import from_json, to_json
 
-from contracts.records import TaskRecord
-from contracts.streams import DEAD, INBOUND_DEAD
-from shared.state.keys import load
+from pentad.contracts.records import TaskRecord
+from pentad.contracts.streams import DEAD, INBOUND_DEAD
+from pentad.shared.state.keys import load
 from tests.support.interleave.outside import TOOLS
 from tests.support.interleave.users import events_of
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from shared.bus.broker import ensure_group
-from shared.bus.consumer import Consumer
-from shared.bus.entry import Entry
-from shared.errors import OutageError
-from shared.state.store import guarded
-from shared.state.wire import Word
+from pentad.shared.bus.broker import ensure_group
+from pentad.shared.bus.consumer import Consumer
+from pentad.shared.bus.entry import Entry
+from pentad.shared.errors import OutageError
+from pentad.shared.state.store import guarded
+from pentad.shared.state.wire import Word
 
 _PAUSE_S = 0.04
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from contracts.records import TaskRecord
-from contracts.tools import Effect, ToolSpec
-from services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
-from shared.models.ports import (
+from pentad.contracts.records import TaskRecord
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,
     ModelAnswer,
@@ -21,7 +21,7 @@ from shared.models.ports import (
     ToolCallDraft,
     Usage,
 )
-from shared.records import Records
+from pentad.shared.records import Records
 
 TOOLS: Mapping[str, ToolSpec] = {
     name: ToolSpec(name=name, effect=effect, timeout=5)

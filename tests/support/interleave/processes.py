@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
-from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
-from contracts.tools import ToolSpec
-from services.archiver.handlers import Archiving
-from services.router.at_once import AtOnce
-from services.router.deciding import Deciding
-from services.router.handlers import RouterHandler
-from services.task_runner.handlers import RunnerHandler
-from services.tool_worker.children.pool import ToolProcesses
-from services.tool_worker.handlers import ToolHandler
-from shared.bus.entries import EntryHandler
-from shared.bus.handler import Handler
-from shared.bus.housekeeping import Housekeeping
-from shared.bus.inbound import WAITING_LIMIT, Ingress
-from shared.bus.timers import TimerLoop
-from shared.records import Records
-from shared.settings import Settings
-from shared.state.actors import Actors, LeaseKeeper
-from shared.state.tool_catalog import ToolCatalog
+from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
+from pentad.contracts.tools import ToolSpec
+from pentad.services.archiver.handlers import Archiving
+from pentad.services.router.at_once import AtOnce
+from pentad.services.router.deciding import Deciding
+from pentad.services.router.handlers import RouterHandler
+from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.shared.bus.entries import EntryHandler
+from pentad.shared.bus.handler import Handler
+from pentad.shared.bus.housekeeping import Housekeeping
+from pentad.shared.bus.inbound import WAITING_LIMIT, Ingress
+from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.records import Records
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors, LeaseKeeper
+from pentad.shared.state.tool_catalog import ToolCatalog
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
 from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools, SlowRecords

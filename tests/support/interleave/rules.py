@@ -184,7 +184,7 @@ _RULES = (
         "what_was_given_in_the_future_is_reclaimed",
         stress="clock",
         first=1,
-        patches=(Patch("shared.bus.ahead:Ahead.reclaim", "left_alone"),),
+        patches=(Patch("pentad.shared.bus.ahead:Ahead.reclaim", "left_alone"),),
     ),
     Rule(
         "a_new_connection_is_noticed",
@@ -196,7 +196,7 @@ _RULES = (
         "a_lost_end_does_not_run_an_unsafe_call_again",
         stress="lost",
         first=21,
-        patches=(Patch("services.tool_worker.handlers:ToolHandler._remember", "forgotten"),),
+        patches=(Patch("pentad.services.tool_worker.handlers:ToolHandler._remember", "forgotten"),),
     ),
     Rule(
         "only_the_own_entry_is_acknowledged",

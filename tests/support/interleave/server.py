@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from redis.connection import Connection
 from redis.exceptions import ResponseError
 
-from shared.state.script import Script, linked, script_files
-from shared.state.store import Argument
+from pentad.shared.state.script import Script, linked, script_files
+from pentad.shared.state.store import Argument
 from tests.support.interleave.rules import Rule
 
 Copy = Sequence[tuple[bytes, int, bytes]]

@@ -5,11 +5,11 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from contracts.ids import rfc3339
-from shared.state.script import Script
-from shared.state.store import Store
-from shared.state.trouble import Trouble
-from shared.state.wire import Wire, Word
+from pentad.contracts.ids import rfc3339
+from pentad.shared.state.script import Script
+from pentad.shared.state.store import Store
+from pentad.shared.state.trouble import Trouble
+from pentad.shared.state.wire import Wire, Word
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from contracts.ids import rfc3339
-from contracts.streams import EVENTS, INBOUND
-from shared.errors import OutageError
-from shared.state.actors import Actors
-from shared.state.keys import TaskKeys
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.streams import EVENTS, INBOUND
+from pentad.shared.errors import OutageError
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.keys import TaskKeys
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
 

@@ -5,10 +5,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
-from shared.settings import Settings
-from shared.state.actors import Actors
-from shared.state.keys import TaskKeys, timers
+from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
+from pentad.shared.settings import Settings
+from pentad.shared.state.actors import Actors
+from pentad.shared.state.keys import TaskKeys, timers
 from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.faults import Around, lose_writes, step_clock

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from shared.bus.slots import Slots
-from shared.cancelling import cancel_all
+from pentad.shared.bus.slots import Slots
+from pentad.shared.cancelling import cancel_all
 
 
 async def settle() -> None:

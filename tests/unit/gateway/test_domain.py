@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.gateway.domain import TurnTracker, UnreadableError, read_message, read_object
+from pentad.services.gateway.domain import TurnTracker, UnreadableError, read_message, read_object
 
 T = "task-0-a"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shared.models.assembly import Assembly, parse_object
-from shared.models.ports import ToolCallDraft, Usage
+from pentad.shared.models.assembly import Assembly, parse_object
+from pentad.shared.models.ports import ToolCallDraft, Usage
 
 
 def delta(**fields: Any) -> dict[str, Any]:

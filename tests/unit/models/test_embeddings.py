@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from shared.errors import SettingsError
-from shared.models.embeddings import HashingEmbedding
-from shared.models.offline import OfflineModel
-from shared.models.openai_chat import OpenAIChat
-from shared.models.registry import make_chat_model, make_embedding_model
+from pentad.shared.errors import SettingsError
+from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.registry import make_chat_model, make_embedding_model
 
 EMBEDDING = HashingEmbedding()
 
@@ -27,7 +27,7 @@ def test_every_text_has_a_vector_of_length_one(text: str) -> None:
 
 
 def test_another_process_computes_the_same_vector() -> None:
-    code = "from shared.models.embeddings import HashingEmbedding as H; print(H(32).vector('Hello, 世界'))"
+    code = "from pentad.shared.models.embeddings import HashingEmbedding as H; print(H(32).vector('Hello, 世界'))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout.strip() == str(HashingEmbedding(32).vector("Hello, 世界"))
 
@@ -88,5 +88,5 @@ def test_dashscope_is_an_endpoint_of_its_own_with_small_requests() -> None:
 
 
 def test_importing_the_clients_does_not_import_the_sdk() -> None:
-    code = "import sys, shared.models.registry; sys.exit('openai' in sys.modules or 'httpx2' in sys.modules)"
+    code = "import sys, pentad.shared.models.registry; sys.exit('openai' in sys.modules or 'httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.models.failures import from_status, from_stream_error, retry_after
-from shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.failures import from_status, from_stream_error, retry_after
+from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 415, 422, 451])

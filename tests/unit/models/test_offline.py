@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shared.models.offline import OfflineModel
-from shared.models.ports import ChatRequest, ModelAnswer
+from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.ports import ChatRequest, ModelAnswer
 
 PARAMETERS: dict[str, dict[str, Any]] = {
     "calculator": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.models.sse import SseDecoder
+from pentad.shared.models.sse import SseDecoder
 
 STREAM = (
     b": a comment\n\n"

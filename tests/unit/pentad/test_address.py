@@ -8,7 +8,7 @@ from pentad.cli.address import address_for, file_of, reachable
 from pentad.cli.main import main
 from pentad.client import DEFAULT_URL
 from pentad.errors import ClientError
-from shared.settings import Settings
+from pentad.shared.settings import Settings
 
 HERE, THERE, RUNNING = "http://127.0.0.1:1001", "http://127.0.0.1:1002", "http://127.0.0.1:1003"
 

@@ -7,8 +7,8 @@ import pytest
 
 from pentad.cli.findings import Finding, healthy, of_readiness, of_redis, shown
 from pentad.cli.render import Style
-from shared.state.diagnosis import Diagnosis, Group, WorkStream
-from shared.state.server import Server
+from pentad.shared.state.diagnosis import Diagnosis, Group, WorkStream
+from pentad.shared.state.server import Server
 
 GOOD = Server("Valkey 9.1.2", 9, "primary", (), "noeviction", 0, 10, True, None, None)
 SERVED = Group("router", True, 0, 0, 1, 1)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from contracts.events import ToolResultEvent
 from pentad.cli.render import Style, ago, arguments, harmless, one_line, result_line, style_for, table
-from shared.settings import Settings
+from pentad.contracts.events import ToolResultEvent
+from pentad.shared.settings import Settings
 
 
 @pytest.mark.parametrize(

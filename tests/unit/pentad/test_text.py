@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contracts.events import Content, MessageEvent
+from pentad.contracts.events import Content, MessageEvent
 from pentad.text import Piece, Shown, show
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contracts.events import Snapshot, event_adapter
+from pentad.contracts.events import Snapshot, event_adapter
 from pentad.turn import TurnEnd, TurnTracker, answer_in
 
 MINE, TASK = "m-1", "task-0-a"

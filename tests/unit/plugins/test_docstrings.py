@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.plugins.docstrings import parse_docstring
+from pentad.shared.plugins.docstrings import parse_docstring
 
 _GOOGLE = """Weather of a city.
 

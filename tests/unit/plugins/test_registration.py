@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import Field
 
-from contracts.tools import Effect
-from shared.plugins.context import ToolContext
-from shared.plugins.errors import PluginError, UnusableResult
-from shared.plugins.loading import load_plugins
-from shared.plugins.registry import define, registered_tools, tool
-from shared.plugins.results import result_text
+from pentad.contracts.tools import Effect
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.errors import PluginError, UnusableResult
+from pentad.shared.plugins.loading import load_plugins
+from pentad.shared.plugins.registry import define, registered_tools, tool
+from pentad.shared.plugins.results import result_text
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -183,7 +183,7 @@ async def test_progress_is_reported_within_bounds(told: float | None, heard: flo
         ("def broken(:", "does not import: SyntaxError"),
         ("raise SystemExit('bye')", "does not import: SystemExit: bye"),
         (
-            "from shared.plugins.registry import tool\n@tool\ndef f(*a): ...",
+            "from pentad.shared.plugins.registry import tool\n@tool\ndef f(*a): ...",
             "tool 'f': parameter '*a' takes any number",
         ),
     ],

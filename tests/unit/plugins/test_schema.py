@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
-from shared.plugins.context import ToolContext
-from shared.plugins.definition import ToolDefinition
-from shared.plugins.errors import InvalidArguments, PluginError
-from shared.plugins.registry import define
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.errors import InvalidArguments, PluginError
+from pentad.shared.plugins.registry import define
 
 
 class Place(BaseModel):

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from contracts.commands import InboundMessage
-from contracts.errors import ErrorCode
-from contracts.events import TaskStatus
-from services.router.domain import View, decide, goal_of
-from shared.state.headers import TaskHeader
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import TaskStatus
+from pentad.services.router.domain import View, decide, goal_of
+from pentad.shared.state.headers import TaskHeader
 
 NOW, GRACE = 1_000_000, 300_000
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from pentad.cli.main import _COMMANDS, build_parser, main
-from shared.errors import SettingsError
-from shared.service.exits import exit_code_of
+from pentad.shared.errors import SettingsError
+from pentad.shared.service.exits import exit_code_of
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.streams import SERVICES
-from shared.errors import SettingsError
-from shared.service.listening import DEFAULT_PORTS, address_of, claim_port
+from pentad.contracts.streams import SERVICES
+from pentad.shared.errors import SettingsError
+from pentad.shared.service.listening import DEFAULT_PORTS, address_of, claim_port
 
 
 @pytest.fixture

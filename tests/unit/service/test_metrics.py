@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from shared import metrics
+from pentad.shared import metrics
 
 _DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 def test_the_documentation_is_that_of_the_list() -> None:
-    assert _DOCUMENT.read_text() == metrics.document(), "run: python -m shared.metrics > docs/metrics.md"
+    assert _DOCUMENT.read_text() == metrics.document(), "run: python -m pentad.shared.metrics > docs/metrics.md"
 
 
 def test_each_name_is_there_once_and_says_kind_and_unit() -> None:

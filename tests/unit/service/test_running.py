@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from shared.errors import PentadError
-from shared.service.http import all_checks, unmet
-from shared.service.run import DiedError, Watched, run_services, stop_services
-from shared.service.signals import Stop, StopAskedError
+from pentad.shared.errors import PentadError
+from pentad.shared.service.http import all_checks, unmet
+from pentad.shared.service.run import DiedError, Watched, run_services, stop_services
+from pentad.shared.service.signals import Stop, StopAskedError
 
 
 class Part:

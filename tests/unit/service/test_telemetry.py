@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from shared.telemetry import configure_logging, payload
+from pentad.shared.telemetry import configure_logging, payload
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +27,16 @@ def _as_before() -> Iterator[None]:
 def test_libraries_are_silent_below_warning_at_any_level(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("debug")
     logging.getLogger("some.library").info("chatter")
-    logging.getLogger("services.router").debug("ours")
+    logging.getLogger("pentad.services.router").debug("ours")
     logging.getLogger("some.library").warning("trouble")
     first, second = capsys.readouterr().err.splitlines()
-    assert "DEBUG services.router: ours" in first
+    assert "DEBUG pentad.services.router: ours" in first
     assert "WARNING some.library: trouble" in second
 
 
 def test_by_default_ours_are_silent_too(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging()
-    logging.getLogger("services.router").info("routed")
+    logging.getLogger("pentad.services.router").info("routed")
     assert capsys.readouterr().err == ""
 
 
@@ -45,9 +45,9 @@ def test_a_record_is_one_line_with_the_time_in_utc(capsys: pytest.CaptureFixture
     try:
         raise RuntimeError("first\nsecond")
     except RuntimeError:
-        logging.getLogger("shared.bus").exception("a\nb")
+        logging.getLogger("pentad.shared.bus").exception("a\nb")
     (line,) = capsys.readouterr().err.splitlines()
-    assert "ERROR shared.bus: a b [RuntimeError: first second at " in line
+    assert "ERROR pentad.shared.bus: a b [RuntimeError: first second at " in line
     assert line.split()[0].endswith("Z")
 
 
@@ -58,11 +58,11 @@ class Secretive(BaseModel):
 @pytest.mark.parametrize("shown", [False, True])
 def test_payloads_are_shown_by_opt_in_only(capsys: pytest.CaptureFixture[str], shown: bool) -> None:
     configure_logging(payloads=shown)
-    logging.getLogger("shared.bus").warning("refused %s", payload("my diary"))
+    logging.getLogger("pentad.shared.bus").warning("refused %s", payload("my diary"))
     try:
         Secretive.model_validate({"number": "my diary"})
     except ValueError:
-        logging.getLogger("shared.bus").exception("did not fit")
+        logging.getLogger("pentad.shared.bus").exception("did not fit")
     text = capsys.readouterr().err
     assert ("my diary" in text) == shown
     assert "number" in text

@@ -1,9 +1,9 @@
 """A commit's arguments are what its script reads: keys by index, checks first, operations in order."""
 
-from contracts.envelope import Contract
-from contracts.streams import TOOL_CALLS
-from shared.state.commit import Commit
-from shared.state.keys import SessionKeys, TaskKeys, bell, timers
+from pentad.contracts.envelope import Contract
+from pentad.contracts.streams import TOOL_CALLS
+from pentad.shared.state.commit import Commit
+from pentad.shared.state.keys import SessionKeys, TaskKeys, bell, timers
 
 TASK = TaskKeys(0, "default", "task-0-a")
 SESSION = SessionKeys(0, "default", "s1")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from contracts.envelope import Budget
-from shared.errors import DamagedError
-from shared.state.headers import Mail, OpenCall, lease_of, mail_of, pairs, session_header, task_header
+from pentad.contracts.envelope import Budget
+from pentad.shared.errors import DamagedError
+from pentad.shared.state.headers import Mail, OpenCall, lease_of, mail_of, pairs, session_header, task_header
 
 FULL = {
     "status": b"active", "session": b"s1", "user": b"u", "goal": b"g", "created": b"5", "step": b"3",

@@ -4,7 +4,7 @@ from zlib import crc32
 
 import pytest
 
-from contracts.ids import is_identifier, milliseconds, rfc3339, shard_in, shard_of, task_id, tool_call_id
+from pentad.contracts.ids import is_identifier, milliseconds, rfc3339, shard_in, shard_of, task_id, tool_call_id
 
 
 @pytest.mark.parametrize("text", ["a", "7", "a.b_c~d@e-f", "x" * 128])

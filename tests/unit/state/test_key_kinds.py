@@ -2,9 +2,19 @@
 
 import pytest
 
-from contracts.streams import ARCHIVE, DEAD, EMBED, EVENTS, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
-from shared.state.key_kinds import kind_of, strangers
-from shared.state.keys import INBOUND_LEASE, SessionKeys, TaskKeys, attempts, bell, dedup, load, session_index, timers
+from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, EVENTS, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.shared.state.key_kinds import kind_of, strangers
+from pentad.shared.state.keys import (
+    INBOUND_LEASE,
+    SessionKeys,
+    TaskKeys,
+    attempts,
+    bell,
+    dedup,
+    load,
+    session_index,
+    timers,
+)
 
 TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
 

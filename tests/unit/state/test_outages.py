@@ -11,7 +11,7 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from shared.state.refusals import is_outage, quit_after, refusal_of, said
+from pentad.shared.state.refusals import is_outage, quit_after, refusal_of, said
 
 REFUSED = {
     "READONLY You can't write against a read only replica.": "replica",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.errors import SettingsError
-from shared.redis_url import files_of
-from shared.settings import load_settings
+from pentad.shared.errors import SettingsError
+from pentad.shared.redis_url import files_of
+from pentad.shared.settings import load_settings
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from contracts.commands import InboundMessage
-from contracts.envelope import Budget
-from services.task_runner.domain import (
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.envelope import Budget
+from pentad.services.task_runner.domain import (
     Arrived,
     Bounds,
     Closed,
@@ -27,8 +27,8 @@ from services.task_runner.domain import (
     remaining,
     sort_mail,
 )
-from shared.state.headers import Mail, OpenCall, TaskHeader
-from shared.state.mail import ResultMail, UserMail
+from pentad.shared.state.headers import Mail, OpenCall, TaskHeader
+from pentad.shared.state.mail import ResultMail, UserMail
 
 NOW, STEP_MS, LIMIT, WAIT_MS = 100_000, 10_000, 10, 50_000
 BOUNDS = Bounds(LIMIT, STEP_MS, WAIT_MS)

@@ -5,10 +5,10 @@ import itertools
 import pytest
 from pydantic_core import from_json
 
-from contracts.records import TranscriptMeta
-from contracts.tools import ToolSpec
-from services.task_runner.prompt import Known, Toolbox, TranscriptCache, assistant, chain, tool_result, user
-from shared.state.transcript import entry, message_of, shown
+from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache, assistant, chain, tool_result, user
+from pentad.shared.state.transcript import entry, message_of, shown
 
 
 def logged(*texts: str) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.task_runner.prompt import assistant
+from pentad.services.task_runner.prompt import assistant
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from contracts.tools import Effect
-from services.tool_worker.builtins.catalogue import BUILTINS
-from services.tool_worker.builtins.clock import current_time
-from services.tool_worker.builtins.echo import echo
-from services.tool_worker.inline import run_builtin
-from shared.plugins.registry import define
+from pentad.contracts.tools import Effect
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.builtins.clock import current_time
+from pentad.services.tool_worker.builtins.echo import echo
+from pentad.services.tool_worker.inline import run_builtin
+from pentad.shared.plugins.registry import define
 
 
 @pytest.mark.parametrize("name", ["calculator", "current_time", "echo"])

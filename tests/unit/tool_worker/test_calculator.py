@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from services.tool_worker.builtins.calculator import MAX_LENGTH, CalculatorError, calculator
+from pentad.services.tool_worker.builtins.calculator import MAX_LENGTH, CalculatorError, calculator
 
 
 @pytest.mark.parametrize(

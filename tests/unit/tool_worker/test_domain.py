@@ -2,8 +2,8 @@
 
 import pytest
 
-from contracts.tools import Effect
-from services.tool_worker.domain import (
+from pentad.contracts.tools import Effect
+from pentad.services.tool_worker.domain import (
     RESULT_LIMIT,
     Answer,
     CallName,
