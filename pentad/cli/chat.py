@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.progress import Progress
-from pentad.cli.render import Style, style_for
 from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
 from pentad.errors import ClientError, Conflict
+from pentad.render import Style, style_for
 from pentad.shared.settings import Settings
 
 QUIT = frozenset({"/quit", "/exit"})

@@ -7,18 +7,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pentad.cli.address import address_for
-from pentad.cli.findings import Finding, healthy, listing, of_readiness, of_redis, shown, split
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
-from pentad.cli.models import embedding_finding, model_findings
-from pentad.cli.render import Style, style_for
+from pentad.doctor.findings import Finding, healthy, listing, of_readiness, of_redis, shown, split
+from pentad.doctor.models import embedding_finding, model_findings
 from pentad.errors import ClientError, NotAuthorized
+from pentad.render import Style, style_for
 from pentad.rest import Rest
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
-    from pentad.shared.state.in_use import ModelInUse
+    from pentad.shared.presence.in_use import ModelInUse
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -79,7 +79,7 @@ class Doctor:
             await rest.aclose()
 
     async def _redis(self) -> AsyncIterator[Finding]:
-        from pentad.shared.state.diagnosis import diagnose, place_of
+        from pentad.doctor.diagnosis import diagnose, place_of
 
         url, embedded = redis_address(self._settings)
         if url is None:

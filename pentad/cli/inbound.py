@@ -6,8 +6,8 @@ from typing import Any
 from pentad.cli.doctor import redis_address
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
-from pentad.cli.render import plural
 from pentad.errors import ClientError
+from pentad.render import plural
 from pentad.shared.settings import Settings
 
 
@@ -17,7 +17,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _renew(settings: Settings) -> int:
-    from pentad.shared.state.store import Store
+    from pentad.shared.store.store import Store
 
     url, _ = redis_address(settings)
     if url is None:
@@ -32,7 +32,7 @@ async def _renew(settings: Settings) -> int:
 
 
 async def _renewed(store: Any) -> list[str]:
-    from pentad.shared.state.renewal import ahead, exhausted, foreign_groups, last_id, renew
+    from pentad.shared.inbound.renewal import ahead, exhausted, foreign_groups, last_id, renew
 
     last, now = await last_id(store.call), await store.clock()
     why = exhausted(last) or ahead(last, now)

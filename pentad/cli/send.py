@@ -8,10 +8,10 @@ from typing import TextIO
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.progress import CLEAR, Progress
-from pentad.cli.render import harmless, style_for
 from pentad.cli.view import TurnView
 from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot
 from pentad.feed import Received
+from pentad.render import harmless, style_for
 from pentad.shared.settings import Settings
 from pentad.turn import TurnEnd, answer_in
 

@@ -6,12 +6,12 @@ from contextlib import suppress
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.history import default_path
-from pentad.cli.render import style_for
 from pentad.cli.screen import Screen
 from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
 from pentad.contracts.events import MessageRouted
 from pentad.errors import ClientError, Conflict, NotAuthorized
+from pentad.render import style_for
 from pentad.shared.settings import Settings
 
 _ASK_S = 0.05

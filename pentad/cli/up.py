@@ -8,14 +8,14 @@ from pathlib import Path
 from pentad.cli.address import file_of, reachable
 from pentad.cli.serve import composition_root
 from pentad.contracts.streams import SERVICES, Service
+from pentad.shared.embedded.embedded import DataDirLock, EmbeddedRedis
+from pentad.shared.embedded.redis_folder import write_atomically
 from pentad.shared.errors import SettingsError
 from pentad.shared.service.options import Options
 from pentad.shared.service.port import RunnableService
 from pentad.shared.service.run import Build, require_keys, run_services
 from pentad.shared.service.signals import Stop, StopAskedError, run_loop
 from pentad.shared.settings import Settings
-from pentad.shared.state.embedded import DataDirLock, EmbeddedRedis
-from pentad.shared.state.redis_folder import write_atomically
 from pentad.shared.telemetry import configure_logging
 
 Roots = Callable[[Service], Build]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     ApprovalRequest,
@@ -23,6 +22,7 @@ from pentad.contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
+from pentad.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.text import Piece, Shown, show
 from pentad.turn import answer_in
 

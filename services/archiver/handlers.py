@@ -7,13 +7,13 @@ from pentad.contracts.ids import rfc3339, shard_in
 from pentad.contracts.records import Step, TaskRecord
 from pentad.contracts.streams import ARCHIVE
 from pentad.shared import metrics
-from pentad.shared.bus.entry import Entry
+from pentad.shared.actors.headers import TaskHeader, pairs, task_header
+from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import PoisonError
+from pentad.shared.keys import SessionKeys, TaskKeys, task_index, timers
 from pentad.shared.records import Records
-from pentad.shared.state.headers import TaskHeader, pairs, task_header
-from pentad.shared.state.keys import SessionKeys, TaskKeys, task_index, timers
-from pentad.shared.state.store import Argument, Store
-from pentad.shared.state.transcript import shown
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.entry import Entry
 
 _ANY = 1 << 30
 _AGAIN_MS = 5_000

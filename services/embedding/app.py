@@ -6,9 +6,9 @@ from typing import Any
 from pentad.contracts.streams import EMBED
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.models.registry import make_embedding_model
+from pentad.shared.presence.in_use import ModelInUse, keep_telling
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.settings import Settings
-from pentad.shared.state.in_use import ModelInUse, keep_telling
 
 _SLOTS = 128
 

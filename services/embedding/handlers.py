@@ -9,12 +9,12 @@ from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED_REPLY, split_key
 from pentad.services.embedding.domain import batches, content_key, pack, unpack
 from pentad.shared import metrics
-from pentad.shared.bus.entry import Entry
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.keys import vector
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
-from pentad.shared.state.keys import vector
-from pentad.shared.state.store import Argument, Store
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.entry import Entry
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.immutable import immutable
+from pentad.shared.inbound.backlog import UnusableError
+from pentad.shared.inbound.inbox import Inbox
+from pentad.shared.keys import SessionKeys
 from pentad.shared.seldom import Seldom
-from pentad.shared.state.backlog import UnusableError
-from pentad.shared.state.inbox import Inbox
-from pentad.shared.state.keys import SessionKeys
-from pentad.shared.state.store import Store, guarded
+from pentad.shared.store.store import Store, guarded
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)

@@ -11,22 +11,22 @@ from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
 from pentad.services.gateway.parts import Parts
-from pentad.shared.bus.relay import Relay
+from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.task_list import TaskList
+from pentad.shared.actors.actors import Actors
 from pentad.shared.errors import OutageError, SettingsError
+from pentad.shared.events.relay import Relay
+from pentad.shared.inbound.inbox import Inbox
+from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.records import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.http import HttpServer, health_routes, lazily, serve_app
 from pentad.shared.service.listening import DEFAULT_PORTS
 from pentad.shared.service.port import RunnableService
 from pentad.shared.settings import Settings, is_loopback
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.admission import keep_watching
-from pentad.shared.state.cluster import agree
-from pentad.shared.state.inbox import Inbox
-from pentad.shared.state.queries import Queries
-from pentad.shared.state.renewal import IdsWatch
-from pentad.shared.state.store import Store
-from pentad.shared.state.task_list import TaskList
+from pentad.shared.store.admission import keep_watching
+from pentad.shared.store.cluster import agree
+from pentad.shared.store.store import Store
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0

@@ -3,11 +3,11 @@
 from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.persisting import persist
 from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
+from pentad.services.gateway.queries import Queries
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.headers import ENDED
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.headers import ENDED
-from pentad.shared.state.keys import TaskKeys
-from pentad.shared.state.queries import Queries
+from pentad.shared.keys import TaskKeys
 
 _LIVE = ("pending", "active", "waiting", "stale")
 

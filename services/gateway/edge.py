@@ -12,9 +12,9 @@ from pentad.services.gateway.parts import Parts, new_session_id
 from pentad.services.gateway.problems import ProblemError, busy, missing
 from pentad.services.gateway.rest import on_problem, routes
 from pentad.services.gateway.websocket import BAD_KEY, REFUSED, WebSocketSession, close
-from pentad.shared.bus.subscription import BadCursorError, parse_cursor
 from pentad.shared.errors import DamagedError, OutageError
-from pentad.shared.state.keys import SessionKeys
+from pentad.shared.events.subscription import BadCursorError, parse_cursor
+from pentad.shared.keys import SessionKeys
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -9,8 +9,8 @@ from pydantic_core import to_json
 
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain import UnreadableError, read_object
+from pentad.services.gateway.pages import BadPageError, Entry, parse_page
 from pentad.services.gateway.problems import ProblemError, bad, invalid, missing
-from pentad.shared.state.pages import BadPageError, Entry, parse_page
 
 if TYPE_CHECKING:
     from starlette.requests import Request

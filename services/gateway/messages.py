@@ -13,10 +13,10 @@ from pentad.services.gateway.http import answer, read_body, tenant_of, wait_of
 from pentad.services.gateway.parts import Parts, new_session_id
 from pentad.services.gateway.persisting import persist
 from pentad.services.gateway.problems import ProblemError, invalid
-from pentad.shared.bus.feed import START
-from pentad.shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
 from pentad.shared.errors import OutageError
-from pentad.shared.state.keys import SessionKeys
+from pentad.shared.events.feed import START
+from pentad.shared.events.subscription import CursorExpiredError, SlowReaderError, Subscription
+from pentad.shared.keys import SessionKeys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -17,13 +17,13 @@ from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.problems import bad, busy
-from pentad.shared.bus.relay import Relay
-from pentad.shared.bus.subscription import Subscription, subscribe
-from pentad.shared.state.inbox import Inbox
-from pentad.shared.state.keys import SessionKeys
-from pentad.shared.state.queries import Queries
-from pentad.shared.state.store import Store, guarded
-from pentad.shared.state.task_list import TaskList
+from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.task_list import TaskList
+from pentad.shared.events.relay import Relay
+from pentad.shared.events.subscription import Subscription, subscribe
+from pentad.shared.inbound.inbox import Inbox
+from pentad.shared.keys import SessionKeys
+from pentad.shared.store.store import Store, guarded
 
 _SUBSCRIBE_S = 5.0
 

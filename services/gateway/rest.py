@@ -9,11 +9,11 @@ from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.http import answer, page_of, task_of, tenant_of
 from pentad.services.gateway.messages import post_message
 from pentad.services.gateway.openapi import document
+from pentad.services.gateway.pages import Page
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import ProblemError, invalid, missing
 from pentad.services.gateway.sse import get_events
 from pentad.services.gateway.welcome import as_data, as_page
-from pentad.shared.state.pages import Page
 
 if TYPE_CHECKING:
     from starlette.requests import Request

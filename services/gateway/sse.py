@@ -8,16 +8,16 @@ from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.http import tenant_of
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import bad
-from pentad.shared.bus.deltas import StreamEvent
-from pentad.shared.bus.subscription import (
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.events.deltas import StreamEvent
+from pentad.shared.events.subscription import (
     BadCursorError,
     CursorExpiredError,
     SlowReaderError,
     Subscription,
     parse_cursor,
 )
-from pentad.shared.cancelling import cancel_all
-from pentad.shared.state.keys import SessionKeys
+from pentad.shared.keys import SessionKeys
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -15,9 +15,9 @@ from pentad.services.gateway.domain import UnreadableError, command_of, read_mes
 from pentad.services.gateway.parts import Parts, as_text
 from pentad.services.gateway.problems import ProblemError
 from pentad.shared import metrics
-from pentad.shared.bus.subscription import CursorExpiredError, SlowReaderError, Subscription
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.state.keys import SessionKeys
+from pentad.shared.events.subscription import CursorExpiredError, SlowReaderError, Subscription
+from pentad.shared.keys import SessionKeys
 
 log = logging.getLogger(__name__)
 

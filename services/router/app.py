@@ -7,11 +7,11 @@ from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
 from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
 from pentad.services.router.handlers import RouterHandler
-from pentad.shared.bus.inbound import WAITING_LIMIT, Ingress
+from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors, LeaseKeeper
 
 _SLOTS = 256
 

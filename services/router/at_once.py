@@ -12,13 +12,13 @@ from collections import OrderedDict
 from pentad.contracts.commands import InboundMessage
 from pentad.services.router.deciding import Deciding, Said
 from pentad.services.router.domain import decide
-from pentad.shared.bus.at_once import Source
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
+from pentad.shared.actors.sessions import load_tasks
 from pentad.shared.errors import DamagedError, OutageError
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
-from pentad.shared.state.keys import SessionKeys, TaskKeys, load
-from pentad.shared.state.sessions import load_tasks
-from pentad.shared.state.store import Command
+from pentad.shared.inbound.at_once import Source
+from pentad.shared.keys import SessionKeys, TaskKeys, load
+from pentad.shared.store.store import Command
 
 log = logging.getLogger(__name__)
 

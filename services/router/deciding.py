@@ -6,18 +6,18 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
 from pentad.services.router.domain import Route, View
 from pentad.services.router.routing import RouteWriter
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.headers import SessionHeader, TaskHeader
+from pentad.shared.actors.mail import Turn, due
+from pentad.shared.actors.sessions import last_turns, load_tasks
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions import INSTRUCTIONS
+from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.headers import SessionHeader, TaskHeader
-from pentad.shared.state.keys import SessionKeys, TaskKeys
-from pentad.shared.state.mail import Turn, due
-from pentad.shared.state.sessions import last_turns, load_tasks
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000

@@ -6,8 +6,8 @@ from typing import Literal
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import Decision
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
-from pentad.shared.state.headers import TaskHeader
 
 _GOAL_LENGTH = 500
 

@@ -10,16 +10,16 @@ from pentad.contracts.streams import DEAD, SESSION_WAKE, DeadLetter
 from pentad.services.router.deciding import Deciding, Said
 from pentad.services.router.domain import decide
 from pentad.shared import metrics
-from pentad.shared.bus.entry import Done, Entry, printable, reason_of
-from pentad.shared.bus.handler import MAX_STARTS
-from pentad.shared.bus.wake_ups import WakeUps
+from pentad.shared.actors.actors import Actors, LeaseKeeper, Taken
+from pentad.shared.actors.headers import Mail, session_header
+from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.errors import OutageError
+from pentad.shared.keys import SessionKeys
 from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors, LeaseKeeper, Taken
-from pentad.shared.state.headers import Mail, session_header
-from pentad.shared.state.keys import SessionKeys
-from pentad.shared.state.mail import read_session_mail
+from pentad.shared.work.entry import Done, Entry, printable, reason_of
+from pentad.shared.work.handler import MAX_STARTS
+from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)

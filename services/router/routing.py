@@ -6,10 +6,10 @@ from pentad.contracts.events import ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
 from pentad.services.router.domain import Route, goal_of
 from pentad.shared import metrics
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.headers import TaskHeader
-from pentad.shared.state.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
-from pentad.shared.state.mail import Turn, UserMail, due
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.mail import Turn, UserMail, due
+from pentad.shared.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
 
 
 class RouteWriter:

@@ -7,15 +7,15 @@ from typing import Any
 
 from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.shared.bus.timers import TimerLoop
+from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.task_runner.upgrade import upgrade
+from pentad.shared.actors.actors import Actors, LeaseKeeper
 from pentad.shared.models.registry import described, make_chat_model
+from pentad.shared.presence.in_use import ModelInUse, keep_telling
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.memory import settle
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors, LeaseKeeper
-from pentad.shared.state.in_use import ModelInUse, keep_telling
-from pentad.shared.state.tool_catalog import ToolCatalog
-from pentad.shared.state.upgrade import upgrade
+from pentad.shared.work.timers import TimerLoop
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from pentad.services.task_runner.domain import parse_arguments
 from pentad.services.task_runner.prompt import Toolbox
 from pentad.services.task_runner.telling import Telling
 from pentad.shared import metrics
+from pentad.shared.actors.mail import ResultMail
 from pentad.shared.models.ports import ToolCallDraft
-from pentad.shared.state.mail import ResultMail
 
 
 class Asked(NamedTuple):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pentad.contracts.envelope import Budget
 from pentad.services.task_runner.domain import Arrived
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
-from pentad.shared.state.headers import TaskHeader
 
 
 @immutable

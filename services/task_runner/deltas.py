@@ -9,9 +9,9 @@ from pydantic_core import to_json
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import Content, Thinking
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.ephemeral import EphemeralEvents
-from pentad.shared.state.keys import SessionKeys
+from pentad.shared.actors.commit import Commit
+from pentad.shared.events.ephemeral import EphemeralEvents
+from pentad.shared.keys import SessionKeys
 
 _KEEP_S = 1.0
 """How often a stream that is written to is given its time to live, so that it never runs out meanwhile."""

@@ -7,9 +7,9 @@ from pentad.contracts.envelope import Budget
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EndStatus
 from pentad.contracts.plain_json import read_json
+from pentad.shared.actors.headers import UNREADABLE, Mail, OpenCall, TaskHeader
+from pentad.shared.actors.mail import ResultMail, UserMail, due
 from pentad.shared.immutable import immutable
-from pentad.shared.state.headers import UNREADABLE, Mail, OpenCall, TaskHeader
-from pentad.shared.state.mail import ResultMail, UserMail, due
 
 
 @immutable

@@ -11,18 +11,18 @@ from pentad.services.task_runner.domain import WAIT_EXPIRED, Closed, End, Idle, 
 from pentad.services.task_runner.prompt import Known, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.thinking import Thinking
+from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
-from pentad.shared.bus.entry import Done, Entry, printable, reason_of
-from pentad.shared.bus.handler import MAX_STARTS
-from pentad.shared.bus.wake_ups import WakeUps
+from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
+from pentad.shared.actors.headers import task_header
 from pentad.shared.errors import OutageError
+from pentad.shared.keys import TaskKeys
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors, Held, LeaseKeeper, Taken
-from pentad.shared.state.headers import task_header
-from pentad.shared.state.keys import TaskKeys
-from pentad.shared.state.store import guarded
-from pentad.shared.state.tool_catalog import ToolCatalog
+from pentad.shared.store.store import guarded
+from pentad.shared.work.entry import Done, Entry, printable, reason_of
+from pentad.shared.work.handler import MAX_STARTS
+from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = 0.2

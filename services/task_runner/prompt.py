@@ -13,8 +13,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.tools import ToolSpec
+from pentad.shared.actors.transcript import message_of
 from pentad.shared.immutable import immutable
-from pentad.shared.state.transcript import message_of
 
 _CACHE_BYTES = 8 * 1024 * 1024
 _NAME_LENGTH = 64

@@ -6,15 +6,15 @@ from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain import Arrived, Bounds, fired_early
 from pentad.services.task_runner.prompt import Known
 from pentad.services.task_runner.turn import TurnWriter
+from pentad.shared.actors.actors import Actors, Taken
+from pentad.shared.actors.commit import Commit, Outcome
+from pentad.shared.actors.headers import TaskHeader, task_header
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
+from pentad.shared.keys import TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors, Taken
-from pentad.shared.state.commit import Commit, Outcome
-from pentad.shared.state.headers import TaskHeader, task_header
-from pentad.shared.state.keys import TaskKeys
-from pentad.shared.state.store import guarded
+from pentad.shared.store.store import guarded
 
 
 @immutable

@@ -7,9 +7,9 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import rfc3339
 from pentad.services.task_runner.counters import Counters
 from pentad.services.task_runner.domain import remaining
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.headers import TaskHeader
-from pentad.shared.state.keys import SessionKeys, TaskKeys
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.keys import SessionKeys, TaskKeys
 
 
 class Telling:

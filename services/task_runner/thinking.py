@@ -15,8 +15,12 @@ from pentad.services.task_runner.deltas import DeltaWriter
 from pentad.services.task_runner.domain import Closed, after_model_error
 from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
+from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared import metrics
+from pentad.shared.actors.actors import Held
+from pentad.shared.actors.commit import Outcome
+from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions import EXECUTOR, INSTRUCTIONS
 from pentad.shared.models.ports import (
     ChatModel,
@@ -27,11 +31,7 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
-from pentad.shared.state.actors import Held
-from pentad.shared.state.commit import Outcome
-from pentad.shared.state.ephemeral import EphemeralEvents
-from pentad.shared.state.store import guarded
-from pentad.shared.state.tool_catalog import ToolCatalog
+from pentad.shared.store.store import guarded
 
 log = logging.getLogger(__name__)
 

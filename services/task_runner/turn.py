@@ -24,13 +24,13 @@ from pentad.services.task_runner.domain import Arrived, Closed, Retry, Timer
 from pentad.services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
 from pentad.services.task_runner.telling import Telling
 from pentad.shared import metrics
+from pentad.shared.actors.actors import Taken
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.mail import ResultMail, Turn, UserMail
+from pentad.shared.actors.transcript import entry, message_of
+from pentad.shared.keys import TURNS_KEPT, TaskKeys
 from pentad.shared.models.ports import ModelAnswer
-from pentad.shared.state.actors import Taken
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.headers import TaskHeader
-from pentad.shared.state.keys import TURNS_KEPT, TaskKeys
-from pentad.shared.state.mail import ResultMail, Turn, UserMail
-from pentad.shared.state.transcript import entry, message_of
 
 _TIMERS = ("deadline", "timeout", "retry", "wait")
 

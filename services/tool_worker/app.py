@@ -10,12 +10,12 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
-from pentad.shared.bus.slots import Slots
 from pentad.shared.errors import OutageError
+from pentad.shared.presence.tool_registry import lost, publish
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
-from pentad.shared.state.store import guarded
-from pentad.shared.state.tool_registry import lost, publish
+from pentad.shared.store.store import guarded
+from pentad.shared.work.slots import Slots
 
 UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""

@@ -20,13 +20,13 @@ from pentad.services.tool_worker.domain import (
     when_set_aside,
 )
 from pentad.shared import metrics
-from pentad.shared.bus.entry import Entry
-from pentad.shared.bus.handler import SetAside
+from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.mail import ResultMail
+from pentad.shared.keys import SessionKeys, TaskKeys, bell
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import count_wake_ups
-from pentad.shared.state.keys import SessionKeys, TaskKeys, bell
-from pentad.shared.state.mail import ResultMail
-from pentad.shared.state.store import Argument, Store, guarded
+from pentad.shared.store.store import Argument, Store, guarded
+from pentad.shared.work.entry import Entry
+from pentad.shared.work.handler import SetAside
 
 
 class Closing:

@@ -20,19 +20,19 @@ from pentad.services.tool_worker.domain import Answer, after_outcome, answer_of,
 from pentad.services.tool_worker.inline import run_builtin
 from pentad.services.tool_worker.progress import Progress
 from pentad.shared import metrics
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entry import Done, Entry
-from pentad.shared.bus.handler import MAX_STARTS, Handler, SetAside, beat_s
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
+from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
-from pentad.shared.state.ephemeral import EphemeralEvents
-from pentad.shared.state.keys import SessionKeys, TaskKeys
-from pentad.shared.state.leaving import leave
-from pentad.shared.state.store import Argument, Store
+from pentad.shared.store.leaving import leave
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entry import Done, Entry
+from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside, beat_s
 
 _say = Seldom(logging.getLogger(__name__))
 

@@ -6,7 +6,7 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import ToolProgress
 from pentad.contracts.ids import rfc3339
 from pentad.services.tool_worker.domain import EVENT_LIMIT, clip
-from pentad.shared.state.ephemeral import EphemeralEvents
+from pentad.shared.events.ephemeral import EphemeralEvents
 
 
 class Progress:

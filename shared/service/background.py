@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.state.admission import admit
-from pentad.shared.state.store import Store
+from pentad.shared.store.admission import admit
+from pentad.shared.store.store import Store
 
 log = logging.getLogger(__name__)
 

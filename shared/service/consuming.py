@@ -6,17 +6,17 @@ from secrets import token_hex
 from typing import Any
 
 from pentad.contracts.streams import Stream
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entries import EntryHandler
-from pentad.shared.bus.entry import Entry
-from pentad.shared.bus.handler import Handler
-from pentad.shared.bus.housekeeping import Housekeeping
-from pentad.shared.bus.slots import Slots
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.settings import Settings
-from pentad.shared.state.admission import keep_watching
-from pentad.shared.state.cluster import agree
-from pentad.shared.state.store import Store
+from pentad.shared.store.admission import keep_watching
+from pentad.shared.store.cluster import agree
+from pentad.shared.store.store import Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entries import EntryHandler
+from pentad.shared.work.entry import Entry
+from pentad.shared.work.handler import Handler
+from pentad.shared.work.housekeeping import Housekeeping
+from pentad.shared.work.slots import Slots
 
 
 class ConsumingService:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.state.key_kinds import kind_of
-from pentad.shared.state.keys import OLD_INBOUND_LEASE
+from pentad.shared.keys import OLD_INBOUND_LEASE
+from pentad.shared.store.key_kinds import kind_of
 from tests.support.bus_client import Bus
 from tests.support.crew import FIVE, Crew, crew
 from tests.support.line import Line

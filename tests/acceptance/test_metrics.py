@@ -14,8 +14,8 @@ import pytest
 
 from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, STREAMS, TASK_WAKE, TOOL_CALLS
 from pentad.shared import metrics
+from pentad.shared.keys import TaskKeys
 from pentad.shared.metrics import METRICS, Metric
-from pentad.shared.state.keys import TaskKeys
 from tests.support.bus_client import Bus
 from tests.support.gates import plan, planned
 from tests.support.line import Line

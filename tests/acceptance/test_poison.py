@@ -11,8 +11,8 @@ import pytest
 
 from pentad.contracts.streams import DEAD, INBOUND, INBOUND_DEAD, queues_of
 from pentad.services.embedding.domain import content_key
+from pentad.shared.keys import vector
 from pentad.shared.metrics import dead
-from pentad.shared.state.keys import vector
 from tests.support.bus_client import Bus
 from tests.support.crew import LONG, Crew, crew
 from tests.support.eyes import doctor, metric

@@ -9,11 +9,12 @@ from pentad.contracts.streams import STREAMS
 from tests.architecture.rules import Rule
 from tests.architecture.source import Module
 
-KEYS = frozenset({"contracts/streams.py", "shared/state/keys.py"})
+KEYS = frozenset({"contracts/streams.py", "shared/keys.py"})
 GROUPS = frozenset(stream.group for stream in STREAMS.values() if stream.group)
+ROOMS = ("actors", "inbound", "store", "work")
 CODES = frozenset(code.value for code in ErrorCode if "_" in code)
 """Of codes and types those that are no plain word: ``busy`` and ``message`` mean other things too."""
-LUA_TYPES = frozenset({"shared/state/scripts/_lib.lua"})
+LUA_TYPES = frozenset({"shared/store/scripts/_lib.lua"})
 """The one script that writes an event by itself."""
 
 
@@ -38,7 +39,7 @@ def keys_are_spelled_in_the_registry(module: Module) -> Iterator[str]:
 
 def groups_are_spelled_in_the_registry(module: Module) -> Iterator[str]:
     """A group is named after its service; a composition root may name its service, nobody else names a group."""
-    at_the_bus = module.path.startswith(("shared/bus/", "shared/state/", "services/"))
+    at_the_bus = module.path.startswith((*(f"shared/{room}/" for room in ROOMS), "services/"))
     if at_the_bus and not module.path.endswith(("/app.py", "/__main__.py")):
         yield from (module.at(node, f"spells a group: {word!r}") for node, word in module.words() if word in GROUPS)
 

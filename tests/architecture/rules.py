@@ -24,9 +24,9 @@ PURE_SHARED = frozenset(
         "pentad.shared.errors",
         "pentad.shared.immutable",
         "pentad.shared.instructions",
-        "pentad.shared.state.headers",
-        "pentad.shared.state.keys",
-        "pentad.shared.state.mail",
+        "pentad.shared.actors.headers",
+        "pentad.shared.keys",
+        "pentad.shared.actors.mail",
     }
 )
 

@@ -26,7 +26,7 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("contracts/gossip.py", "", {"contracts"}),
     ("shared/settings.py", "import pentad.shared.metrics", {"shared"}),
     ("shared/plugins/results.py", "import pentad.shared.records", {"shared"}),
-    ("shared/state/store.py", "import pentad.shared.bus.entry", {"shared", "cycles"}),
+    ("shared/store/store.py", "import pentad.shared.work.entry", {"shared", "cycles"}),
     ("shared/newcomer.py", "", {"shared"}),
     ("services/newcomer/domain.py", "import pentad.services.newcomer.handlers", {"services"}),
     ("pentad/transport.py", "import pentad.turn", {"floors"}),
@@ -34,12 +34,12 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("services/tool_worker/children/wire.py", "import pentad.services.tool_worker.children.pool", {"cycles"}),
     ("services/router/handlers.py", "import redis.asyncio", {"homes"}),
     ("shared/models/sse.py", "from redis import Redis", {"homes"}),
-    ("shared/state/store.py", "from faststream.redis import RedisBroker", {"homes"}),
+    ("shared/store/store.py", "from faststream.redis import RedisBroker", {"homes"}),
     ("pentad/client.py", "def ask() -> None:\n    import openai", {"homes"}),
     ("services/embedding/domain.py", "import random", {"domain"}),
     ("services/embedding/domain.py", "from pentad.shared.settings import load_settings", {"domain"}),
     ("contracts/errors.py", "import socket", {"domain"}),
-    ("shared/state/headers.py", "import uuid", {"domain"}),
+    ("shared/actors/headers.py", "import uuid", {"domain"}),
 ]
 """A file, what is added to it, and the ids of the contracts that it breaks."""
 

@@ -18,13 +18,13 @@ PLANTED: list[tuple[str, str, str]] = [
         "contracts/words.py",
         "def f():\n    import pentad.shared.errors",
     ),
-    ("only_settings_read_the_environment", "shared/bus/broker.py", "import os\nurl = os.environ['REDIS_URL']"),
+    ("only_settings_read_the_environment", "shared/work/broker.py", "import os\nurl = os.environ['REDIS_URL']"),
     ("only_settings_read_the_environment", "pentad/cli/up.py", "import os\nurl = os.getenv('REDIS_URL')"),
     ("only_settings_read_the_environment", "shared/errors.py", "from os import environ as surroundings"),
     ("domain_imports_what_is_pure", "services/router/domain.py", "import time"),
     ("domain_imports_what_is_pure", "services/router/domain.py", "from uuid import uuid4"),
     ("domain_imports_what_is_pure", "services/router/domain.py", "from random import random"),
-    ("domain_imports_what_is_pure", "services/router/domain/choice.py", "from pentad.shared.state.store import Store"),
+    ("domain_imports_what_is_pure", "services/router/domain/choice.py", "from pentad.shared.store.store import Store"),
     ("domain_imports_what_is_pure", "services/router/domain.py", "from pentad.services.router.handlers import Routing"),
     ("domain_has_no_clock_no_chance_and_no_effect", "services/router/domain.py", "at = datetime.now(UTC)"),
     ("domain_has_no_clock_no_chance_and_no_effect", "services/router/domain.py", "day = date.today()"),
@@ -38,12 +38,12 @@ PLANTED: list[tuple[str, str, str]] = [
     ("names_are_not_exported_again", "shared/errors.py", "from pentad.contracts.ids import Identifier as Identifier"),
     ("names_are_not_exported_again", "shared/errors.py", "from pentad.contracts.ids import *"),
     ("names_are_not_exported_again", "shared/errors.py", "def __getattr__(name): ..."),
-    ("imports_are_absolute", "shared/bus/broker.py", "from ..errors import PentadError"),
+    ("imports_are_absolute", "shared/work/broker.py", "from ..errors import PentadError"),
     ("keys_are_spelled_in_the_registry", "services/router/handlers.py", "KEY = 'pentad:inbound'"),
     ("keys_are_spelled_in_the_registry", "services/router/handlers.py", "key = f'pentad:{{{shard}}}:wake:task'"),
-    ("keys_are_spelled_in_the_registry", "shared/bus/inbound.py", "KEY = b'{pentad:inbound}:lease'"),
+    ("keys_are_spelled_in_the_registry", "shared/inbound/ingress.py", "KEY = b'{pentad:inbound}:lease'"),
     ("groups_are_spelled_in_the_registry", "services/router/handlers.py", "call('XACK', key, 'router', entry)"),
-    ("groups_are_spelled_in_the_registry", "shared/bus/inbound.py", "mine = group['name'] == b'router'"),
+    ("groups_are_spelled_in_the_registry", "shared/inbound/ingress.py", "mine = group['name'] == b'router'"),
     ("event_types_are_spelled_in_contracts", "pentad/cli/view.py", "over = event.type == 'task_end'"),
     ("error_codes_are_spelled_in_contracts", "pentad/cli/view.py", "gap = event.code == 'cursor_expired'"),
 ]
@@ -69,7 +69,7 @@ def test_every_rule_has_a_breach_that_proves_it() -> None:
 
 def test_what_is_for_readers_may_name_keys_and_types() -> None:
     module = Module(
-        "shared/bus/inbound.py", '"""Moves ``pentad:inbound``: see ``task_end``."""\nX = 1\n"""In pentad:dead."""'
+        "shared/inbound/ingress.py", '"""Moves ``pentad:inbound``: see ``task_end``."""\nX = 1\n"""In pentad:dead."""'
     )
     assert [breach for rule in NAME_RULES for breach in rule(module)] == []
 
@@ -88,8 +88,8 @@ def test_scripts_spell_no_key_and_no_type() -> None:
     "line", ["local key = 'pentad:dead'", "call('XADD', k, '*', 'data', '{\"type\":\"task_end\"}')"]
 )
 def test_a_planted_breach_in_a_script_is_noticed(line: str, tmp_path: Path) -> None:
-    planted = tmp_path / "shared" / "state" / "scripts" / "post.lua"
+    planted = tmp_path / "shared" / "store" / "scripts" / "post.lua"
     planted.parent.mkdir(parents=True)
     planted.write_text(f"-- KEYS pentad:inbound\n{line}\n")
     (breach,) = script_breaches(scripts(tmp_path))
-    assert breach.startswith("shared/state/scripts/post.lua:2: spells ")
+    assert breach.startswith("shared/store/scripts/post.lua:2: spells ")

@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from pentad.shared.state.keys import SessionKeys
+from pentad.shared.keys import SessionKeys
 from tests.bench.relay_feed import session_name
 
 

@@ -7,15 +7,15 @@ from uuid import uuid4
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import EMBED, TASK_WAKE
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entries import EntryHandler
-from pentad.shared.bus.entry import Done, Entry
-from pentad.shared.bus.handler import Handler
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.commit import Commit
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.keys import TaskKeys
-from pentad.shared.state.store import Store
+from pentad.shared.keys import TaskKeys
+from pentad.shared.store.store import Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entries import EntryHandler
+from pentad.shared.work.entry import Done, Entry
+from pentad.shared.work.handler import Handler
 from tests.bench import bus_floor
 from tests.bench.common import Effort, Row, middle, quantile
 from tests.support.redis_server import RedisServer

@@ -8,9 +8,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from pentad.shared.actors.transcript import message_of
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest
-from pentad.shared.state.transcript import message_of
 from tests.bench.common import Cpu, Effort, Row, middle
 from tests.bench.conversation import SocketClient
 from tests.bench.processes import Running, model, six

@@ -11,10 +11,10 @@ import time
 
 from pentad.contracts.ids import rfc3339
 from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.shared.events.ephemeral import EphemeralEvents
+from pentad.shared.keys import SessionKeys
 from pentad.shared.settings import load_settings
-from pentad.shared.state.ephemeral import EphemeralEvents
-from pentad.shared.state.keys import SessionKeys
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.bench.stamping_model import stamp
 
 _TICK_S = 0.001

@@ -15,10 +15,10 @@ from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallComm
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, SERVICES, TASK_WAKE, TOOL_CALLS
 from pentad.contracts.tools import Effect
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.keys import TaskKeys
-from pentad.shared.state.mail import UserMail
-from pentad.shared.state.store import Store
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.mail import UserMail
+from pentad.shared.keys import TaskKeys
+from pentad.shared.store.store import Store
 from tests.bench.common import Effort, Row, cpu_seconds, family, make_group, middle
 from tests.bench.processes import model, module
 from tests.bench.websocket import Socket

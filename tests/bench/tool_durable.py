@@ -12,18 +12,18 @@ from pentad.contracts.events import ToolCallEvent
 from pentad.contracts.ids import task_id, tool_call_id
 from pentad.contracts.streams import TASK_WAKE, TOOL_CALLS
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entry import Done, Entry
-from pentad.shared.bus.handler import Handler
+from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.shared.actors.actors import Actors, LeaseKeeper, Taken
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.mail import UserMail
 from pentad.shared.cancelling import cancel_all
+from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.settings import load_settings
-from pentad.shared.state.actors import Actors, LeaseKeeper, Taken
-from pentad.shared.state.commit import Commit
-from pentad.shared.state.keys import SessionKeys, TaskKeys
-from pentad.shared.state.mail import UserMail
-from pentad.shared.state.store import Store
-from pentad.shared.state.tool_catalog import ToolCatalog
+from pentad.shared.store.store import Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entry import Done, Entry
+from pentad.shared.work.handler import Handler
 from tests.bench.tool_pace import Pace, command
 
 _ANSWER = to_json({"role": "tool", "tool_call_id": "c0-0", "content": "hello"})

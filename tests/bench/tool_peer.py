@@ -8,10 +8,10 @@ from redis.asyncio import Redis
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import ToolResultEvent
 from pentad.contracts.streams import TOOL_CALLS, Stream
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entries import EntryHandler
-from pentad.shared.bus.entry import Entry
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entries import EntryHandler
+from pentad.shared.work.entry import Entry
 from tests.bench.common import make_group
 
 RAW_CALLS, RAW_RESULTS = "bench:raw:calls", "bench:raw:results"

@@ -9,11 +9,11 @@ from typing import Any
 from redis.asyncio import Redis
 
 from pentad.contracts.events import ToolResultEvent
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entries import EntryHandler
-from pentad.shared.bus.entry import Entry
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entries import EntryHandler
+from pentad.shared.work.entry import Entry
 from tests.bench.common import Cpu, Effort, Row, make_group, middle
 from tests.bench.processes import module, six
 from tests.bench.tool_durable import LeanRunner, StepRunner

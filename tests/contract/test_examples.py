@@ -9,7 +9,7 @@ from pentad.contracts.commands import InboundMessage, WakeUp, command_adapter
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.events import ClientEvent, event_adapter
 from pentad.contracts.streams import EVENTS, DeadLetter
-from pentad.shared.bus.entry import complaint
+from pentad.shared.work.entry import complaint
 from tests.support.examples import CONTRACTS, FOLDER, Example, compact, examples
 
 ALL = examples()

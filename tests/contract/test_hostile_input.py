@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pentad.contracts.commands import MAX_CONTENT, InboundMessage, command_adapter
 from pentad.contracts.events import event_adapter
 from pentad.contracts.ids import is_identifier, milliseconds
-from pentad.shared.bus.entry import complaint
+from pentad.shared.work.entry import complaint
 
 SURROGATE = "\\ud800"
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entry import Entry
 from pentad.shared.service.run import main_of
-from pentad.shared.state.script import Script
-from pentad.shared.state.store import Store
+from pentad.shared.store.script import Script
+from pentad.shared.store.store import Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entry import Entry
 from tests.support.system import MODULES
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.support.container_redis import container_redis, container_redis_url, server_kinds
 from tests.support.redis_server import redis_server, redis_url
 

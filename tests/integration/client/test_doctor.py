@@ -12,10 +12,10 @@ import pytest
 
 from pentad.cli import doctor
 from pentad.contracts.streams import DeadLetter
+from pentad.doctor.diagnosis import Diagnosis, diagnose, place_of
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
-from pentad.shared.state.diagnosis import Diagnosis, diagnose, place_of
-from pentad.shared.state.wire import connect
+from pentad.shared.store.wire import connect
 from tests.support.fake_gateway import FakeGateway, fake_gateway
 from tests.support.redis_server import RedisServer
 

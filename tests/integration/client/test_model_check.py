@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pentad.cli.findings import Finding
-from pentad.cli.models import embedding_finding, model_findings
+from pentad.doctor.findings import Finding
+from pentad.doctor.models import embedding_finding, model_findings
+from pentad.shared.presence.in_use import ModelInUse
 from pentad.shared.settings import Settings
-from pentad.shared.state.in_use import ModelInUse
 
 
 @asynccontextmanager

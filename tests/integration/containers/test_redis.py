@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.support.container_redis import ContainerRedis
 
 pytestmark = pytest.mark.containers

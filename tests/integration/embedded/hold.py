@@ -4,8 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pentad.shared.state.embedded import EmbeddedRedis
-from pentad.shared.state.redis_child import ask
+from pentad.shared.embedded.embedded import EmbeddedRedis
+from pentad.shared.embedded.redis_child import ask
 
 
 async def hold(data_dir: Path, guarded: bool) -> None:

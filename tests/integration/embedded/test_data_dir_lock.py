@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pentad.shared.embedded.embedded import DataDirLock
 from pentad.shared.errors import SettingsError
-from pentad.shared.state.embedded import DataDirLock
 
 
 def test_the_second_is_told_who_is_there_and_what_to_do(tmp_path: Path) -> None:

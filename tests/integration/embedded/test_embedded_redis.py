@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pentad.shared.embedded.embedded import EmbeddedRedis
+from pentad.shared.embedded.redis_child import ask, free_port
+from pentad.shared.embedded.redis_folder import Folder
 from pentad.shared.errors import SettingsError
-from pentad.shared.state.embedded import EmbeddedRedis
-from pentad.shared.state.redis_child import ask, free_port
-from pentad.shared.state.redis_folder import Folder
 from tests.integration.service.processes import Started
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from pentad.services.gateway.app import GatewayService, build
 from pentad.shared.settings import load_settings
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import Speaker
 from tests.support.redis_server import redis_server, redis_url
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from pentad.contracts.events import event_adapter
-from pentad.shared.state.keys import SessionKeys, TaskKeys, bell, session_index, task_index
-from pentad.shared.state.store import Store
+from pentad.shared.keys import SessionKeys, TaskKeys, bell, session_index, task_index
+from pentad.shared.store.store import Store
 
 AT = "2030-01-01T00:00:00.000Z"
 TASK = "task-0-abc"

@@ -9,11 +9,11 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
-from pentad.shared.bus.broker import ensure_group
-from pentad.shared.state.backlog import Backlog
-from pentad.shared.state.inbox import Inbox
-from pentad.shared.state.keys import load
-from pentad.shared.state.store import Store
+from pentad.shared.inbound.backlog import Backlog
+from pentad.shared.inbound.inbox import Inbox
+from pentad.shared.keys import load
+from pentad.shared.store.store import Store
+from pentad.shared.work.broker import ensure_group
 from tests.integration.gateway.conftest import running
 from tests.support.waiting import wait_until
 

@@ -11,8 +11,8 @@ import pytest
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway import persisting
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.state import backlog
-from pentad.shared.state.store import Store
+from pentad.shared.inbound import backlog
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.redis_server import RedisServer

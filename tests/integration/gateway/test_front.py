@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.openapi import document
 from pentad.services.gateway.rest import ROUTES
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import PATIENCE_S, opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 

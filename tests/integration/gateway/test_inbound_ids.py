@@ -8,8 +8,8 @@ import pytest
 from pentad.cli.main import main
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.state import renewal
-from pentad.shared.state.store import Store
+from pentad.shared.inbound import renewal
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened
 from tests.support.waiting import wait_until
 

@@ -9,11 +9,11 @@ import httpx2
 import pytest
 
 from pentad.contracts.records import TaskRecord
+from pentad.services.gateway import task_list
 from pentad.services.gateway.app import GatewayService
+from pentad.shared.keys import session_index, task_index
 from pentad.shared.records import Records
-from pentad.shared.state import task_list
-from pentad.shared.state.keys import session_index, task_index
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import AT, TASK, Speaker
 

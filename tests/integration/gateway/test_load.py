@@ -4,10 +4,10 @@ import json
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
-from pentad.shared.state.backlog import Backlog
-from pentad.shared.state.inbox import Inbox
-from pentad.shared.state.renewal import renew
-from pentad.shared.state.store import Store
+from pentad.shared.inbound.backlog import Backlog
+from pentad.shared.inbound.inbox import Inbox
+from pentad.shared.inbound.renewal import renew
+from pentad.shared.store.store import Store
 from tests.support.waiting import wait_until
 
 KEY = INBOUND.key()

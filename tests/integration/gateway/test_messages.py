@@ -9,7 +9,7 @@ import pytest
 
 from pentad.contracts.streams import INBOUND
 from pentad.shared import metrics
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.counting import Counts

@@ -9,7 +9,7 @@ import pytest
 
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import Speaker
 from tests.integration.gateway.test_cursors import gap

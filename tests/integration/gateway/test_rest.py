@@ -7,9 +7,9 @@ import httpx2
 
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import Task, TaskRecord
+from pentad.shared.keys import TOOLS_REGISTRY
 from pentad.shared.records import Records
-from pentad.shared.state.keys import TOOLS_REGISTRY
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import AT, TASK, Speaker
 

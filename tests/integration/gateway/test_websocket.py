@@ -8,7 +8,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.state.store import Store
+from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.waiting import wait_until

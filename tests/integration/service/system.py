@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pentad.cli.main import build_parser
 from pentad.cli.up import run_system
 from pentad.contracts.streams import Service
+from pentad.shared.embedded.redis_child import ask
 from pentad.shared.errors import PentadError
 from pentad.shared.service.exits import exit_code_of
 from pentad.shared.service.http import HttpServer, health_routes
@@ -22,7 +23,6 @@ from pentad.shared.service.options import Options
 from pentad.shared.service.port import RunnableService
 from pentad.shared.service.run import Build, main_of
 from pentad.shared.settings import Settings, load_settings
-from pentad.shared.state.redis_child import ask
 
 
 class Fake:

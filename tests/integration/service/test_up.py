@@ -9,7 +9,7 @@ from signal import SIGINT, SIGKILL, SIGTERM
 import pytest
 
 from pentad.contracts.streams import SERVICES
-from pentad.shared.state.redis_child import ask
+from pentad.shared.embedded.redis_child import ask
 from tests.integration.service.asking import get
 from tests.integration.service.processes import Started
 from tests.support.redis_server import RedisServer

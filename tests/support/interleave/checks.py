@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
-from pentad.shared.state.keys import load
+from pentad.shared.keys import load
 from tests.support.interleave.outside import TOOLS
 from tests.support.interleave.users import events_of
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from pentad.shared.bus.broker import ensure_group
-from pentad.shared.bus.consumer import Consumer
-from pentad.shared.bus.entry import Entry
 from pentad.shared.errors import OutageError
-from pentad.shared.state.store import guarded
-from pentad.shared.state.wire import Word
+from pentad.shared.store.store import guarded
+from pentad.shared.store.wire import Word
+from pentad.shared.work.broker import ensure_group
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entry import Entry
 
 _PAUSE_S = 0.04
 

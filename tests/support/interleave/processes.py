@@ -15,17 +15,17 @@ from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
-from pentad.shared.bus.entries import EntryHandler
-from pentad.shared.bus.handler import Handler
-from pentad.shared.bus.housekeeping import Housekeeping
-from pentad.shared.bus.inbound import WAITING_LIMIT, Ingress
-from pentad.shared.bus.timers import TimerLoop
+from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors, LeaseKeeper
-from pentad.shared.state.tool_catalog import ToolCatalog
+from pentad.shared.work.entries import EntryHandler
+from pentad.shared.work.handler import Handler
+from pentad.shared.work.housekeeping import Housekeeping
+from pentad.shared.work.timers import TimerLoop
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
 from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools, SlowRecords

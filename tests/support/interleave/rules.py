@@ -184,7 +184,7 @@ _RULES = (
         "what_was_given_in_the_future_is_reclaimed",
         stress="clock",
         first=1,
-        patches=(Patch("pentad.shared.bus.ahead:Ahead.reclaim", "left_alone"),),
+        patches=(Patch("pentad.shared.work.ahead:Ahead.reclaim", "left_alone"),),
     ),
     Rule(
         "a_new_connection_is_noticed",

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from redis.connection import Connection
 from redis.exceptions import ResponseError
 
-from pentad.shared.state.script import Script, linked, script_files
-from pentad.shared.state.store import Argument
+from pentad.shared.store.script import Script, linked, script_files
+from pentad.shared.store.store import Argument
 from tests.support.interleave.rules import Rule
 
 Copy = Sequence[tuple[bytes, int, bytes]]

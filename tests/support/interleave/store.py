@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 from pentad.contracts.ids import rfc3339
-from pentad.shared.state.script import Script
-from pentad.shared.state.store import Store
-from pentad.shared.state.trouble import Trouble
-from pentad.shared.state.wire import Wire, Word
+from pentad.shared.store.script import Script
+from pentad.shared.store.store import Store
+from pentad.shared.store.trouble import Trouble
+from pentad.shared.store.wire import Wire, Word
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
 

@@ -9,9 +9,9 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import EVENTS, INBOUND
+from pentad.shared.actors.actors import Actors
 from pentad.shared.errors import OutageError
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.keys import TaskKeys
+from pentad.shared.keys import TaskKeys
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
 

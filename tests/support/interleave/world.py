@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
+from pentad.shared.actors.actors import Actors
+from pentad.shared.keys import TaskKeys, timers
 from pentad.shared.settings import Settings
-from pentad.shared.state.actors import Actors
-from pentad.shared.state.keys import TaskKeys, timers
 from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.faults import Around, lose_writes, step_clock

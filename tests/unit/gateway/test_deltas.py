@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pentad.shared.bus.deltas import DROP, DeltaFilter, StreamEvent, reaches_back, without_finished
+from pentad.shared.events.deltas import DROP, DeltaFilter, StreamEvent, reaches_back, without_finished
 
 T = "task-0-a"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pentad.cli.findings import Finding, healthy, of_readiness, of_redis, shown
-from pentad.cli.render import Style
-from pentad.shared.state.diagnosis import Diagnosis, Group, WorkStream
-from pentad.shared.state.server import Server
+from pentad.doctor.diagnosis import Diagnosis, Group, WorkStream
+from pentad.doctor.findings import Finding, healthy, of_readiness, of_redis, shown
+from pentad.render import Style
+from pentad.shared.store.server import Server
 
 GOOD = Server("Valkey 9.1.2", 9, "primary", (), "noeviction", 0, 10, True, None, None)
 SERVED = Group("router", True, 0, 0, 1, 1)

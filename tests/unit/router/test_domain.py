@@ -9,7 +9,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.services.router.domain import View, decide, goal_of
-from pentad.shared.state.headers import TaskHeader
+from pentad.shared.actors.headers import TaskHeader
 
 NOW, GRACE = 1_000_000, 300_000
 

@@ -45,9 +45,9 @@ def test_a_record_is_one_line_with_the_time_in_utc(capsys: pytest.CaptureFixture
     try:
         raise RuntimeError("first\nsecond")
     except RuntimeError:
-        logging.getLogger("pentad.shared.bus").exception("a\nb")
+        logging.getLogger("pentad.shared.work").exception("a\nb")
     (line,) = capsys.readouterr().err.splitlines()
-    assert "ERROR pentad.shared.bus: a b [RuntimeError: first second at " in line
+    assert "ERROR pentad.shared.work: a b [RuntimeError: first second at " in line
     assert line.split()[0].endswith("Z")
 
 
@@ -58,11 +58,11 @@ class Secretive(BaseModel):
 @pytest.mark.parametrize("shown", [False, True])
 def test_payloads_are_shown_by_opt_in_only(capsys: pytest.CaptureFixture[str], shown: bool) -> None:
     configure_logging(payloads=shown)
-    logging.getLogger("pentad.shared.bus").warning("refused %s", payload("my diary"))
+    logging.getLogger("pentad.shared.work").warning("refused %s", payload("my diary"))
     try:
         Secretive.model_validate({"number": "my diary"})
     except ValueError:
-        logging.getLogger("pentad.shared.bus").exception("did not fit")
+        logging.getLogger("pentad.shared.work").exception("did not fit")
     text = capsys.readouterr().err
     assert ("my diary" in text) == shown
     assert "number" in text

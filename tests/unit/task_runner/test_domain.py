@@ -27,8 +27,8 @@ from pentad.services.task_runner.domain import (
     remaining,
     sort_mail,
 )
-from pentad.shared.state.headers import Mail, OpenCall, TaskHeader
-from pentad.shared.state.mail import ResultMail, UserMail
+from pentad.shared.actors.headers import Mail, OpenCall, TaskHeader
+from pentad.shared.actors.mail import ResultMail, UserMail
 
 NOW, STEP_MS, LIMIT, WAIT_MS = 100_000, 10_000, 10, 50_000
 BOUNDS = Bounds(LIMIT, STEP_MS, WAIT_MS)

@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache, assistant, chain, tool_result, user
-from pentad.shared.state.transcript import entry, message_of, shown
+from pentad.shared.actors.transcript import entry, message_of, shown
 
 
 def logged(*texts: str) -> list[bytes]:

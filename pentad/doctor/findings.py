@@ -1,0 +1,188 @@
+"""What the doctor says: from what was seen to what is wrong and what to do. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from pentad.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
+from pentad.render import Style, harmless, plural
+from pentad.shared.service.http import NOTE
+from pentad.shared.store.server import Server, refusal_at_start
+
+Level = Literal["ok", "note", "warn", "fail"]
+_NEARLY_FULL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``do``: what to do about it; empty when nothing is to be done."""
+
+    name: str
+    level: Level
+    detail: str
+    do: str = ""
+
+
+def healthy(findings: Iterable[Finding]) -> bool:
+    """Whether nothing failed. A warning is no failure."""
+    return all(finding.level != "fail" for finding in findings)
+
+
+def split(error: Exception) -> tuple[str, str]:
+    """What is wrong, and what to do, of one of our one-line errors."""
+    what, _, do = str(error).rpartition(": ")
+    return (what, do) if what else (do, "")
+
+
+def shown(finding: Finding, style: Style) -> str:
+    """A line, and a second one that says what to do."""
+    colour = {"ok": style.green, "note": style.dim, "warn": style.yellow, "fail": style.red}[finding.level]
+    line = f"{colour(finding.level.ljust(4))}  {finding.name.ljust(12)} {harmless(finding.detail)}"
+    return f"{line}\n{' ' * 19}{style.bold('do:')} {harmless(finding.do)}" if finding.do else line
+
+
+def of_readiness(url: str, status: int, body: Any) -> Iterator[Finding]:
+    """What ``/readyz`` said."""
+    if status == 200:
+        yield Finding("gateway", "ok", f"{url} is ready")
+        return
+    wrong = {name: text for name, text in _complaints(body) if not text.startswith(NOTE)}
+    if not wrong:
+        yield Finding("gateway", "fail", f"{url} is not ready (it answered {status})", "see its log")
+    for name, complaint in wrong.items():
+        yield Finding("gateway", "fail", f"{url} is not ready: {name}: {complaint}", _cure(name))
+
+
+def _complaints(body: Any) -> Iterator[tuple[str, str]]:
+    checks = body.get("checks", body) if isinstance(body, Mapping) else {}
+    for name, outcome in checks.items() if isinstance(checks, Mapping) else ():
+        if isinstance(outcome, Mapping):
+            yield from ((f"{name} {inner}", text) for inner, text in _complaints(outcome))
+        elif isinstance(outcome, str) and outcome.lower() not in ("ok", "ready", "not ready", "unavailable"):
+            yield str(name), outcome
+
+
+def _cure(name: str) -> str:
+    store = "redis" in name.lower()
+    return "start Redis, or correct REDIS_URL" if store else f"see the log of {name}"
+
+
+def of_redis(place: str, embedded: bool, seen: Diagnosis) -> Iterator[Finding]:
+    """The server, the work on it, and what was set aside."""
+    kind = "embedded" if embedded else "external"
+    server = seen.server
+    if (refusal := refusal_at_start(server)) is not None:
+        what, _, do = refusal.partition(": ")
+        yield Finding("redis", "fail", f"{place}: {what}", do)
+        return
+    yield Finding("redis", "ok", f"{kind}: {server.name} at {place}, answers in {seen.latency_ms:.1f} ms")
+    if server.role == "replica":
+        yield Finding("role", "fail", "this is a read-only replica", "point REDIS_URL to the primary")
+    yield _memory(server)
+    yield _persistence(server, seen.fsync)
+    yield from _unseen(seen.unseen)
+    yield from _work(seen)
+    yield from _dead(seen.dead)
+
+
+def _unseen(refused: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    for what, why in refused:
+        if why.startswith("WRONGTYPE"):
+            yield Finding("keys", "fail", f"{what} does not hold what Pentad keeps there", "rename or delete it")
+        else:
+            do = "allow it to the user of REDIS_URL: docs/redis.md"
+            yield Finding("keys", "warn", f"{what}: not looked at: {why}", do)
+
+
+def _memory(server: Server) -> Finding:
+    if server.used is None and server.policy is None:
+        do = "see to it yourself that maxmemory-policy is noeviction"
+        return Finding("memory", "note", "not known: INFO and CONFIG are not allowed here", do)
+    of = f" of {_mib(server.limit)}" if server.limit else ", no limit"
+    used = "an unknown part" if server.used is None else _mib(server.used)
+    detail = f"{used}{of}, policy {server.policy or 'unknown'}"
+    if server.evicts:
+        do = "set maxmemory-policy noeviction: an evicted key is a lost task"
+        return Finding("memory", "fail", detail, do)
+    if server.limit and server.used is not None and server.used > _NEARLY_FULL * server.limit:
+        return Finding("memory", "warn", detail, "raise maxmemory: when it is full, new messages are refused")
+    return Finding("memory", "ok", detail)
+
+
+def _persistence(server: Server, fsync: str | None) -> Finding:
+    if server.aof is None:
+        do = "see to it yourself that appendonly is on"
+        return Finding("persistence", "note", "not known: INFO and CONFIG are not allowed here", do)
+    if not server.aof:
+        do = "set appendonly yes: without it a restart of Redis loses what was accepted"
+        return Finding("persistence", "warn", "no append-only file", do)
+    loss = {"always": "loses nothing", "everysec": "may lose the last two seconds", "no": "may lose more"}
+    promise = loss.get(fsync or "", "how much it may lose is not known")
+    return Finding("persistence", "ok", f"append-only file, fsync {fsync or 'unknown'}: a killed Redis {promise}")
+
+
+def _mib(size: int) -> str:
+    return f"{size / 1048576:.0f} MiB"
+
+
+def _work(seen: Diagnosis) -> Iterator[Finding]:
+    unserved = [stream for stream in seen.work if stream.unserved]
+    for stream in unserved:
+        yield _unserved(stream)
+    for stream in seen.work:
+        yield from _foreign(stream)
+    yield from _ids(seen)
+    if not unserved:
+        shards = plural(len(seen.shards), "shard")
+        kept = plural(seen.event_streams, "session")
+        detail = f"no group with work is without a consumer: {len(seen.work)} work streams, {shards}, events of {kept}"
+        yield Finding("groups", "ok", detail)
+
+
+def _ids(seen: Diagnosis) -> Iterator[Finding]:
+    for text, level in ((seen.inbound_full, "fail"), (seen.inbound_ahead, "warn")):
+        if text is not None:
+            what, _, do = text.rpartition(": ")
+            yield Finding("inbound ids", cast(Level, level), what, do)
+
+
+def _unserved(stream: WorkStream) -> Finding:
+    service = stream.readers[0]
+    do = f"start one: `pentad serve {service}` with this REDIS_URL (or `pentad up` for all six)"
+    return Finding("groups", "fail", f"nobody serves {stream.key}, group {stream.group}: {_load(stream)}", do)
+
+
+def _load(stream: WorkStream) -> str:
+    ours = next((group for group in stream.groups if group.expected), None)
+    if ours is None:
+        return f"{stream.length} in the stream, and no {stream.readers[0]} was ever there"
+    lag = "an unknown number" if ours.lag is None else ours.lag
+    return f"{lag} waiting, {ours.pending} taken and not finished, {plural(ours.consumers, 'silent consumer')}"
+
+
+def _foreign(stream: WorkStream) -> Iterator[Finding]:
+    for group in stream.foreign:
+        do = f"serve it, or remove it: XGROUP DESTROY {stream.key} {group.name}"
+        held = f"group {group.name} on {stream.key} is not ours and holds back trimming"
+        yield Finding("groups", "fail" if group.waiting and not group.active else "warn", held, do)
+
+
+def _dead(streams: Iterable[DeadStream]) -> Iterator[Finding]:
+    filled = [stream for stream in streams if stream.length]
+    for stream in filled:
+        detail = f"{stream.length} in {stream.key}; newest: {'; '.join(stream.reasons)}"
+        yield Finding("dead letters", "warn", detail, f"look at them: XREVRANGE {stream.key} + - COUNT 10")
+    if not filled:
+        yield Finding("dead letters", "ok", "none")
+
+
+def listing(seen: Diagnosis) -> list[dict[str, Any]]:
+    """Every work and dead-letter stream as plain data, for ``--json``."""
+    work = [
+        {"stream": s.name, "key": s.key, "length": s.length, "groups": [_group(g) for g in s.groups]} for s in seen.work
+    ]
+    return work + [{"stream": "dead", "key": s.key, "length": s.length, "reasons": s.reasons} for s in seen.dead]
+
+
+def _group(group: Any) -> dict[str, Any]:
+    return {name: getattr(group, name) for name in ("name", "expected", "lag", "pending", "consumers", "active")}

@@ -1,0 +1,132 @@
+"""What the doctor says of the models: those that the running services use, and only without them this shell's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pentad.doctor.findings import Finding, split
+from pentad.shared.errors import SettingsError
+from pentad.shared.settings import Settings
+
+if TYPE_CHECKING:
+    from pentad.shared.presence.in_use import ModelInUse
+
+_PATIENCE_S = 10.0
+_OF_THIS_SHELL = "not known from here which the running system uses; by this shell's settings: "
+
+
+async def model_findings(in_use: Sequence[ModelInUse] | None, settings: Settings) -> AsyncIterator[Finding]:
+    """The model of each task-runner. ``in_use`` None: nobody could be asked."""
+    if in_use is None:
+        found = await _of_settings(settings)
+        yield replace(found, detail=_OF_THIS_SHELL + found.detail)
+        return
+    told = [one for one in in_use if one.service == "task-runner"]
+    for one in told:
+        yield await _used(one.model, one.place, settings)
+    if not told:
+        do = "start one: `pentad serve task-runner` with this REDIS_URL (or `pentad up` for all six)"
+        yield Finding("model", "note", "not known: no task-runner runs to say which one it uses", do)
+
+
+async def _of_settings(settings: Settings) -> Finding:
+    from pentad.shared.models.registry import make_chat_model
+
+    try:
+        model = make_chat_model(settings.llm_model_id, _key(settings), settings.llm_base_url)
+    except SettingsError as error:
+        return Finding("model", "fail", *split(error))
+    return await _used(model.name, model.place, settings)
+
+
+async def _used(name: str, place: str | None, settings: Settings) -> Finding:
+    """A model as somebody is set to it; a real endpoint is asked for what it has."""
+    from pentad.shared.models.endpoint import Endpoint
+    from pentad.shared.models.ports import ModelFailed, ModelRefused
+    from pentad.shared.models.registry import described
+
+    if place is None:
+        return _offline(settings)
+    ours = Endpoint(settings.llm_base_url, _key(settings))
+    # The key of this shell goes to the endpoint of this shell and to no other.
+    endpoint, known = (ours, True) if ours.place == place else (Endpoint(place, None), False)
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            listed = _ids(await endpoint.fetch("/models", None))
+    except TimeoutError:
+        do = "see what the model server does; a proxy or firewall may stand between"
+        return Finding("model", "fail", f"no answer from {place} within {_PATIENCE_S:g} s", do)
+    except ModelRefused as error:
+        if not known:
+            return Finding(
+                "model",
+                "ok",
+                f"{described(name, place)}, which answers; whether it takes the system's key is not known",
+            )
+        return Finding("model", "fail", str(error), "correct LLM_BASE_URL and LLM_API_KEY, and start again")
+    except ModelFailed as error:
+        return Finding("model", "fail", str(error), "start the model server, or correct LLM_BASE_URL and start again")
+    finally:
+        await endpoint.aclose()
+    return _choice(name, listed, place)
+
+
+def _offline(settings: Settings) -> Finding:
+    from pentad.shared.models.registry import described
+
+    do = "for a real one start the system with LLM_API_KEY or LLM_BASE_URL (and LLM_MODEL_ID)"
+    if _key(settings) or settings.llm_base_url:
+        do = "the LLM_* variables of this shell are not the running system's: start it again with them"
+    return Finding("model", "note", described("", None), do)
+
+
+def _choice(name: str, listed: list[str], place: str) -> Finding:
+    from pentad.shared.models.openai_chat import UNNAMED
+    from pentad.shared.models.registry import described
+
+    if name == UNNAMED:
+        if not listed:
+            return Finding("model", "fail", f"{place} lists no model", "set LLM_MODEL_ID")
+        name = listed[0]
+    if listed and name not in listed:
+        known = ", ".join(listed[:5])
+        return Finding("model", "warn", f"{place} does not list {name}", f"check LLM_MODEL_ID; it lists {known}")
+    return Finding("model", "ok", described(name, place))
+
+
+def _ids(listing: dict[str, object]) -> list[str]:
+    data = listing.get("data")
+    rows = data if isinstance(data, list) else []
+    return [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row]
+
+
+def _key(settings: Settings) -> str | None:
+    return settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
+
+
+def embedding_finding(in_use: Sequence[ModelInUse] | None, settings: Settings) -> Finding:
+    """What turns text into vectors; nothing is asked, for that would cost money."""
+    if in_use is None:
+        return _embedding_of_settings(settings)
+    told = [_embedding(one.model, one.place) for one in in_use if one.service == "embedding"]
+    if told:
+        return Finding("embedding", "ok", "; ".join(told))
+    return Finding("embedding", "note", "not known: no embedding service runs to say what it uses")
+
+
+def _embedding_of_settings(settings: Settings) -> Finding:
+    from pentad.shared.models.registry import make_embedding_model
+
+    key = settings.embed_api_key.get_secret_value() if settings.embed_api_key else None
+    try:
+        model = make_embedding_model(settings.embed_model_type, settings.embed_model_name, key, settings.embed_base_url)
+    except SettingsError as error:
+        return Finding("embedding", "fail", *split(error))
+    return Finding("embedding", "ok", _OF_THIS_SHELL + _embedding(model.name, model.place))
+
+
+def _embedding(name: str, place: str | None) -> str:
+    return f"embedded: {name}" if place is None else f"external: {name} at {place}"

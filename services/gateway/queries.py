@@ -1,0 +1,177 @@
+"""The read side: what clients may see of a tenant's sessions and tasks. Nothing here writes."""
+
+import asyncio
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
+from pentad.contracts.records import Task, TaskRecord
+from pentad.services.gateway.pages import Entry, Page, newest_first
+from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
+from pentad.shared.actors.transcript import shown
+from pentad.shared.keys import SessionKeys, TaskKeys, session_index
+from pentad.shared.presence.tool_registry import published
+from pentad.shared.store.store import Store
+
+_LOG_CHUNK = 500
+_VALUE_CHUNK = 50
+"""Entries of a transcript that are read at once in search of one."""
+
+
+class RecordReader(Protocol):
+    """Where archived tasks are read from."""
+
+    async def read(self, tenant: str, task: str) -> TaskRecord | None:
+        """A task's record, or None. Raises ``DamagedError`` and ``OutageError``."""
+
+
+class Queries:
+    """Reads for the gateway. All raise ``OutageError`` when a store does not serve.
+
+    What cannot be read is shown as such in lists; asked for by itself, it raises ``DamagedError``.
+    """
+
+    def __init__(self, store: Store, records: RecordReader, shards: int) -> None:
+        self._store, self._records, self._shards = store, records, shards
+
+    def session_keys(self, tenant: str, session: str) -> SessionKeys:
+        """The keys of a session."""
+        return SessionKeys(shard_of(tenant, session, self._shards), tenant, session)
+
+    def task_keys(self, tenant: str, task: str) -> TaskKeys | None:
+        """The keys of a task, or None when the id is not one of ours."""
+        shard = shard_in(task, self._shards)
+        return None if shard is None else TaskKeys(shard, tenant, task)
+
+    async def sessions(self, tenant: str, limit: int, after: Entry | None) -> Page:
+        """A tenant's sessions, the one with the newest message first."""
+        items: list[Entry] = []
+        async for piece in newest_first(self._store, lambda s: session_index(s, tenant), self._shards, after):
+            items += piece
+            if len(items) > limit:
+                break
+        shown_now = await asyncio.gather(*(self._session(tenant, entry) for entry in items[:limit]))
+        return Page(list(shown_now), items[limit - 1].cursor() if len(items) > limit else None)
+
+    async def _session(self, tenant: str, entry: Entry) -> dict[str, Any]:
+        keys = self.session_keys(tenant, entry.member)
+        newest = await last_turns(self._store, keys, 1)
+        last = newest[-1].content[:200] if newest else ""
+        return {"session_id": entry.member, "updated_at": rfc3339(min(entry.score, LAST_MS)), "last": last}
+
+    async def knows_session(self, keys: SessionKeys) -> bool:
+        """Whether anything was ever said in it."""
+        return bool(await self._store.call("EXISTS", keys.header))
+
+    async def messages(self, keys: SessionKeys) -> list[dict[str, Any]]:
+        """The last messages of a session, oldest first."""
+        return [_message(raw) for raw in await self._store.call("LRANGE", keys.turns, 0, -1)]
+
+    async def session_tasks(self, keys: SessionKeys) -> list[dict[str, Any]]:
+        """The tasks that a session's last messages belong to and that are not archived, oldest first."""
+        named = [turn.get("task_id") for turn in await self.messages(keys)]
+        live, done = await self._store.call("HMGET", keys.header, "live", "done")
+        ids = [name for name in named if isinstance(name, str)]
+        ids += [task.decode(errors="replace") for task in (done, live) if task]
+        found = await load_tasks(self._store, keys.shard, keys.tenant, list(dict.fromkeys(ids)))
+        return [header.describe().model_dump(mode="json") for header in found if header is not None]
+
+    async def session_of(self, tenant: str, task: str) -> str | None:
+        """The session that a task belongs to, or None when the task is unknown to this tenant."""
+        keys = self.task_keys(tenant, task)
+        if keys is None:
+            return None
+        session: bytes | None = await self._store.call("HGET", keys.header, "session")
+        if session is not None:
+            return session.decode(errors="replace")
+        record = await self.record(tenant, task)
+        return None if record is None else record.task.session_id
+
+    async def task(self, tenant: str, task: str) -> Task | None:
+        """A task, or None when it is unknown to this tenant."""
+        keys = self.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        if header is not None:
+            return header.describe()
+        record = await self.record(tenant, task)
+        return None if record is None else record.task
+
+    async def record(self, tenant: str, task: str) -> TaskRecord | None:
+        """An archived task's record."""
+        return None if self.task_keys(tenant, task) is None else await self._records.read(tenant, task)
+
+    async def transcript(self, tenant: str, task: str) -> list[dict[str, Any]] | None:
+        """A task's messages, or None when it is unknown to this tenant."""
+        keys = self.task_keys(tenant, task)
+        if keys is None:
+            return None
+        if await self._in_redis(keys):
+            messages: list[dict[str, Any]] = []
+            while chunk := await self._store.call("LRANGE", keys.log, len(messages), len(messages) + _LOG_CHUNK - 1):
+                messages += map(_entry, chunk)
+            # Archived while it was read: then the record has all of it.
+            if await self._in_redis(keys):
+                return messages
+        record = await self.record(tenant, task)
+        return None if record is None else record.messages
+
+    async def value(self, tenant: str, task: str, ref: str) -> str | None:
+        """What an event's ``ref`` stands for, whole, or None when there is no such task or value.
+
+        A tool's large result is kept beside its task until the step that reads it, then in the transcript, then in the
+        record: in the order in which it moves, so that it is not missed on its way.
+        """
+        keys = self.task_keys(tenant, task)
+        if keys is None:
+            return None
+        beside: bytes | None = await self._store.call("HGET", keys.big, ref)
+        if beside is not None:
+            return beside.decode(errors="replace")
+        placed = await self._placed(keys, ref)
+        if placed is not None:
+            return placed
+        record = await self.record(tenant, task)
+        return None if record is None else _content(record.messages, ref)
+
+    async def _placed(self, keys: TaskKeys, ref: str) -> str | None:
+        """The tool result of this name in a transcript that is still in Redis, the newest entries first."""
+        end = int(await self._store.call("LLEN", keys.log))
+        while end > 0:
+            start = max(0, end - _VALUE_CHUNK)
+            chunk = await self._store.call("LRANGE", keys.log, start, end - 1)
+            found = _content([_entry(raw) for raw in chunk if ref.encode() in raw], ref)
+            if found is not None:
+                return found
+            end = start
+        return None
+
+    async def _in_redis(self, keys: TaskKeys) -> bool:
+        return bool(await self._store.call("HEXISTS", keys.header, "status"))
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """The tools that living workers have published, by name."""
+        return [spec.model_dump(mode="json") for spec in (await published(self._store)).values()]
+
+
+def _message(raw: bytes) -> dict[str, Any]:
+    """A session's message; what cannot be read keeps its place."""
+    try:
+        message = from_json(raw)
+    except ValueError:
+        message = None
+    return message if isinstance(message, dict) else {"problem": "this message cannot be read"}
+
+
+def _entry(raw: bytes) -> dict[str, Any]:
+    """A transcript's entry; what cannot be read keeps its place, for anchors count by it."""
+    try:
+        return shown(raw)
+    except (ValueError, TypeError):
+        return {"problem": "this message cannot be read"}
+
+
+def _content(messages: list[dict[str, Any]], ref: str) -> str | None:
+    """The text of the tool result that has this name."""
+    found = (m.get("content") for m in reversed(messages) if m.get("role") == "tool" and m.get("tool_call_id") == ref)
+    return next((text for text in found if isinstance(text, str)), None)

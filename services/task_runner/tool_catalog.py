@@ -1,0 +1,35 @@
+"""The published tools as one process sees them: read at most once a second."""
+
+from collections.abc import Mapping
+from time import monotonic
+
+from pentad.contracts.tools import ToolSpec
+from pentad.shared.keys import DAY_S
+from pentad.shared.presence.tool_registry import published
+from pentad.shared.store.store import Store, guarded
+
+_FRESH_S = 1.0
+_KEPT_S = DAY_S
+"""Tools stay for a day after their worker's last beat, so an empty registry is one that Redis lost: they come back."""
+
+
+class ToolCatalog:
+    """Hands out the same mapping until something changed, so that what is derived from it can be kept."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._specs: Mapping[str, ToolSpec] = {}
+        self._read_at = self._seen_at = float("-inf")
+
+    async def specs(self) -> Mapping[str, ToolSpec]:
+        """The tools by name. While none is published, those that were seen last: calls wait for a worker anyway."""
+        if monotonic() - self._read_at > _FRESH_S:
+            specs = await guarded("tools", published, self._store)
+            self._read_at = monotonic()
+            if specs:
+                self._seen_at = self._read_at
+            elif self._read_at - self._seen_at < _KEPT_S:
+                return self._specs
+            if specs != self._specs:
+                self._specs = specs
+        return self._specs

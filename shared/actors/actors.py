@@ -1,0 +1,305 @@
+"""Actors: sessions and tasks, each with a header, a mailbox and a lease. The four moves of a worker, and the post."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import field, replace
+from functools import cache
+from time import monotonic
+from typing import Any
+
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared import metrics
+from pentad.shared.actors.commit import ActorKeys, Commit, Outcome, own_keys
+from pentad.shared.actors.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
+from pentad.shared.immutable import immutable
+from pentad.shared.random_hex import random_hex
+from pentad.shared.store.store import Argument, Store, guarded
+
+SESSION_MESSAGES = 1
+"""Messages of a session that one handling reads: it routes one."""
+TASK_MESSAGES = 256
+"""Messages of a task that one step takes in, at most; the rest waits for the next."""
+MESSAGE_BYTES = 1 << 20
+"""Bytes of messages that one handling takes in; a longer message comes alone."""
+_LEASED_TRIES = 2
+"""How often the end of another's lease is waited for; a holder that lives extends it meanwhile."""
+
+
+@immutable
+class Taken:
+    """An actor under our lease."""
+
+    lease: Lease
+    raw: dict[str, bytes]
+    messages: tuple[Mail, ...]
+    """The oldest that wait: so many as one handling takes in."""
+    signals: tuple[Mail, ...]
+    """All that wait."""
+    transcript: Sequence[bytes]
+    """Entries from the position that was asked for."""
+    taken_at: float = field(default_factory=monotonic, compare=False)
+    """Our own clock when it was read, in s."""
+
+    def clock(self) -> int:
+        """The server's clock now, in ms, as far as it can be told without asking."""
+        return self.lease.now + round((monotonic() - self.taken_at) * 1000)
+
+    @property
+    def mail(self) -> tuple[Mail, ...]:
+        """Both, by their numbers."""
+        return tuple(sorted((*self.messages, *self.signals), key=lambda mail: mail.number))
+
+    @property
+    def read(self) -> int:
+        """Number of the newest message read, or of the newest mail ever when there was none."""
+        return self._newest(self.messages)
+
+    @property
+    def seen(self) -> int:
+        """Number of the newest signal seen, or of the newest mail ever when there was none."""
+        return self._newest(self.signals)
+
+    def _newest(self, box: tuple[Mail, ...]) -> int:
+        return box[-1].number if box else int(self.raw.get("mail", b"0"))
+
+
+WAKE_UP = WakeUp.__name__
+"""The type of a wake-up, for the metrics."""
+
+
+def count_wake_ups(stream: Stream, number: int) -> None:
+    """Count the wake-ups that a script says it has added."""
+    if number:
+        metrics.published.labels(stream.name, WAKE_UP).inc(number)
+
+
+@cache
+def _handled(stream: str) -> tuple[Any, Any]:
+    """What counts the handled wake-ups of a stream, and the starts that they needed."""
+    return metrics.consumed.labels(stream, WAKE_UP), metrics.attempts.labels(stream)
+
+
+def _count_woken(actor: ActorKeys, reply: Sequence[Any]) -> None:
+    """The wake-ups that a commit has added: for tasks that it has posted to, and for its own actor."""
+    if reply[2]:
+        count_wake_ups(TASK_WAKE, reply[2])
+    if reply[3]:
+        count_wake_ups(actor.stream, reply[3])
+
+
+def _most(actor: ActorKeys) -> int:
+    """How many messages one handling reads."""
+    return SESSION_MESSAGES if actor.stream is SESSION_WAKE else TASK_MESSAGES
+
+
+Boxes = tuple[tuple[Mail, ...], tuple[Mail, ...]]
+"""Messages and signals."""
+
+
+def _boxes(messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes | None:
+    """None when something in them is no mail of ours."""
+    try:
+        return mail_of(messages), mail_of(signals)
+    except ValueError:
+        return None
+
+
+class Actors:
+    """The moves, for one process."""
+
+    def __init__(self, store: Store, consumer: str, lease_ms: int) -> None:
+        self.store = store
+        self.consumer = consumer
+        self.lease_ms = lease_ms
+        self._losses: deque[str] = deque(maxlen=256)
+        """Tokens of the leases that were lost last."""
+
+    async def take(self, actor: ActorKeys, wake_id: str, start: int | None = None) -> Taken | None:
+        """Take the lease that a wake-up offers.
+
+        None when the wake-up is no longer current (it is acknowledged) or another holds the lease (it stays pending).
+        ``start``: the position from which the transcript is read; None reads none of it.
+        """
+        keys = own_keys(actor)
+        position: Argument = "" if start is None else start
+        args: list[Argument] = [
+            wake_id,
+            actor.group,
+            self.lease_ms,
+            random_hex(16),
+            position,
+            _most(actor),
+            MESSAGE_BYTES,
+        ]
+        args.append(actor.actor)
+        reply = await self.store.run("take", keys, args)
+        for _ in range(_LEASED_TRIES):
+            if reply[0] != b"leased":
+                break
+            await asyncio.sleep(int(reply[1]) / 1000 + 0.01)
+            reply = await self.store.run("take", keys, args)
+        if reply[0] != b"ok":
+            return None
+        raw = pairs(reply[2])
+        lease = lease_of(raw, wake_id, int(reply[1]))
+        boxes = _boxes(reply[3], reply[4]) or await self._numbered(actor, reply[3], reply[4])
+        return Taken(lease, raw, *boxes, reply[5])
+
+    async def look(self, actor: ActorKeys, taken: Taken) -> Taken | None:
+        """Read header and mail again under the lease; None when it is lost.
+
+        ``attempt`` grows: a plan that is made again must not be taken for the one before.
+        """
+        keys = [actor.header, actor.messages, actor.signals]
+        args: list[Argument] = [taken.lease.token, _most(actor), MESSAGE_BYTES]
+        reply = await guarded("look", self.store.run, "look", keys, args)
+        if reply is None:
+            self.lost(actor, taken.lease)
+            return None
+        raw = pairs(reply[1])
+        lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
+        boxes = _boxes(reply[2], reply[3]) or await self._numbered(actor, reply[2], reply[3])
+        return Taken(lease, raw, *boxes, taken.transcript)
+
+    async def _numbered(self, actor: ActorKeys, messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes:
+        """Boxes with something in them that is no mail of ours: numbered by its place, so that it can be set aside."""
+        found = [
+            numbered_mail(await self.store.call("ZRANGE", box, 0, len(read) - 1, "WITHSCORES")) if read else ()
+            for box, read in ((actor.messages, messages), (actor.signals, signals))
+        ]
+        return found[0], found[1]
+
+    async def beat(self, actor: ActorKeys, lease: Lease) -> str | None:
+        """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none)."""
+        args: list[Argument] = [lease.token, self.lease_ms, actor.group, self.consumer, lease.wake_id]
+        reply = await self.store.run("beat", [actor.header, actor.wake], args)
+        return None if reply is None else reply.decode()
+
+    def lost(self, actor: ActorKeys, lease: Lease) -> None:
+        """Count a lease that went to another, once: its beat, its next look and its commit may all find out."""
+        if lease.token not in self._losses:
+            self._losses.append(lease.token)
+            metrics.lease_losses.labels(actor.group).inc()
+
+    async def commit(self, commit: Commit, taken: Taken) -> Outcome:
+        """End a handling. Repeated until Redis answers: the script knows its own step id."""
+        lease = taken.lease
+        known = (taken.read, taken.seen)
+        args = commit.arguments(lease.token, lease.version, lease.wake_id, known, commit.actor.group)
+        reply = await guarded("commit", self.store.run, "commit", commit.keys, args)
+        outcome: Outcome = reply[0].decode()
+        if outcome in ("ok", "open"):
+            commit.tallies.apply(int(reply[1]), ended=outcome == "ok")
+            consumed, attempts = _handled(commit.actor.stream.name)
+            consumed.inc()
+            attempts.observe(lease.starts)
+            _count_woken(commit.actor, reply)
+        elif outcome == "stale":
+            self.lost(commit.actor, lease)
+        return outcome
+
+    async def commit_untaken(self, commit: Commit, version: str, on: int) -> Outcome:
+        """A commit to an actor that nobody has taken, because it had nothing to do; ``stale`` when that is over.
+
+        ``on``: over this connection or not at all. Raises ``OutageError``; then it may have been committed.
+        """
+        args = commit.arguments("", version, "", (0, 0), commit.actor.group)
+        reply = await self.store.run("commit", commit.keys, args, on=on)
+        outcome: Outcome = reply[0].decode()
+        if outcome == "ok":
+            commit.tallies.apply(int(reply[1]), ended=True)
+            _count_woken(commit.actor, reply)
+        return outcome
+
+    async def release(self, actor: ActorKeys, wake_id: str, token: str = "") -> None:
+        """Hand an actor back untouched, so that another worker can take it at once."""
+        args: list[Argument] = [wake_id, actor.group, actor.actor, self.lease_ms, token]
+        if await self.store.run("release", [actor.header, actor.wake], args) == b"ok":
+            count_wake_ups(actor.stream, 1)
+
+    async def post(self, to: ActorKeys, kind: str, body: bytes, statuses: Sequence[str], control: str = "") -> str:
+        """Put mail into an actor's box if it has one of these statuses; returns the one it has ('none': no actor)."""
+        args: list[Argument] = [to.actor, kind, body, control, "|".join(statuses)]
+        status, posted, woken = await self.store.run("post", [to.header, to.box(kind), to.wake], args)
+        stream = to.stream
+        metrics.published.labels(stream.name, kind).inc(posted)
+        count_wake_ups(stream, woken)
+        said: str = status.decode()
+        return said
+
+
+class LeaseKeeper:
+    """Beats for everything that this process holds, and interrupts what has lost its lease or was told to stop."""
+
+    def __init__(self, actors: Actors, every_s: float = 0.5) -> None:
+        self._actors = actors
+        self._every = min(every_s, actors.lease_ms / 4000)
+        self._held: dict[str, Held] = {}
+
+    def hold(self, actor: ActorKeys, lease: Lease) -> "Held":
+        """Begin to beat for an actor; ``with`` ends it."""
+        held = Held(self._held, actor, lease, self._actors.store)
+        self._held[actor.header] = held
+        return held
+
+    async def run(self) -> None:
+        """Beat for ever. A beat that gets no answer is no loss: the fence decides in the end."""
+        while True:
+            await asyncio.sleep(self._every)
+            held = [h for h in self._held.values() if not h.done]
+            await asyncio.gather(*(self._beat(h) for h in held), return_exceptions=True)
+
+    async def _beat(self, held: "Held") -> None:
+        connection = self._actors.store.connection
+        control = await self._actors.beat(held.actor, held.lease)
+        if control is not None:
+            held.confirmed_on = connection
+        if control is None:
+            if not held.done:  # what has just ended has given its lease back
+                self._actors.lost(held.actor, held.lease)
+            held.interrupt("lost")
+        elif control:
+            held.interrupt(control)
+
+
+class Held:
+    """An actor that is being handled here."""
+
+    def __init__(self, registry: dict[str, "Held"], actor: ActorKeys, lease: Lease, store: Store) -> None:
+        self.actor, self.lease = actor, lease
+        self._store = store
+        self.confirmed_on = store.connection
+        """The connection on which Redis said last that the lease is ours."""
+        self.interrupted = ""
+        """Why the work must stop: ``lost``, ``cancel``, ``deadline``, ``timeout``; '' while it may go on."""
+        self._registry = registry
+        self._work: asyncio.Future[Any] | None = None
+        self.done = False
+
+    @property
+    def sure(self) -> bool:
+        """Whether the lease was ours on the connection of now. A new one may lead to a server that lost it."""
+        return self.confirmed_on == self._store.connection
+
+    def watch(self, work: "asyncio.Future[Any]") -> None:
+        """Cancel this future when the work must stop."""
+        self._work = work
+        if self.interrupted:
+            work.cancel()
+
+    def interrupt(self, why: str) -> None:
+        """Stop the work; the first reason counts."""
+        if not self.interrupted:
+            self.interrupted = why
+            if self._work is not None:
+                self._work.cancel()
+
+    def __enter__(self) -> "Held":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done = True
+        if self._registry.get(self.actor.header) is self:
+            del self._registry[self.actor.header]

@@ -1,0 +1,212 @@
+"""Writing a commit down: the operations of `scripts/commit.lua`, collected in order with their keys."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+from pentad.contracts.envelope import Contract
+from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
+from pentad.shared import metrics
+from pentad.shared.actors.tallies import Tallies
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, load, session_index, timers
+from pentad.shared.store.store import Argument
+
+Mode = Literal["go", "complete", "end", "fail"]
+Outcome = Literal["ok", "open", "again", "stale"]
+Kind = Literal["h", "l", "s", "z", "-"]
+"""Hash, list, stream, sorted set; the last is not asked."""
+ActorKeys = SessionKeys | TaskKeys
+
+
+@lru_cache(maxsize=1024)
+def own_keys(actor: ActorKeys) -> tuple[str, ...]:
+    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header.
+
+    A worker needs them twice, when it takes an actor and when it commits.
+    """
+    log = actor.log if isinstance(actor, TaskKeys) else actor.header
+    return (actor.header, actor.messages, actor.signals, log, actor.wake)
+
+
+class Commit:
+    """One handling's end. Operations are applied in the order in which they are added here."""
+
+    def __init__(self, actor: ActorKeys, step_id: str, events_maxlen: int = 10_000, events_ttl_s: int = 86_400) -> None:
+        self.actor = actor
+        self.step_id = step_id
+        self.mode: Mode = "go"
+        self._maxlen, self._ttl = events_maxlen, events_ttl_s
+        self.keys = list(own_keys(actor))
+        self._index = {key: n for n, key in enumerate(self.keys, start=1)}
+        self._kinds = ["-", "-", "-", "-", "s"]
+        """What each key must hold, by its first letter. The script searches the boxes first: it need not ask."""
+        self._checks: tuple[Argument, ...] = ()
+        self._arrival: tuple[Argument, ...] = ()
+        self.operations: list[Argument] = []
+        self._fields: dict[str, dict[str, Argument | None]] = {}
+        """What is to be set in hashes and is not among the operations yet; None stands for the time of the commit."""
+        self._rung: tuple[str, ...] = ()
+        self.tallies = Tallies()
+        """What is counted once the commit is in, and only then."""
+
+    def _k(self, key: str, kind: Kind = "-") -> int:
+        """The key's place, for the next operation on it. The script checks its kind before it writes anything."""
+        if key in self._fields:
+            self._write_fields(key)
+        place = self._index.get(key)
+        if place is None:
+            self.keys.append(key)
+            self._kinds.append(kind)
+            place = self._index[key] = len(self.keys)
+        elif self._kinds[place - 1] == "-" and place > 1:  # the actor's own header has been read by then
+            self._kinds[place - 1] = kind
+        return place
+
+    def expect(self, header: str, status: str) -> None:
+        """Refuse the whole as ``again`` unless that actor still has this status ('none': does not exist)."""
+        self._checks += ("expect", self._k(header), status)
+
+    def quiet(self) -> None:
+        """Refuse the whole as ``again`` when a tool's result has come that this step has not seen."""
+        self._checks += ("quiet",)
+
+    def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
+        """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``again`` unless it is
+        newer than the last one and its id is not known. ``generation``: of the inbound stream.
+        """
+        shard, tenant = session.shard, session.tenant
+        seen = self._k(dedup(shard, tenant, session.session, message_id))
+        self._arrival = ("arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h"))
+        self._arrival += (entry, generation, session.session, tenant, ttl_s, DEDUP_TTL_S)
+
+    def unmail(self, numbers: Sequence[int]) -> None:
+        """Remove the signals that this step has used up."""
+        for number in numbers:
+            self.operations += ("unmail", number)
+
+    def consume(self, number: int) -> None:
+        """Remove the messages up to this number: they do not wait any more."""
+        self.operations += ("consume", number, self._k(load(self.actor.shard), "h"), self.actor.tenant)
+
+    def pass_on(self, number: int) -> None:
+        """Remove the messages up to this number, which now wait for another actor."""
+        self.operations += ("pass", number)
+
+    def log(self, entry: bytes) -> None:
+        """Append to the transcript."""
+        self._kinds[3] = "l"
+        self.operations += ("log", entry)
+
+    def push(self, key: str, value: bytes, cap: int = 0) -> None:
+        """Append to a list; ``cap`` keeps only its last so many."""
+        self.operations += ("push", self._k(key, "l"), value, cap)
+
+    def set(self, header: str, **fields: Argument) -> None:
+        """Set fields of a hash. What one commit sets in a hash is one operation, unless another comes between."""
+        self._fields.setdefault(header, {}).update(fields)
+
+    def stamp(self, header: str, *names: str) -> None:
+        """Set fields of a hash to the server's time of the commit, in ms."""
+        self._fields.setdefault(header, {}).update(dict.fromkeys(names))
+
+    def _write_fields(self, header: str) -> None:
+        fields = self._fields.pop(header)
+        stamped = [name for name, value in fields.items() if value is None]
+        self.operations += ("set", self._k(header, "h"), len(fields), len(stamped))
+        for name in stamped:
+            self.operations += (name, "")
+        for pair in fields.items():
+            if pair[1] is not None:
+                self.operations += pair  # type: ignore[arg-type]
+
+    def _write_all_fields(self) -> None:
+        for header in list(self._fields):
+            self._write_fields(header)
+
+    def set_once(self, key: str, name: str, value: Argument) -> None:
+        """Set a field of a hash that does not change once it is there."""
+        self.operations += ("setnx", self._k(key, "h"), name, value)
+
+    def cut(self, header: str, name: str, value: str) -> None:
+        """Remove a field of a hash if it has this value."""
+        self.operations += ("cut", self._k(header, "h"), name, value)
+
+    def unset(self, header: str, *names: str) -> None:
+        """Remove fields of a hash."""
+        self.operations += ("unset", self._k(header, "h"), len(names), *names)
+
+    def incr(self, header: str, **amounts: float) -> None:
+        """Add to fields of a hash."""
+        k = self._k(header, "h")
+        for name, amount in amounts.items():
+            if amount:
+                self.operations += ("incr", k, name, amount)
+
+    def event(self, session: SessionKeys, event: Contract | bytes) -> None:
+        """Tell the session's clients; the doorbell is rung once."""
+        data = event if isinstance(event, bytes) else event.to_json()
+        self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
+        events = session.events
+        self.operations += ("event", self._k(events, "s"), data, self._maxlen, self._ttl)
+        self._ring(session, events)
+
+    def delta(self, session: SessionKeys, kind: type[Contract], data: bytes, summary: str) -> None:
+        """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
+        self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
+        events = session.events
+        self.operations += ("delta", self._k(events, "s"), data, self._maxlen, self._ttl, summary)
+        self._ring(session, events)
+
+    def _ring(self, session: SessionKeys, events: str) -> None:
+        if events not in self._rung:
+            self._rung += (events,)
+            self.operations += ("ring", self._k(bell(session.shard), "s"), session.actor)
+
+    def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
+        """Put mail into an actor's box and wake it."""
+        stream = SESSION_WAKE if isinstance(to, SessionKeys) else TASK_WAKE
+        self.tallies.count(metrics.published.labels(stream.name, kind))
+        keys = (self._k(to.header, "h"), self._k(to.box(kind), "z"), self._k(to.wake, "s"))
+        self.operations += ("post", *keys, to.actor, kind, body)
+
+    def queue(self, stream: Stream, key: str, data: Contract) -> None:
+        """Append to a work stream."""
+        self.tallies.count(metrics.published.labels(stream.name, type(data).__name__))
+        self.operations += ("queue", self._k(key, "s"), data.to_json())
+
+    def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
+        """Set the task's one timer of this kind; a set one moves."""
+        self.operations += ("timer", self._k(timers(task.shard), "z"), f"{kind} {task.actor}", max(0, delay_ms))
+
+    def due(self, task: TaskKeys, kind: str, at_ms: int) -> None:
+        """Set the task's one timer of this kind to a time of the server's clock."""
+        self.operations += ("due", self._k(timers(task.shard), "z"), f"{kind} {task.actor}", at_ms)
+
+    def untimer(self, task: TaskKeys, *kinds: str) -> None:
+        """Remove the task's timers of these kinds."""
+        members = [f"{kind} {task.actor}" for kind in kinds]
+        self.operations += ("untimer", self._k(timers(task.shard), "z"), len(members), *members)
+
+    def rank(self, index: str, member: str, score: int) -> None:
+        """Enter into an index."""
+        self.operations += ("rank", self._k(index, "z"), member, score)
+
+    def expire(self, key: str, seconds: int) -> None:
+        """Give a key its time to live."""
+        self.operations += ("expire", self._k(key), seconds)
+
+    def rewake(self) -> None:
+        """Wake this actor again although nothing newer than what was read has come."""
+        self.operations.append("rewake")
+
+    def finish(self) -> None:
+        """What is added from here on belongs to the end: left out when a message came in time."""
+        self.tallies.finish()
+        self._write_all_fields()
+        self.operations.append("finish")
+
+    def arguments(self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str) -> list[Argument]:
+        """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
+        self._write_all_fields()
+        head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
+        return [*head, "".join(self._kinds), *self._checks, *self._arrival, *self.operations]

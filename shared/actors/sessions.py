@@ -1,0 +1,54 @@
+"""Reads that a decision needs: tasks' headers, a session's last turns."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from pentad.contracts.ids import shard_in
+from pentad.shared.actors.headers import TaskHeader, pairs, task_header
+from pentad.shared.actors.mail import Turn
+from pentad.shared.errors import DamagedError
+from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.store.store import Store
+
+log = logging.getLogger(__name__)
+_ANY = 1 << 30
+
+
+async def load_task(store: Store, keys: TaskKeys) -> TaskHeader | None:
+    """A task's header, or None. Raises ``DamagedError``."""
+    return task_header(keys.tenant, keys.task, pairs(await store.call("HGETALL", keys.header)))
+
+
+async def load_tasks(store: Store, shard: int, tenant: str, ids: Sequence[str]) -> list[TaskHeader | None]:
+    """Headers of several tasks of one shard in one round trip; None for '', and for what is not there or unreadable.
+
+    One task that nobody can work with must not stop what is said beside it.
+    """
+
+    async def one(task: str) -> TaskHeader | None:
+        if not task or shard_in(task, _ANY) != shard:
+            return None
+        try:
+            return await load_task(store, TaskKeys(shard, tenant, task))
+        except DamagedError as error:
+            log.warning("%s: it is left out", error)
+            return None
+
+    return list(await asyncio.gather(*(one(task) for task in ids)))
+
+
+async def last_turns(store: Store, keys: SessionKeys, count: int) -> list[Turn]:
+    """The session's last turns, oldest first. One that cannot be read is left out."""
+    found = await store.call("LRANGE", keys.turns, -count, -1)
+    return [turn for raw in found if (turn := _turn(keys, raw)) is not None]
+
+
+def _turn(keys: SessionKeys, raw: bytes) -> Turn | None:
+    try:
+        return Turn.model_validate_json(raw)
+    except ValidationError:
+        log.warning("a turn of %s cannot be read: it is left out", keys.actor)
+        return None

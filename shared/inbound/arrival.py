@@ -1,0 +1,88 @@
+"""Inbound entries, read as any producer may have written them."""
+
+import re
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import FIRST_ID, SessionKeys
+from pentad.shared.work.entry import complaint
+
+_ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
+_FIRST_ID = FIRST_ID.encode()
+
+
+@immutable
+class Arrival:
+    """One inbound entry: readable with a message, or not with the reason."""
+
+    entry_id: str
+    first_id: str
+    """The id that its producer was told: another one, when the stream has been replaced since."""
+    session: SessionKeys | None
+    message: InboundMessage | None
+    problem: str
+    fields: dict[bytes, bytes]
+
+    @property
+    def at(self) -> str:
+        """When it was appended; producers may give ids that are no times at all."""
+        return rfc3339(min(int(self.first_id.split("-")[0]), LAST_MS))
+
+    @property
+    def message_id(self) -> str:
+        """What its sender called it, as far as that can be read; else its first id."""
+        try:
+            given = from_json(self.fields.get(b"data", b"{}")).get("message_id")
+        except (ValueError, AttributeError):
+            given = None
+        return given if isinstance(given, str) and is_identifier(given) else self.first_id
+
+
+def fields_of(flat: Sequence[bytes] | None) -> dict[bytes, bytes]:
+    """An entry's fields as the server lists them; none for one that was deleted."""
+    names = iter(flat or ())
+    return dict(zip(names, names, strict=True))
+
+
+def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arrival:
+    """Read an inbound entry as any producer may have written it."""
+    data, first = fields.get(b"data"), _first_id(entry_id, fields)
+    if data is None:
+        return Arrival(entry_id, first, None, None, "the entry has no field `data`", fields)
+    try:
+        message = InboundMessage.model_validate_json(data)
+    except ValidationError as error:
+        return Arrival(entry_id, first, _guess_session(data, shards), None, complaint(error), fields)
+    session_id = message.session_id or f"s-{first}"
+    if not (message.session_id and message.message_id):  # the gateway gives both
+        message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or first})
+    return Arrival(entry_id, first, _keys(message.tenant_id, session_id, shards), message, "", fields)
+
+
+def _first_id(entry_id: str, fields: dict[bytes, bytes]) -> str:
+    """What `inbound_renew.lua` has noted; a field of a producer's own that only has this name is no id."""
+    noted = fields.get(_FIRST_ID)
+    return noted.decode() if noted is not None and _ID.fullmatch(noted) else entry_id
+
+
+def _keys(tenant: str, session: str, shards: int) -> SessionKeys:
+    return SessionKeys(shard_of(tenant, session, shards), tenant, session)
+
+
+def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
+    """Whose message it would have been, if that much can be read."""
+    try:
+        body = from_json(data)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    tenant, session = body.get("tenant_id", DEFAULT_TENANT), body.get("session_id")
+    if isinstance(tenant, str) and isinstance(session, str) and is_identifier(tenant) and is_identifier(session):
+        return _keys(tenant, session, shards)
+    return None

@@ -1,0 +1,38 @@
+"""What the ingress asks of whoever routes a message where it enters."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pentad.contracts.commands import InboundMessage
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import SessionKeys
+from pentad.shared.store.store import Command
+
+
+@immutable
+class Source:
+    """Where and when an arrival was read."""
+
+    generation: str
+    """Of the inbound stream: it is another after the stream was replaced."""
+    connection: int
+    """Of the store. What is written for the arrival goes over it or not at all: a new one may lead to a server that has
+    lost what came before.
+    """
+    at: int
+    """The server's clock, in ms."""
+    answers: Sequence[Any] | None = None
+    """To the questions about its session, when they were asked along with the read."""
+
+
+class AtOnce(Protocol):
+    """Routes a message past its session's mailbox."""
+
+    def questions(self, session: SessionKeys) -> Sequence[Command]:
+        """What it must know of the session."""
+
+    async def route(self, session: SessionKeys, message: InboundMessage, entry_id: str, source: Source) -> int | None:
+        """How many messages wait in the shard then; None, and nothing done, when this one is to be posted.
+
+        Raises ``OutageError``.
+        """

@@ -1,0 +1,139 @@
+"""How many messages wait, of everybody and of one tenant: from their acceptance until a step has taken them in."""
+
+import logging
+from collections import Counter, deque
+from time import monotonic
+
+from redis.exceptions import ResponseError
+
+from pentad.contracts.streams import INBOUND
+from pentad.shared.errors import PentadError
+from pentad.shared.inbound.renewal import DO
+from pentad.shared.keys import load
+from pentad.shared.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_GROUP = (INBOUND.group or "").encode()
+_FRESH_S = 0.25
+"""A count is asked for again after this long."""
+_COUNTED = 20_000
+"""Entries that are counted one by one, where Redis has lost count: more than any limit."""
+_NEVER = (float("-inf"), 0)
+_TENANTS = 4096
+"""Tenants whose counts are remembered at once."""
+
+
+class UnusableError(PentadError):
+    """The inbound stream takes nothing until a person has mended it. Nothing was appended; trying again is no use."""
+
+
+def unusable(error: ResponseError) -> UnusableError:
+    """A refusal that no waiting ends, in words for whoever sends messages; the rest of it is for the operator's log."""
+    if "exhausted the last possible ID" in str(error):
+        return UnusableError(f"the inbound stream has no entry ids left: its operator must {DO}")
+    log.error("%s does not take messages: %s", INBOUND.key(), error)
+    return UnusableError("the inbound stream takes no messages: its operator finds the cause in the gateway's log")
+
+
+class Backlog:
+    """Counts of one gateway, a quarter of a second old at most. All raise ``OutageError`` and ``UnusableError``.
+
+    Messages that a router has moved are counted in their shard, by tenant. Of those that lie in the inbound stream the
+    number is known, and of this gateway's own their tenants: the others are taken to be distributed like these.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lag = _NEVER
+        self._mail: dict[int, tuple[float, int]] = {}
+        self._tenants: dict[tuple[int, str], tuple[float, int]] = {}
+        self._appended: deque[tuple[tuple[int, int], str]] = deque()
+        """This gateway's entries that no router had read when that was looked at last, with their tenants."""
+        self._read_to = (0, 0)
+        self._own: Counter[str] = Counter()
+        """How many of them are each tenant's."""
+
+    def appended(self, entry: bytes, tenant: str) -> None:
+        """A message was appended by this gateway."""
+        self._appended.append((_order(entry), tenant))
+        self._own[tenant] += 1
+        if len(self._appended) > _COUNTED:
+            self._forget_first()
+
+    def known(self, shard: int) -> int | None:
+        """What `all` would say without asking Redis; None when it would have to ask."""
+        then = monotonic() - _FRESH_S
+        mail_at, mail = self._mail.get(shard, _NEVER)
+        lag_at, lag = self._lag
+        return lag + mail if lag_at >= then and mail_at >= then else None
+
+    async def all(self, shard: int) -> int:
+        """Messages in the inbound stream and in this shard."""
+        return await self._inbound() + await self._in_shard(shard)
+
+    async def of(self, shard: int, tenant: str) -> int:
+        """How many of them are this tenant's."""
+        own = self._own.total()
+        inbound = await self._inbound() * self._own[tenant] // own if own else 0
+        return inbound + await self._tenants_own(shard, tenant)
+
+    async def _in_shard(self, shard: int) -> int:
+        read_at, number = self._mail.get(shard, _NEVER)
+        if monotonic() - read_at > _FRESH_S:
+            number = int(await self._store.call("HGET", load(shard), "mail") or 0)
+            self._mail[shard] = (monotonic(), number)
+        return number
+
+    async def _tenants_own(self, shard: int, tenant: str) -> int:
+        read_at, number = self._tenants.get((shard, tenant), _NEVER)
+        if monotonic() - read_at > _FRESH_S:
+            number = int(await self._store.call("HGET", load(shard), f"tenant:{tenant}") or 0)
+            if len(self._tenants) >= _TENANTS:
+                self._tenants.clear()
+            self._tenants[shard, tenant] = (monotonic(), number)
+        return number
+
+    async def _inbound(self) -> int:
+        read_at, number = self._lag
+        if monotonic() - read_at > _FRESH_S:
+            number = await self._read_lag()
+            self._lag = (monotonic(), number)
+        return number
+
+    async def _read_lag(self) -> int:
+        """What our group has not read. What another group has not read is its own affair."""
+        try:
+            groups = await self._store.call("XINFO", "GROUPS", INBOUND.key())
+        except ResponseError as error:
+            if "no such key" not in str(error):
+                raise unusable(error) from None
+            return 0
+        read = (dict(zip(flat[::2], flat[1::2], strict=True)) for flat in groups)
+        ours = next((group for group in read if group[b"name"] == _GROUP), None)
+        if ours is None:  # no router has begun
+            return int(await self._store.call("XLEN", INBOUND.key()))
+        self._forget_read(_order(ours[b"last-delivered-id"]))
+        lag = ours[b"lag"]
+        if lag is None:  # somebody has deleted entries that the group had not read
+            lag = await self._store.run("lag", [INBOUND.key()], [ours[b"last-delivered-id"], _COUNTED])
+        return int(lag)
+
+    def _forget_read(self, last: tuple[int, int]) -> None:
+        if last < self._read_to:  # the stream has begun again: ids of before say nothing any more
+            self._appended.clear()
+            self._own.clear()
+        self._read_to = last
+        while self._appended and self._appended[0][0] <= last:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        _, tenant = self._appended.popleft()
+        self._own[tenant] -= 1
+        if not self._own[tenant]:
+            del self._own[tenant]
+
+
+def _order(entry: bytes) -> tuple[int, int]:
+    at, _, number = entry.partition(b"-")
+    return int(at), int(number)

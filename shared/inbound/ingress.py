@@ -1,0 +1,242 @@
+"""The ingress: one router at a time moves inbound entries into their sessions' mailboxes, in order.
+
+Around FastStream, because the read itself must be fenced: a paused holder whose read wakes up later would swallow
+entries. The lease lies in the slot of the stream, and one script compares it and reads. Repeats are dropped inside the
+shard by entry id, so moving is at least once and the result is once.
+
+A process that is woken costs more than what it does, so what can leave together does: the blocked read that ends the
+sleep names the entry that has come, and what must be known of its session is asked in one write with the fenced read;
+the next blocked read leaves with the commit. What the blocked read says is a guess; only what the fenced read gives
+counts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from secrets import token_hex
+
+from redis.exceptions import RedisError, ResponseError
+
+from pentad.contracts.streams import INBOUND, SESSION_WAKE
+from pentad.shared import metrics
+from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.errors import OutageError
+from pentad.shared.inbound.arrival import Arrival, fields_of, read_entry
+from pentad.shared.inbound.at_once import AtOnce, Source
+from pentad.shared.inbound.news import News
+from pentad.shared.inbound.unreadable import Refusing
+from pentad.shared.keys import (
+    DEDUP_TTL_S,
+    INBOUND_LEASE,
+    OLD_INBOUND_LEASE,
+    dedup,
+    load,
+    session_index,
+)
+from pentad.shared.seldom import Seldom
+from pentad.shared.settings import Settings
+from pentad.shared.store.leaving import leave
+from pentad.shared.store.refusals import is_outage
+from pentad.shared.store.store import Argument, Command, Store
+from pentad.shared.work.broker import ensure_group
+
+_say = Seldom(logging.getLogger(__name__))
+
+WAITING_LIMIT = 20_000
+"""Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
+_MOST_LEFT = WAITING_LIMIT
+"""Entries for full shards that are read past to reach those for others."""
+_GROUP = INBOUND.group or ""
+_BATCH = 128
+_BLOCK_MS = 500
+_LOOK_S = 0.25
+"""How often a router that does not hold the ingress looks whether it has become free."""
+
+
+class Ingress:
+    """Every router runs one; the lease decides which of them works."""
+
+    def __init__(self, store: Store, settings: Settings, at_once: AtOnce | None = None) -> None:
+        self._store, self._settings, self._at_once = store, settings, at_once
+        self._refusing = Refusing(store, settings)
+        self._owner = token_hex(16)
+        self._token = 0
+        self._generation = ""
+        """Of the inbound stream: it is another after the stream was replaced."""
+        self._leases: list[str] = []
+        self._acks: list[str] = []
+        self._connection = 0
+        """Over which the lease was taken: another one begins with what is pending."""
+        self._last = "0-0"
+        self._news = News(store, INBOUND.key())
+
+    async def run(self) -> None:
+        """Compete for the lease and move entries, for ever."""
+        while True:
+            await self._compete()
+
+    async def _compete(self) -> None:
+        """Hold the lease for as long as it is ours; an outage is waited out."""
+        try:
+            await ensure_group(self._store, INBOUND.key(), _GROUP)
+            if await self._lease():
+                try:
+                    await self._hold()
+                finally:
+                    self._news.drop()
+            else:
+                await asyncio.sleep(min(_LOOK_S, self._settings.lease_ms / 8000))
+        except (OutageError, RedisError, OSError) as error:
+            if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
+                self._store.stumbled("the ingress", error)
+            _say.warning("the ingress", "the ingress waits: %s", error)
+            await asyncio.sleep(0.2)
+
+    async def release(self) -> None:
+        """Let another router go on at once, behind what has been moved. In an outage the lease ends by itself."""
+        await leave(self._store, "the ingress", self._release())
+
+    async def _release(self) -> None:
+        if self._acks:
+            await self._store.call("XACK", INBOUND.key(), _GROUP, *self._acks, on=self._connection)
+        await self._store.run("inbound_release", [INBOUND_LEASE], [self._owner])
+
+    async def _lease(self) -> bool:
+        args: list[Argument] = [self._owner, self._settings.lease_ms]
+        if not self._leases:
+            [old] = await self._store.answers([("EXISTS", OLD_INBOUND_LEASE)])
+            # A user that may not touch the old key had no old router either.
+            self._leases = [INBOUND_LEASE, *([] if "NOPERM" in str(old) else [OLD_INBOUND_LEASE])]
+        reply = await self._store.run("inbound_lease", self._leases, args)
+        if reply is None:
+            return False
+        self._token, self._generation = int(reply[0]), reply[1].decode()
+        return True
+
+    async def _hold(self) -> None:
+        """First what is pending, in order, then what is fresh; until the lease is lost.
+
+        What a full shard refuses stays pending and is begun with again; the other shards do not wait for it.
+        """
+        start, self._acks, self._connection = "0", [], self._store.connection
+        full: set[int] = set()
+        left, foreseen = 0, None
+        groups = await self._store.groups(INBOUND.key())
+        self._last = next((g[b"last-delivered-id"].decode() for g in groups if g[b"name"].decode() == _GROUP), "0-0")
+        while True:
+            found = await self._read(start, foreseen)
+            if found is None:
+                return
+            (arrivals, source), foreseen = found, None
+            at_end = start == ">" and len(arrivals) < _BATCH
+            if at_end and not full:
+                self._news.ask(self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
+            left += len(arrivals) - await self._move(arrivals, source, full)
+            if full and (at_end or left > _MOST_LEFT or len(full) == self._settings.pentad_shards):
+                start, left = "0", 0
+                full.clear()
+                await asyncio.sleep(0.05)
+            elif at_end:
+                foreseen = await self._sleep(len(arrivals))  # what was moved is acknowledged with the next read
+            elif start != ">":
+                start = arrivals[-1].entry_id if arrivals else ">"
+
+    async def _read(self, start: str, foreseen: Arrival | None) -> tuple[list[Arrival], Source] | None:
+        """What is there, or None when the lease is lost.
+
+        The questions about the session of what is foreseen go along. Their answers are used when exactly that is read.
+        """
+        lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
+        args: list[Argument] = [*lease, _GROUP, start, _BATCH, *self._acks]
+        questions: Sequence[Command] = ()
+        if self._at_once is not None and foreseen is not None and foreseen.session is not None:
+            questions = self._at_once.questions(foreseen.session)
+        # What is acknowledged was written over this connection; a new one may lead to a server that has lost it.
+        keys, on = [INBOUND_LEASE, INBOUND.key()], self._connection
+        reply, answers = await self._store.run_and_ask("inbound_read", keys, args, questions, on)
+        if reply is None:
+            return None
+        self._acks = []
+        arrivals = [self._arrival(i.decode(), fields_of(f), foreseen) for i, f in reply[1]]
+        if arrivals and start == ">":
+            self._last = arrivals[-1].entry_id
+        if not questions or arrivals != [foreseen]:
+            answers = None
+        return arrivals, Source(self._generation, on, int(reply[0]), answers)
+
+    def _arrival(self, entry_id: str, fields: dict[bytes, bytes], foreseen: Arrival | None) -> Arrival:
+        """An entry, read once: the stream may have been replaced by one in which this id is another's."""
+        if foreseen is not None and (foreseen.entry_id, foreseen.fields) == (entry_id, fields):
+            return foreseen
+        return read_entry(entry_id, fields, self._settings.pentad_shards)
+
+    async def _sleep(self, read: int) -> Arrival | None:
+        """Until there is more than the group was given; returns what is foreseen to be read next, alone.
+
+        Nothing is when several were read last: under load they come together.
+        """
+        entry = await self._news.hear()
+        if entry is None or read > 1:
+            return None
+        arrival = read_entry(*entry, self._settings.pentad_shards)
+        return arrival if arrival.message is not None else None
+
+    async def _move(self, arrivals: list[Arrival], source: Source, full: set[int]) -> int:
+        """Move entries to their shards; the next read acknowledges. Returns how many, and adds the shards that refuse.
+
+        After a refusal nothing goes to that shard until all that is pending is gone through again.
+        """
+        for arrival in arrivals:
+            if arrival.message is None:
+                await self._refusing.refuse(arrival)
+        refused: set[str] = set()
+        for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
+            batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
+            taken = 0 if shard in full else await self._enter(shard, batch, source if len(arrivals) == 1 else None)
+            refused |= {a.entry_id for a in batch[taken:]}
+            if taken < len(batch):
+                full.add(shard)
+        self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
+        return len(self._acks)
+
+    async def _enter(self, shard: int, batch: list[Arrival], alone: Source | None) -> int:
+        """How many have entered their sessions. Under load decisions are left to all routers; this one only moves.
+
+        ``alone``: where it was read, when it is the only one.
+        """
+        if alone is not None and self._at_once is not None:
+            session, message = batch[0].session, batch[0].message
+            assert session is not None
+            assert message is not None
+            waiting = await self._at_once.route(session, message, batch[0].entry_id, alone)
+            if waiting is not None:
+                self._entered(shard, waiting, 1)
+                return 1
+        return await self._ingest(shard, batch)
+
+    def _entered(self, shard: int, waiting: int, count: int) -> None:
+        metrics.waiting_mail.labels(str(shard)).set(waiting)
+        metrics.consumed.labels(INBOUND.name, "InboundMessage").inc(count)
+
+    async def _ingest(self, shard: int, batch: list[Arrival]) -> int:
+        first = batch[0].session
+        assert first is not None
+        keys = [first.wake, load(shard)]
+        args: list[Argument] = [self._settings.session_ttl_s, DEDUP_TTL_S, WAITING_LIMIT, self._generation]
+        for arrival in batch:
+            session, message = arrival.session, arrival.message
+            assert session is not None
+            assert message is not None
+            assert message.message_id is not None
+            keys += (
+                session.header,
+                session.messages,
+                dedup(shard, session.tenant, session.session, message.message_id),
+                session_index(shard, session.tenant),
+            )
+            args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
+        waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)
+        self._entered(shard, int(waiting), len(outcomes))
+        metrics.published.labels(SESSION_WAKE.name, "user").inc(outcomes.count(b"new"))
+        count_wake_ups(SESSION_WAKE, woken)
+        return len(outcomes)

@@ -1,0 +1,98 @@
+"""The ids of the inbound stream: whether they are still in step with the clock, and how the stream begins again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from secrets import token_hex
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from pentad.contracts.streams import INBOUND
+from pentad.shared.errors import OutageError
+from pentad.shared.keys import FIRST_ID, INBOUND_LEASE, NEW_INBOUND
+from pentad.shared.store.store import Store
+
+_AHEAD_MS = 60_000
+"""Clocks of servers differ by less, and step back by less."""
+_LOOK_EVERY_S = 5.0
+_LAST = (1 << 64) - 1
+DO = "run `pentad inbound renew`"
+"""What to do about either."""
+
+
+def exhausted(last_id: str) -> str | None:
+    """Why a stream with this last id takes nothing more, or None."""
+    if last_id != f"{_LAST}-{_LAST}":
+        return None
+    return f"{INBOUND.key()} has no entry ids left, so it takes no message: {DO}"
+
+
+def ahead(last_id: str, now_ms: int) -> str | None:
+    """How far a stream with this last id is ahead of the clock, or None.
+
+    A producer has given an id of its own; Redis goes on from there. It works, until such ids run out.
+    """
+    days = (int(last_id.partition("-")[0]) - now_ms) / 86_400_000
+    if days * 86_400_000 <= _AHEAD_MS:
+        return None
+    far = f"{days:.0f} days" if days >= 1 else f"{days * 1440:.0f} minutes"
+    return f"the ids of {INBOUND.key()} are {far} ahead of the clock, because a producer gave its own: {DO}"
+
+
+async def last_id(ask: Callable[..., Awaitable[Any]]) -> str:
+    """The last id that the inbound stream has given out; ``0-0`` when there is no stream. ``ask`` sends a command."""
+    try:
+        flat = await ask("XINFO", "STREAM", INBOUND.key())
+    except ResponseError as error:
+        if "no such key" not in str(error):
+            raise
+        return "0-0"
+    found: bytes = dict(zip(flat[::2], flat[1::2], strict=True))[b"last-generated-id"]
+    return found.decode()
+
+
+class IdsWatch:
+    """Looks at the ids now and then, for readiness."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.full: str | None = None
+        """Why the stream takes nothing."""
+        self.early: str | None = None
+        """How far it is ahead of the clock."""
+
+    async def run(self) -> None:
+        """Look for ever; an outage is waited out, and is told elsewhere."""
+        while True:
+            with suppress(OutageError, ResponseError):
+                await self.look()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Look once."""
+        last = await last_id(self._store.call)
+        self.full = exhausted(last)
+        self.early = None if self.full else ahead(last, await self._store.clock())
+
+
+async def renew(store: Store) -> int | None:
+    """Replace the inbound stream; returns how many entries it still holds, None when there was no stream.
+
+    In one script: nothing is lost or moved twice, whatever runs beside it. Raises ``OutageError``.
+    """
+    keys = [INBOUND.key(), NEW_INBOUND, INBOUND_LEASE]
+    moved: int = await store.run("inbound_renew", keys, [INBOUND.group or "", token_hex(8), FIRST_ID])
+    return None if moved < 0 else moved
+
+
+async def foreign_groups(store: Store) -> list[str]:
+    """Groups of others on the inbound stream: they do not go over when it is replaced."""
+    try:
+        groups = await store.call("XINFO", "GROUPS", INBOUND.key())
+    except ResponseError as error:
+        if "no such key" not in str(error):
+            raise
+        return []
+    names = [dict(zip(flat[::2], flat[1::2], strict=True))[b"name"].decode(errors="replace") for flat in groups]
+    return [name for name in names if name != INBOUND.group]

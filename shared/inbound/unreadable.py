@@ -1,0 +1,63 @@
+"""Inbound entries that cannot be read: told to their session when it is known, and set aside, each once."""
+
+import logging
+
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.shared import metrics
+from pentad.shared.inbound.arrival import Arrival
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.entry import printable
+
+log = logging.getLogger(__name__)
+
+
+class Refusing:
+    """Both writes are guarded by the id that the entry had first, so a repeat writes nothing."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+
+    async def refuse(self, arrival: Arrival) -> None:
+        """Tell, and set aside."""
+        if arrival.session is not None:
+            await self._tell(arrival.session, arrival)
+        letter = DeadLetter(
+            stream=INBOUND.key(),
+            entry_id=arrival.first_id,
+            reason=arrival.problem,
+            attempts=1,
+            at=arrival.at,
+            fields={printable(k): printable(v) for k, v in arrival.fields.items()},
+            chain=[],
+        )
+        keys = [buried(arrival.first_id), INBOUND_DEAD.key()]
+        if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
+            metrics.dead.labels(INBOUND.name, "InboundMessage").inc()
+            metrics.published.labels(INBOUND_DEAD.name, DeadLetter.__name__).inc()
+            log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
+
+    async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
+        event = ErrorEvent(
+            event_id=f"e-{arrival.first_id}",
+            at=arrival.at,
+            tenant_id=session.tenant,
+            session_id=session.session,
+            causation_id=arrival.first_id,
+            code=ErrorCode.BAD_MESSAGE,
+            message=arrival.problem,
+            message_id=arrival.message_id,
+        )
+        guard = dedup(session.shard, session.tenant, session.session, f"refused:{arrival.first_id}")
+        args: list[Argument] = [
+            DEDUP_TTL_S,
+            event.to_json(),
+            self._settings.pentad_events_maxlen,
+            self._settings.pentad_events_ttl_s,
+            session.actor,
+        ]
+        told = await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(told)

@@ -1,0 +1,74 @@
+"""What must be true of a Redis before anything is entrusted to it: looked at when a service starts, and watched."""
+
+import asyncio
+import logging
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from pentad.shared.errors import OutageError, SettingsError
+from pentad.shared.keys import PROBE
+from pentad.shared.redis_url import files_of
+from pentad.shared.seldom import Seldom
+from pentad.shared.store.server import advice, look, refusal_at_start, unfit
+from pentad.shared.store.store import Store, guarded
+
+_say = Seldom(logging.getLogger(__name__))
+
+_WATCH_S, _UNSEEN_S = 15.0, 3600.0
+"""A server that does not let us see is not asked often: it keeps a list of what it refused."""
+_CALL = re.compile(r"call\('([A-Z]+)'(?:, '([A-Z]+)')?")
+_WITH_SUBCOMMAND = frozenset({"XGROUP", "XINFO"})
+
+
+async def admit(store: Store, who: str) -> None:
+    """Wait until Redis answers and can be worked with, saying what is waited for (hazard 11).
+
+    What is mended by another REDIS_URL is refused with ``SettingsError``; what is mended at the server is waited for.
+    """
+    _find_files(store.url)
+    await guarded(who, _admit, store)
+
+
+def _find_files(url: str) -> None:
+    for option, path in files_of(url).items():
+        if not Path(path).exists():
+            raise SettingsError(f"REDIS_URL is wrong: its option {option} names {path}, which is not there")
+
+
+async def _admit(store: Store) -> None:
+    server = await look(store.answers)
+    refusal = refusal_at_start(server)
+    if refusal is not None:
+        raise SettingsError(refusal)
+    why = unfit(server)
+    store.unfit(why)
+    if why is not None:
+        raise OutageError(why)
+    if (told := advice(server)) is not None:
+        _say.warning("advice", "%s", told)
+    await store.call("DEL", PROBE)  # which a replica does not do
+    denied = await store.run("may", [PROBE], _commands(store))
+    if denied:
+        names = b", ".join(denied).decode()
+        raise store.refused(f"the user of REDIS_URL may not run {names}: allow it (docs/redis.md)")
+    await store.clock()
+
+
+def _commands(store: Store) -> list[str]:
+    """Every command that a script of ours runs."""
+    found = {m.groups() for script in store.scripts.values() for m in _CALL.finditer(script.body)}
+    return sorted({f"{name} {sub}" if name in _WITH_SUBCOMMAND else name for name, sub in found})
+
+
+async def keep_watching(store: Store) -> None:
+    """Look again now and then, for ever: another server may be behind the address, or another setting in it."""
+    pause = _WATCH_S
+    while True:
+        await asyncio.sleep(pause)
+        with suppress(OutageError):
+            server = await look(store.answers)
+            why, pause = unfit(server), _WATCH_S if server.policy else _UNSEEN_S
+            if why is not None:
+                _say.error("unfit", "%s", why)
+            store.unfit(why)

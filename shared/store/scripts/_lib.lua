@@ -1,0 +1,131 @@
+-- Shared by all scripts: each is loaded behind the parts of this file that it uses (`shared/store/script.py`). An empty
+-- line ends a part.
+-- An actor is a header (hash), two boxes of numbered mail and a stream of wake-ups. Its `messages` hold what users have
+-- said: any number, read in bounded pieces. Its `signals` hold what tools, timers and clients tell it: few, read whole.
+local call = redis.call
+
+-- What a script has written cannot be undone: a key that somebody else has written is found before the first write. The
+-- server refuses to tell the length of what is of another kind.
+local function expect_kind(kind, ...)
+  for _, key in ipairs({...}) do
+    if kind == 'hash' then call('HLEN', key)
+    elseif kind == 'list' then call('LLEN', key)
+    elseif kind == 'stream' then call('XLEN', key)
+    else call('ZCARD', key) end
+  end
+end
+
+local time -- of this script, in ms: it does not pass while a script runs
+local function now()
+  if not time then
+    local t = call('TIME')
+    time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return time
+end
+
+-- Whether an entry id comes before another. Numbers of Lua are exact to 2^53 only; ids go to 2^64.
+local function id_less(a, b)
+  local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
+  local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
+  local x, y = a_ms, b_ms
+  if x == y then x, y = a_seq, b_seq end
+  if #x ~= #y then return #x < #y end
+  return x < y
+end
+
+-- Whether this token is the lease's. It is a counter and a nonce of its taker: a Redis that lost its last writes counts
+-- again from an earlier number, and must not give an old holder's token to a new one.
+local function token_of(n, nonce)
+  return n and n .. '.' .. (nonce or '')
+end
+local function holds(header, token)
+  return token_of(unpack(call('HMGET', header, 'token', 'nonce'))) == token
+end
+
+-- For how many ms a lease still runs; 0 when it is over. One whose end lies further ahead than a lease is long was taken
+-- before the clock stepped back: it is over too.
+local function lease_left(expires, length, t)
+  local left = tonumber(expires or '0') - t
+  if left <= 0 or left > tonumber(length) then return 0 end
+  return left
+end
+
+-- Acknowledge an entry that names this; returns whether it was pending. A Redis that lost its last writes may give their
+-- ids again: an entry of this id can by now be another's work.
+local function ack(stream, group, id, name)
+  local entry = call('XRANGE', stream, id, id)[1]
+  if entry and not string.find(entry[2][2], name, 1, true) then return 0 end
+  return call('XACK', stream, group, id)
+end
+
+-- How a wake-up names its actor: in full, for one name may begin with another.
+local function named(actor)
+  return '"actor":"' .. actor .. '"'
+end
+
+local woken = 0 -- wake-ups that this script has added: whoever runs it counts them
+
+-- The one place that spells a wake-up.
+local function add_wake_up(stream, actor)
+  woken = woken + 1
+  return call('XADD', stream, '*', 'data', '{"type":"wake_up","version":1,' .. named(actor) .. '}')
+end
+
+-- The one place that makes an actor's wake-up. The header's `wake` names the only current one.
+local function wake(header, stream, actor)
+  local id = add_wake_up(stream, actor)
+  call('HSET', header, 'wake', id)
+end
+
+-- Mail is numbered by the header's counter; a wake-up is added when none is current.
+local function post(header, box, stream, actor, kind, body)
+  local n = call('HINCRBY', header, 'mail', 1)
+  call('ZADD', box, n, n .. ' ' .. kind .. ' ' .. body)
+  local current = call('HGET', header, 'wake')
+  if not current or current == '' then wake(header, stream, actor) end
+  return n
+end
+
+-- The oldest messages of a box: so many and so many bytes at most, but one at least.
+local function oldest(messages, most, most_bytes)
+  local found, size = call('ZRANGE', messages, 0, most - 1), 0
+  for n, member in ipairs(found) do
+    size = size + #member
+    if size > most_bytes and n > 1 then return {unpack(found, 1, n - 1)} end
+  end
+  return found
+end
+
+-- Count messages that wait to be taken into a step: all of the shard, and those of a tenant.
+local function count_waiting(load, tenant, by)
+  if call('HINCRBY', load, 'mail', by) < 0 then call('HSET', load, 'mail', 0) end
+  if call('HINCRBY', load, 'tenant:' .. tenant, by) <= 0 then call('HDEL', load, 'tenant:' .. tenant) end
+end
+
+-- A message enters its session, in the order of the inbound stream and once by its message id.
+-- generation: of the inbound stream; ids of one that was replaced do not compare with those of its successor
+-- Returns 'new' | 'repeat' | 'old'.
+local function arrive(header, seen, index, entry, generation, session, session_ttl, seen_ttl)
+  local last, known = unpack(call('HMGET', header, 'last_in', 'in_gen'))
+  if last and (known or '') == generation and not id_less(last, entry) then return 'old' end
+  call('HSET', header, 'last_in', entry, 'in_gen', generation)
+  call('EXPIRE', header, session_ttl)
+  if not call('SET', seen, entry, 'NX', 'EX', seen_ttl) then return 'repeat' end
+  local at = math.min(tonumber(string.match(entry, '^%d+')), now()) -- a producer's own id may be no time
+  call('ZADD', index, at, session)
+  call('ZREMRANGEBYSCORE', index, '-inf', at - tonumber(session_ttl) * 1000)
+  call('EXPIRE', index, session_ttl)
+  return 'new'
+end
+
+local function status_of(header)
+  return call('HGET', header, 'status') or 'none'
+end
+
+-- One event for a session's clients, and the doorbell.
+local function tell(events, event, maxlen, ttl, bell, name)
+  call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  call('EXPIRE', events, ttl)
+  call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
+end

@@ -1,0 +1,100 @@
+"""Handling of entries that carry their own work (not wake-ups): beats, counted attempts with backoff, dead letters."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from pentad.shared import metrics
+from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.seldom import Seldom
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entry import Done, Entry, reason_of
+from pentad.shared.work.handler import MAX_STARTS, Handler, beat_s
+
+_say = Seldom(logging.getLogger(__name__))
+
+_BACKOFF_S = 0.2
+_OUTAGE_S = 1.0
+"""A store that is down is asked again this often; nothing is counted (hazard 7)."""
+
+
+class EntryHandler(Handler):
+    """Runs a function for each entry, at least once, and sets aside what fails for good."""
+
+    def __init__(self, store: Store, work: Callable[[Entry], Awaitable[None]], max_attempts: int) -> None:
+        self.store, self._work, self._max_attempts = store, work, max_attempts
+        self.consumer: Consumer
+        self._held: dict[str, asyncio.Task[Any] | None] = {}
+
+    async def handle(self, entry: Entry) -> Done:
+        left = await self.consumer.failures.count(entry, "start") if entry.redelivered else 0
+        if left > MAX_STARTS:
+            await self.consumer.failures.set_aside(entry, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
+            return Done.COMMITTED
+        self._held[entry.id] = asyncio.current_task()
+        try:
+            done = await self._attempts(entry)
+        finally:
+            self._held.pop(entry.id, None)
+        self.consumer.starts.observe(left + 1)
+        return done
+
+    async def _attempts(self, entry: Entry) -> Done:
+        counted = entry.redelivered
+        while True:
+            try:
+                await self._work(entry)
+            except PoisonError:
+                raise
+            except OutageError as error:
+                _say.warning(entry.stream, "%s %s waits: %s", entry.stream, entry.id, error)
+                await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
+            except Exception as error:
+                counted = True
+                failed = await self.consumer.failures.count(entry, "fail")
+                metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
+                if failed >= self._max_attempts:
+                    await self.consumer.failures.set_aside(entry, reason_of(error), failed)
+                    return Done.COMMITTED
+                await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
+            else:
+                if counted:
+                    self.consumer.failures.forget(entry)
+                return Done.ACK
+
+    async def beat(self) -> None:
+        """Keep what is held; stop what another has taken over. To be run for ever beside the consumer."""
+        while True:
+            await asyncio.sleep(beat_s(self.consumer.lease_ms))
+            if not self._held:
+                continue
+            args: list[Argument] = [self.consumer.group, self.consumer.consumer, *self._held]
+            try:
+                lost = await self.store.run("entry_beat", [self.consumer.key], args)
+            except OutageError:
+                continue
+            except ResponseError as error:
+                self.store.stumbled(f"beats in {self.consumer.key}", error)
+                continue
+            for entry_id in lost:
+                task = self._held.get(entry_id.decode())
+                if task is not None:
+                    metrics.lease_losses.labels(self.consumer.group).inc()
+                    task.cancel()
+
+    async def interrupt(self) -> None:
+        """Stop what is being handled, so that it can be handed back."""
+        await cancel_all([task for task in self._held.values() if task is not None])
+
+    async def hand_back(self, entries: list[Entry]) -> None:
+        args: list[Argument] = [self.consumer.group, self.consumer.consumer]
+        for entry in entries:
+            args += (entry.id, entry.data)
+        copies = await self.store.run("entry_release", [self.consumer.key], args)
+        metrics.published.labels(self.consumer.stream.name, self.consumer.kind).inc(copies)

@@ -1,0 +1,88 @@
+"""What has failed in one stream of one shard: counted, and set aside when it goes on (law 8)."""
+
+import logging
+from functools import partial
+
+from pydantic_core import from_json
+
+from pentad.contracts.streams import DEAD, DeadLetter, Stream
+from pentad.shared import metrics
+from pentad.shared.errors import OutageError
+from pentad.shared.keys import DAY_S, attempts
+from pentad.shared.store.store import Argument, Store, guarded
+from pentad.shared.work.entry import Entry, printable
+from pentad.shared.work.handler import Handler, SetAside
+
+log = logging.getLogger(__name__)
+
+
+class Failures:
+    """Counts and dead letters. ``handler`` ends what waits for an entry, in the same act."""
+
+    def __init__(self, store: Store, stream: Stream, key: str, shard: int, handler: Handler) -> None:
+        assert stream.group is not None
+        self._store, self._stream, self._key, self._shard = store, stream, key, shard
+        self._group, self._handler = stream.group, handler
+        self._dead = metrics.dead.labels(stream.name, stream.carries[0].__name__)
+
+    async def set_aside(self, entry: Entry, reason: str, attempts_made: int) -> None:
+        """Dead-letter an entry and acknowledge it, at once."""
+        letter = await guarded("dead letter", partial(self._letter, entry, reason, attempts_made))
+        buried = await guarded("dead letter", partial(self._bury, entry, letter))
+        self.forget(entry)
+        if buried:
+            self._dead.inc()
+            metrics.published.labels(DEAD.name, DeadLetter.__name__).inc()
+        log.error("%s %s was set aside: %s", self._key, entry.id, reason)
+
+    async def _bury(self, entry: Entry, letter: DeadLetter) -> bool:
+        """Returns whether this entry's dead letter was written."""
+        try:
+            done = await self._handler.set_aside(entry, letter)
+            if done is not SetAside.NOTHING:
+                return done is SetAside.BURIED
+        except OutageError:
+            raise
+        except Exception:  # what waits for it cannot be read either: the dead letter is all that is left to do
+            log.exception("%s %s is set aside alone", self._key, entry.id)
+        args: list[Argument] = [self._group, entry.id, letter.to_json()]
+        written: int = await self._store.run("set_aside", [self._key, DEAD.key(self._shard)], args)
+        return bool(written)
+
+    async def _letter(self, entry: Entry, reason: str, attempts_made: int) -> DeadLetter:
+        found = await self._store.call("XRANGE", self._key, entry.id, entry.id)
+        names = iter(found[0][1] if found else ())
+        fields = {printable(k): printable(v) for k, v in zip(names, names, strict=True)}
+        now = await self._store.now()
+        return DeadLetter(
+            stream=self._key,
+            entry_id=entry.id,
+            reason=reason,
+            attempts=attempts_made,
+            at=now,
+            fields=fields,
+            chain=_chain(entry.data),
+        )
+
+    async def count(self, entry: Entry, kind: str) -> int:
+        """Count a failed attempt (``fail``) or a start without outcome (``start``) of an entry."""
+        field = f"{self._key} {entry.id} {kind}"
+        counted: int = await self._store.run("entry_count", [attempts(self._shard)], [field, DAY_S])
+        return counted
+
+    def forget(self, entry: Entry) -> None:
+        """Remove an ended entry's counts: their hash lives as long as anything fails. What this misses goes with it."""
+        fields = [f"{self._key} {entry.id} {kind}" for kind in ("fail", "start")]
+        self._store.send("HDEL", attempts(self._shard), *fields)
+
+
+def _chain(data: bytes) -> list[str]:
+    """What led to an entry, as far as it can be read: the user's message, the direct cause, the entry itself."""
+    try:
+        body = from_json(data)
+    except ValueError:
+        return []
+    named = (
+        [body.get(name) for name in ("correlation_id", "causation_id", "event_id")] if isinstance(body, dict) else []
+    )
+    return [text for text in named if isinstance(text, str) and text]

@@ -1,0 +1,57 @@
+"""Durable timers: what is due becomes mail. Every task-runner runs this loop; the removal decides who fires."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from redis.exceptions import ResponseError
+
+from pentad.contracts.streams import ARCHIVE, TASK_WAKE
+from pentad.shared import metrics
+from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.errors import OutageError
+from pentad.shared.keys import TaskKeys, timers
+from pentad.shared.seldom import Seldom
+from pentad.shared.store.store import Store
+
+_say = Seldom(logging.getLogger(__name__))
+
+_BATCH = 100
+_LONGEST_S = 0.25
+
+
+class TimerLoop:
+    """Fires the due timers of some shards."""
+
+    def __init__(self, store: Store, shards: Sequence[int]) -> None:
+        self._store, self._shards = store, shards
+
+    async def run(self) -> None:
+        """Fire for ever. An outage of Redis is waited for; nothing is lost, only late."""
+        while True:
+            try:
+                fired = sum([await self.fire(shard) for shard in self._shards])
+            except OutageError as error:
+                _say.warning("wait", "timers wait: %s", error)
+                fired = 0
+            except ResponseError as error:
+                self._store.stumbled("timers", error)
+                fired = 0
+            if not fired:
+                await asyncio.sleep(_LONGEST_S)
+
+    async def fire(self, shard: int) -> int:
+        """Fire what is due now in one shard; returns how many were found."""
+        now = await self._store.clock()
+        due = await self._store.call("ZRANGEBYSCORE", timers(shard), "-inf", now, "LIMIT", 0, _BATCH)
+        for member in due:
+            kind, actor = member.decode().split(" ", 1)
+            tenant, task = actor.split("/", 1)
+            keys = TaskKeys(shard, tenant, task)
+            names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard)]
+            fired, woken = await self._store.run("fire", names, [member, kind, actor])
+            archive = kind == "archive"
+            count_wake_ups(ARCHIVE if archive else TASK_WAKE, woken)
+            if fired and not archive:
+                metrics.published.labels(TASK_WAKE.name, kind).inc()
+        return len(due)

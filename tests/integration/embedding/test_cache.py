@@ -1,0 +1,65 @@
+"""A text is embedded once for one model, and what is asked for together is embedded together."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from pentad.services.embedding import handlers
+from pentad.services.embedding.domain import batches
+from pentad.services.embedding.handlers import Embedding
+from pentad.shared.store.store import Store
+
+
+class Counting:
+    """The port `EmbeddingModel`, remembering what it was asked."""
+
+    place = None
+    dimensions = 1
+    most_texts = 64
+
+    def __init__(self, name: str, number: float = 0.0) -> None:
+        self.name, self.number = name, number
+        self.asked: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append(list(texts))
+        return [[self.number] for _ in texts]
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def test_a_text_is_embedded_once_whoever_asks_and_again_for_another_model(store: Store) -> None:
+    one, other = Counting("one", 1.0), Counting("other", 2.0)
+    assert await Embedding(store, one).embed(0, ["a", "b", "a"]) == [[1.0]] * 3
+    assert await Embedding(store, again := Counting("one", 7.0)).embed(0, ["b", "a"]) == [[1.0]] * 2
+    assert await Embedding(store, other).embed(0, ["a"]) == [[2.0]]
+    assert (one.asked, again.asked, other.asked) == ([["a", "b"]], [], [["a"]])
+
+
+async def test_requests_that_come_one_after_the_other_are_one_batch(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "_GATHER_S", 0.5)
+    model = Counting("one")
+    embedding = Embedding(store, model)
+    first = asyncio.create_task(embedding.embed(0, ["a"]))
+    while not embedding._waiting:
+        await asyncio.sleep(0)
+    await asyncio.gather(first, embedding.embed(0, ["b"]), embedding.embed(0, ["a", "c"]))
+    assert [sorted(texts) for texts in model.asked] == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "cut"),
+    [
+        (["a", "b", "c"], [["a", "b"], ["c"]]),
+        (["aaaa", "bbbb", "cccc"], [["aaaa", "bbbb"], ["cccc"]]),
+        (["aaaa", "bbbbbbb", "c"], [["aaaa"], ["bbbbbbb", "c"]]),
+        (["a", "b" * 20, "c"], [["a"], ["b" * 20], ["c"]]),
+        ([], []),
+    ],
+)
+def test_a_batch_has_so_many_texts_and_so_many_characters(texts: list[str], cut: list[list[str]]) -> None:
+    assert list(batches(texts, 2, 10)) == cut

@@ -1,0 +1,145 @@
+"""The services' own handlers on a real server, driven one wake-up at a time instead of by consumers."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
+from pentad.contracts.tools import ToolSpec
+from pentad.services.archiver.handlers import Archiving
+from pentad.services.router.deciding import Deciding
+from pentad.services.router.handlers import RouterHandler
+from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.records import Records
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.broker import ensure_group
+from pentad.shared.work.entry import Entry
+from pentad.shared.work.handler import Handler
+
+SESSION = SessionKeys(0, "default", "s1")
+Script = Callable[[ChatRequest], ModelAnswer]
+
+
+def answer(text: str, *calls: tuple[str, str]) -> ModelAnswer:
+    """What the model says: a text, or calls as (tool, arguments)."""
+    return ModelAnswer(text, "", tuple(ToolCallDraft(*c) for c in calls), "stop", Usage(5, 2), "scripted")
+
+
+class ScriptedPort:
+    """The port `ChatModel`: a function of the request, after a pause."""
+
+    name = "scripted"
+
+    def __init__(self, script: Script, pause_s: float = 0.0) -> None:
+        self.script, self.pause_s = script, pause_s
+        self.asked = 0
+        self._sink: DeltaSink
+
+    def say(self, text: str) -> None:
+        """Let the model that is being asked say something more."""
+        self._sink("content", text)
+
+    @property
+    def place(self) -> None:
+        return None
+
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        self.asked += 1
+        self._sink = on_delta
+        if self.pause_s:
+            on_delta("content", "so far")
+            await asyncio.sleep(self.pause_s)
+        return self.script(request)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class _Builtins(ToolCatalog):
+    async def specs(self) -> Mapping[str, ToolSpec]:
+        return _SPECS
+
+
+_SPECS = {name: tool.spec for name, tool in BUILTINS.items()}
+
+
+class Flow:
+    """A router, a runner, a tool worker and an archiver without their reading loops."""
+
+    def __init__(self, store: Store, folder: Path, script: Script, pause_s: float = 0.0, **settings: object) -> None:
+        self.store = store
+        given = {"pentad_data_dir": folder, "pentad_lease_s": 0.5} | settings
+        self.settings = Settings.model_validate(given)
+        self.actors = Actors(store, "flow", self.settings.lease_ms)
+        self.keeper = LeaseKeeper(self.actors, 0.05)
+        self.model = ScriptedPort(script, pause_s)
+        self.records = Records(self.settings.records_url)
+        grace_ms = round(self.settings.pentad_grace_s * 1000)
+        self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
+        router = RouterHandler(
+            self.actors, self.keeper, Deciding(self.store, self.records, self.settings), self.settings, 0
+        )
+        runner = RunnerHandler(self.actors, self.keeper, self.model, _Builtins(store), self.settings, 0)
+        tools = ToolHandler(store, self.settings, ToolProcesses((), 1, 1), 0, "flow")
+        self._served: list[tuple[Stream, str, Handler]] = [
+            (SESSION_WAKE, SESSION_WAKE.key(0), router),
+            (TASK_WAKE, TASK_WAKE.key(0), runner),
+            (TOOL_CALLS, TOOL_CALLS.key(0, queue="default"), tools),
+        ]
+        self._entries = 0
+
+    async def prepare(self) -> "Flow":
+        """Create the groups."""
+        for stream, key, _ in self._served:
+            await ensure_group(self.store, key, stream.group or "")
+        return self
+
+    async def say(self, content: str, **fields: object) -> None:
+        """A user's message arrives in the session's mailbox."""
+        self._entries += 1
+        name = f"u{self._entries}"
+        body = {"content": content, "session_id": "s1", "message_id": name} | fields
+        message = InboundMessage.model_validate(body)
+        seen = dedup(0, "default", "s1", name)
+        keys = [SESSION.wake, load(0), SESSION.header, SESSION.messages, seen, session_index(0, "default")]
+        args: list[Argument] = [self.settings.session_ttl_s, DEDUP_TTL_S, 100_000, ""]
+        now = await self.store.clock()
+        entry = f"{now}-{self._entries}"
+        await self.store.run("ingest", keys, [*args, entry, SESSION.actor, SESSION.tenant, "s1", message.to_json()])
+
+    async def once(self) -> int:
+        """Serve what waits now, one stream after the other; returns how much it was."""
+        served = 0
+        for stream, key, handler in tuple(self._served):
+            reply = await self.store.call("XREADGROUP", "GROUP", stream.group or "", "flow", "STREAMS", key, ">")
+            for entry_id, fields in reply[0][1] if reply else ():
+                await handler.handle(Entry(key, entry_id.decode(), fields[1]))
+                served += 1
+        return served
+
+    async def drive(self) -> None:
+        """Serve until there is nothing to do."""
+        while await self.once():
+            pass
+
+    async def task(self) -> TaskKeys:
+        """The one task that there is."""
+        (name,) = await self.store.call("ZRANGE", "pentad:{0}:tasks:default", 0, -1)
+        return TaskKeys(0, "default", name.decode())
+
+    async def status(self) -> str:
+        """The task's status."""
+        status: bytes = await self.store.call("HGET", (await self.task()).header, "status")
+        return status.decode()

@@ -1,0 +1,142 @@
+"""Time: what counts from the end of a step counts from its commit, and an early timer is not a spent one."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from pentad.contracts.streams import ARCHIVE
+from pentad.services.task_runner.upgrade import upgrade
+from pentad.shared.keys import TaskKeys, timers
+from pentad.shared.models.ports import ChatRequest
+from pentad.shared.store.store import Store
+from pentad.shared.work.entry import Entry
+from pentad.shared.work.timers import TimerLoop
+from tests.integration.handlers.flow import SESSION, Flow, answer
+
+ECHO = ("echo", '{"text":"x"}')
+NOTHING = {"steps": 0}
+THOUGHT_S = 0.3
+
+
+async def field(store: Store, task: TaskKeys, name: str) -> int:
+    return int(await store.call("HGET", task.header, name))
+
+
+async def due(store: Store, task: TaskKeys, kind: str) -> int | None:
+    score = await store.call("ZSCORE", timers(0), f"{kind} {task.actor}")
+    return None if score is None else int(score)
+
+
+async def fire_now(store: Store, task: TaskKeys, kind: str) -> None:
+    """Let a timer fire before its time, as after a step of the clock."""
+    assert await store.call("ZADD", timers(0), "XX", "CH", 1, f"{kind} {task.actor}") == 1
+    await TimerLoop(store, [0]).fire(0)
+    assert await due(store, task, kind) is None
+
+
+async def test_a_tools_time_and_the_grace_time_count_from_the_commit(store: Store, tmp_path: Path) -> None:
+    """Not from the moment before the model began to think."""
+
+    def script(request: ChatRequest) -> Any:
+        return answer("", ECHO) if b'"user"' in request.messages[-1] else answer("done")
+
+    flow = await Flow(store, tmp_path, script, pause_s=THOUGHT_S).prepare()
+    tools = flow._served.pop()
+    await flow.say("go")
+    begun = await store.clock()
+    await flow.drive()
+    task = await flow.task()
+    assert await field(store, task, "asked_at") >= begun + THOUGHT_S * 1000
+    flow._served.append(tools)
+    begun = await store.clock()
+    await flow.drive()
+    ended = await field(store, task, "ended_at")
+    assert ended >= begun + THOUGHT_S * 1000
+    assert await due(store, task, "archive") == ended + flow.settings.pentad_grace_s * 1000
+    events = [from_json(fields[1]) for _, fields in await store.call("XRANGE", SESSION.events, "-", "+")]
+    (end,) = (e for e in events if e["type"] == "task_end")
+    (call,) = (e for e in events if e["type"] == "tool_call")
+    assert end["at"] > call["at"]
+
+
+async def test_a_deadline_is_a_time_not_a_while(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("", ECHO)).prepare()
+    flow._served = flow._served[:1]
+    await flow.say("go", deadline="2030-01-01T00:00:00Z")
+    await flow.drive()
+    assert await due(store, await flow.task(), "deadline") == 1_893_456_000_000
+
+
+async def test_a_record_is_not_written_before_todays_grace_time_is_over(store: Store, tmp_path: Path) -> None:
+    """A restart with a longer grace time, or a clock that has stepped back: the timer is set again for what is left."""
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("hello")
+    await flow.drive()
+    task = await flow.task()
+    await fire_now(store, task, "archive")
+    ((entry, fields),) = await store.call("XRANGE", ARCHIVE.key(0), "-", "+")
+    await flow.archiving.handle(Entry(ARCHIVE.key(0), entry.decode(), fields[1]))
+    left = await due(store, task, "archive")
+    assert left is not None
+    assert abs(left - (await field(store, task, "ended_at") + flow.settings.pentad_grace_s * 1000)) <= 1
+    assert await flow.records.read("default", task.task) is None
+
+
+async def test_a_call_is_given_up_although_its_timer_fired_too_early_once(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("", ECHO), pentad_step_timeout_s=60).prepare()
+    flow._served.pop()
+    await flow.say("go")
+    await flow.drive()
+    task = await flow.task()
+    await fire_now(store, task, "timeout")
+    await flow.drive()
+    assert await due(store, task, "timeout") == await field(store, task, "asked_at") + 60_000
+    assert await store.call("HLEN", task.calls) == 1
+
+
+async def test_a_task_that_waits_for_a_person_ends_visibly_and_what_it_needs_lives_longer(
+    store: Store, tmp_path: Path
+) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done"), pentad_wait_ttl_s=40 * 86_400).prepare()
+    await flow.say("go", budget=NOTHING)
+    await flow.drive()
+    task = await flow.task()
+    assert await flow.status() == "waiting"
+    assert await due(store, task, "wait") == await field(store, task, "waiting_at") + 40 * 86_400_000
+    for key in (SESSION.header, SESSION.turns):
+        assert await store.call("TTL", key) > 41 * 86_400, key
+    await fire_now(store, task, "wait")
+    await flow.drive()
+    assert await flow.status() == "waiting", "it was too early"
+    assert await due(store, task, "wait") is not None
+    await store.call("HSET", task.header, "waiting_at", 1)
+    await fire_now(store, task, "wait")
+    await flow.drive()
+    events = [from_json(fields[1]) for _, fields in await store.call("XRANGE", SESSION.events, "-", "+")]
+    assert [(e["status"], e["reason"]) for e in events if e["type"] == "task_end"] == [("failed", "wait_expired")]
+    assert await due(store, task, "archive") is not None, "and so it leaves Redis"
+
+
+async def test_a_waiting_task_of_an_earlier_version_is_given_its_end_once(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("go", budget=NOTHING)
+    await flow.drive()
+    task = await flow.task()
+    await store.call("ZREM", timers(0), f"wait {task.actor}")
+    await store.call("HDEL", task.header, "waiting_at")
+    assert await upgrade(store, [0], 1000) == 1
+    at = await due(store, task, "wait")
+    assert at == await field(store, task, "waiting_at") + 1000
+    assert await upgrade(store, [0], 9000) == 0
+    assert await due(store, task, "wait") == at
+
+
+async def test_a_person_who_answers_ends_the_waiting(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("go", budget=NOTHING)
+    await flow.drive()
+    task = await flow.task()
+    await flow.say("yes")
+    await flow.drive()
+    assert (await flow.status(), await due(store, task, "wait")) == ("completed", None)

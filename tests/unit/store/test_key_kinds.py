@@ -1,0 +1,44 @@
+"""Which of the keys of a command somebody else has written."""
+
+import pytest
+
+from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, EVENTS, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.shared.keys import (
+    INBOUND_LEASE,
+    SessionKeys,
+    TaskKeys,
+    attempts,
+    bell,
+    dedup,
+    load,
+    session_index,
+    timers,
+)
+from pentad.shared.store.key_kinds import kind_of, strangers
+
+TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (
+            "stream",
+            [s.key(3, queue="gpu", tenant="t", session="s") for s in (INBOUND, SESSION_WAKE, TASK_WAKE, EVENTS)],
+        ),
+        ("stream", [s.key(3, queue="gpu") for s in (TOOL_CALLS, EMBED, ARCHIVE, DEAD)] + [bell(3)]),
+        ("hash", [TASK.header, SESSION.header, TASK.calls, TASK.big, load(3), attempts(3), INBOUND_LEASE]),
+        ("zset", [TASK.messages, TASK.signals, SESSION.messages, SESSION.signals, timers(3), session_index(3, "acme")]),
+        ("list", [TASK.log, TASK.steps, SESSION.turns]),
+        ("string", [dedup(3, "acme", "s", "m")]),
+        (None, ["pentad:{3}:unheard-of", "pentad:unheard-of", "other"]),
+    ],
+)
+def test_what_each_key_holds(kind: str | None, keys: list[str]) -> None:
+    assert {key: kind_of(key) for key in keys} == dict.fromkeys(keys, kind)
+
+
+def test_only_what_is_wrong_is_named() -> None:
+    found = {TASK.header: "hash", TASK.messages: "string", TASK.log: "none", "pentad:new": "set"}
+    assert strangers(found) == [f"{TASK.messages} is a string, not a zset"]
+    assert strangers({TASK.header: "hash", "pentad:new": "set"}) == ["pentad:new is a set"]
