@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pentad.client import Agent, connect
+    from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
         ClientError,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.registry import tool
-    from pentad.turn import TurnEnd
 
 _HOMES = {
     "Agent": "pentad.client",
@@ -38,7 +38,7 @@ _HOMES = {
     "PentadError": "pentad.shared.errors",
     "Refused": "pentad.errors",
     "ToolContext": "pentad.shared.plugins.context",
-    "TurnEnd": "pentad.turn",
+    "TurnEnd": "pentad.contracts.turns",
     "Unreadable": "pentad.errors",
     "connect": "pentad.client",
     "tool": "pentad.shared.plugins.registry",

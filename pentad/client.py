@@ -11,11 +11,11 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import ShownStatus, Task, UnreadableTask
+from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import NotFound, Refused
 from pentad.feed import Feed, Notice, Received, position
 from pentad.rest import Rest
 from pentad.transport import Address
-from pentad.turn import TurnEnd, TurnTracker
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 PAGE_LIMIT = 100

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from pentad.contracts.events import Content, MessageEvent
+from pentad.contracts.events import Content, MessageEvent, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +64,11 @@ def _finish(shown: Shown, message: MessageEvent) -> tuple[Shown, Piece]:
     if message.attempt == shown.attempt and message.content.startswith(shown.text):
         return done, Piece(message.content[len(shown.text) :])
     return done, Piece(message.content, restart=shown.text != "")
+
+
+def answer_in(snapshot: Snapshot, task_id: str | None) -> str:
+    """The last thing the agent said in this task according to a snapshot; empty when it says nothing."""
+    for message in reversed(snapshot.messages):
+        if message.get("role") == "assistant" and message.get("task_id") == task_id and message.get("content"):
+            return str(message["content"])
+    return ""

@@ -10,10 +10,11 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.progress import CLEAR, Progress
 from pentad.cli.view import TurnView
 from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot
+from pentad.contracts.turns import TurnEnd
 from pentad.feed import Received
 from pentad.render import harmless, style_for
 from pentad.shared.settings import Settings
-from pentad.turn import TurnEnd, answer_in
+from pentad.text import answer_in
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

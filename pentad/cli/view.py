@@ -23,8 +23,7 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.render import Style, call_line, harmless, one_line, result_line, width
-from pentad.text import Piece, Shown, show
-from pentad.turn import answer_in
+from pentad.text import Piece, Shown, answer_in, show
 
 _ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
 

@@ -6,11 +6,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from pentad.contracts.commands import InboundMessage
-from pentad.contracts.events import MessageRouted, TaskEnd, TaskStatusEvent
+from pentad.contracts.events import MessageEvent, SessionEvent, event_adapter
 from pentad.contracts.plain_json import read_json
+from pentad.contracts.turns import TurnTracker
 from pentad.shared.errors import PentadError
 
-_ROUTED, _ENDED, _STATUS = MessageRouted.type_name(), TaskEnd.type_name(), TaskStatusEvent.type_name()
 _COMMANDS = frozenset({"message", "ping", "cancel"})
 _LATER = frozenset({"pause", "resume", "approve"})
 
@@ -60,48 +60,35 @@ def command_of(frame: Mapping[str, Any]) -> str:
     return kind
 
 
-class TurnTracker:
-    """Collects the events of one message's turn.
-
-    It ends at the first of: ``message_routed`` with ``rejected``, an ``error`` with its ``message_id``, or its task's
-    next ``task_end`` or ``task_status: waiting``.
-    """
+class WaitedTurn:
+    """Collects the events of one message's turn, for a client who waits for its end."""
 
     def __init__(self, message_id: str) -> None:
-        self.message_id = message_id
-        self.task_id: str | None = None
-        self.status: str | None = None
-        """How the turn ended: completed, failed, cancelled, waiting, rejected or error; None while it goes on."""
+        self._turn = TurnTracker(message_id)
         self.answer: str | None = None
         """The text of the turn's last message."""
         self.events: list[dict[str, Any]] = []
 
+    @property
+    def task_id(self) -> str | None:
+        """Where the message was routed; None until that is known."""
+        return self._turn.task_id
+
+    @property
+    def status(self) -> str | None:
+        """How the turn ended; None while it goes on."""
+        return None if self._turn.end is None else self._turn.end.outcome
+
     def feed(self, event: dict[str, Any]) -> bool:
         """Take the session's next event; returns whether the turn has ended."""
-        if self.status is None and self._belongs(event):
+        known = _known(event)
+        if self._turn.end is None and known is not None and self._turn.concerns(known):
             self.events.append(event)
-            self._learn(event)
-        return self.status is not None
-
-    def _belongs(self, event: Mapping[str, Any]) -> bool:
-        if event["type"] in (_ROUTED, "error") and event.get("message_id") is not None:
-            return bool(event["message_id"] == self.message_id)
-        return self.task_id is not None and event.get("task_id") == self.task_id
-
-    def _learn(self, event: Mapping[str, Any]) -> None:
-        kind = event["type"]
-        if kind == _ROUTED:
-            self.task_id = event.get("task_id")
-            self.status = "rejected" if event["decision"] == "rejected" else None
-        elif kind == "error" and event.get("message_id") == self.message_id:
-            self.status = "error"
-        elif kind == "message":
-            self.answer = event["content"]
-            self._drop_deltas(event["step"])
-        elif kind == _ENDED:
-            self.status = event["status"]
-        elif kind == _STATUS and event["status"] == "waiting":
-            self.status = "waiting"
+            self._turn = self._turn.after(known)
+            if isinstance(known, MessageEvent):
+                self.answer = known.content
+                self._drop_deltas(known.step)
+        return self._turn.end is not None
 
     def _drop_deltas(self, step: int) -> None:
         """The message says all that its deltas said."""
@@ -112,9 +99,17 @@ class TurnTracker:
         """What `POST /v1/messages?wait` answers at the turn's end."""
         return {
             "session_id": session,
-            "message_id": self.message_id,
+            "message_id": self._turn.message_id,
             "task_id": self.task_id,
             "status": self.status,
             "answer": self.answer,
             "events": self.events,
         }
+
+
+def _known(event: Mapping[str, Any]) -> SessionEvent | None:
+    """None for an event of a later version."""
+    try:
+        return event_adapter.validate_python(event)
+    except ValidationError:
+        return None

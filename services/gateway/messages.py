@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import InboundMessage
 from pentad.services.gateway.accepting import new_message_id, not_appended
-from pentad.services.gateway.domain import TurnTracker, UnreadableError, read_message
+from pentad.services.gateway.domain import UnreadableError, WaitedTurn, read_message
 from pentad.services.gateway.http import answer, read_body, tenant_of, wait_of
 from pentad.services.gateway.parts import Parts, new_session_id
 from pentad.services.gateway.persisting import persist
@@ -60,17 +60,17 @@ async def _take_and_wait(parts: Parts, message: InboundMessage, keys: SessionKey
             subscription = await parts.subscribe(keys, START)
         else:
             await parts.accepting.take(message, keys)
-        tracker = TurnTracker(message_id)
+        turn = WaitedTurn(message_id)
         try:
             async with asyncio.timeout_at(limit):
-                await _until_ended(parts, subscription, tracker)
+                await _until_ended(parts, subscription, turn)
         except TimeoutError:
             pass
     finally:
         subscription.close()
-    if tracker.status is None:
-        return answer(_receipt(keys, message_id) | {"task_id": tracker.task_id}, 202)
-    return answer(tracker.result(keys.session))
+    if turn.status is None:
+        return answer(_receipt(keys, message_id) | {"task_id": turn.task_id}, 202)
+    return answer(turn.result(keys.session))
 
 
 async def _known(parts: Parts, keys: SessionKeys, message_id: str) -> bool:
@@ -80,10 +80,10 @@ async def _known(parts: Parts, keys: SessionKeys, message_id: str) -> bool:
         raise not_appended() from None
 
 
-async def _until_ended(parts: Parts, subscription: Subscription, tracker: TurnTracker) -> None:
+async def _until_ended(parts: Parts, subscription: Subscription, turn: WaitedTurn) -> None:
     async with aclosing(_events(parts, subscription)) as events:
         async for event in events:
-            if tracker.feed(event):
+            if turn.feed(event):
                 return
 
 

@@ -4,14 +4,23 @@ from typing import Any
 
 import pytest
 
-from pentad.services.gateway.domain import TurnTracker, UnreadableError, read_message, read_object
+from pentad.services.gateway.domain import UnreadableError, WaitedTurn, read_message, read_object
 
 T = "task-0-a"
 
 
+_FIELDS: dict[str, dict[str, Any]] = {
+    "message_routed": {"confidence": 1.0, "reason": "why"},
+    "message": {"attempt": 1},
+    "content": {"attempt": 1, "offset": 0, "index": 0},
+    "error": {"message": "no"},
+}
+
+
 def event(kind: str, task: str | None = T, **fields: Any) -> dict[str, Any]:
     """An event of a session."""
-    return {"type": kind, "task_id": task} | fields
+    about = {"event_id": "e", "at": "", "tenant_id": "default", "session_id": "s", "task_id": task}
+    return about | {"type": kind} | _FIELDS.get(kind, {}) | fields
 
 
 ROUTED = event("message_routed", message_id="m1", decision="append")
@@ -27,7 +36,7 @@ ENDS = {
 
 @pytest.mark.parametrize("status", ENDS)
 def test_a_turn_ends_with_its_tasks_next_end(status: str) -> None:
-    tracker = TurnTracker("m1")
+    tracker = WaitedTurn("m1")
     before = [event("task_end", status="completed"), ROUTED, event("message", step=1, content="a"), event("task_start")]
     elsewhere = [event("task_end", "task-0-b", status="failed"), event("task_status", status="active")]
     assert not any(map(tracker.feed, before + elsewhere))
@@ -36,7 +45,7 @@ def test_a_turn_ends_with_its_tasks_next_end(status: str) -> None:
 
 
 def test_a_rejected_message_ends_at_once() -> None:
-    tracker = TurnTracker("m1")
+    tracker = WaitedTurn("m1")
     assert not tracker.feed(event("message_routed", message_id="m2", decision="rejected"))
     assert tracker.feed(event("message_routed", None, message_id="m1", decision="rejected"))
     assert tracker.result("s")["answer"] is None
@@ -49,14 +58,14 @@ def test_what_a_client_sends_holds_no_number_that_json_has_not(number: str) -> N
 
 
 def test_an_error_that_names_another_message_is_not_ours() -> None:
-    tracker = TurnTracker("m1")
+    tracker = WaitedTurn("m1")
     tracker.feed(ROUTED)
     assert not tracker.feed(event("error", message_id="m2", code="internal"))
     assert not tracker.feed(event("error", code="tool_error"))
 
 
 def test_the_turns_events_leave_out_what_its_messages_say() -> None:
-    tracker = TurnTracker("m1")
+    tracker = WaitedTurn("m1")
     for e in (ROUTED, event("content", step=1, content="a"), event("message", step=1, content="a"), ENDS["completed"]):
         tracker.feed(e)
     assert [e["type"] for e in tracker.events] == ["message_routed", "message", "task_end"]

@@ -1,4 +1,4 @@
-"""When a message's turn ends, and which events belong to it. Pure: no clock, no connection."""
+"""When a message's turn ends, and which events belong to it: the one rule, for the gateway and for clients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -92,14 +92,6 @@ class TurnTracker:
             if task.get("task_id") == known.task_id:
                 return known.settled(task)
         return known
-
-
-def answer_in(snapshot: Snapshot, task_id: str | None) -> str:
-    """The last thing the agent said in this task according to a snapshot; empty when it says nothing."""
-    for message in reversed(snapshot.messages):
-        if message.get("role") == "assistant" and message.get("task_id") == task_id and message.get("content"):
-            return str(message["content"])
-    return ""
 
 
 def _is_gap(event: SessionEvent) -> bool:
