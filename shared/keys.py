@@ -5,12 +5,11 @@ from typing import ClassVar
 
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared.immutable import immutable
+from pentad.shared.kinds import USER, MailKind
 
 DAY_S = 86_400
 TURNS_KEPT = 200
 """Messages that a session remembers of its last turns."""
-USER = "user"
-"""The kind of mail that holds a user's message; every other kind is a signal."""
 DEDUP_TTL_S = DAY_S
 """A ``message_id`` is remembered this long."""
 
@@ -86,6 +85,14 @@ def vector(shard: int, digest: str) -> str:
     return f"{tag(shard)}:vector:{digest}"
 
 
+def actor_parts(text: str) -> tuple[str, str]:
+    """Tenant and name of an actor, as wake-ups and timers name it. Raises ``ValueError``."""
+    tenant, _, name = text.partition("/")
+    if not (tenant and name):
+        raise ValueError(f"{text!r} is no actor: TENANT/NAME")
+    return tenant, name
+
+
 @immutable
 class SessionKeys:
     """The keys of one session actor."""
@@ -118,7 +125,7 @@ class SessionKeys:
         """What is told to the session itself. Few; read whole."""
         return f"{self.header}:signals"
 
-    def box(self, kind: str) -> str:
+    def box(self, kind: MailKind) -> str:
         """Where mail of this kind lies."""
         return self.messages if kind == USER else self.signals
 
@@ -168,7 +175,7 @@ class TaskKeys:
         """Results of tools, cancels, timers that were due. Few; read whole."""
         return f"{self.header}:signals"
 
-    def box(self, kind: str) -> str:
+    def box(self, kind: MailKind) -> str:
         """Where mail of this kind lies."""
         return self.messages if kind == USER else self.signals
 

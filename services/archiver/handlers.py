@@ -10,7 +10,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import PoisonError
-from pentad.shared.keys import SessionKeys, TaskKeys, task_index, timers
+from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts, task_index, timers
 from pentad.shared.records import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
@@ -28,7 +28,10 @@ class Archiving:
 
     async def handle(self, entry: Entry) -> None:
         """Archive the task that the entry names, unless it is gone, open again or not yet due."""
-        tenant, _, task = entry.parse(WakeUp).actor.partition("/")
+        try:
+            tenant, task = actor_parts(entry.parse(WakeUp).actor)
+        except ValueError as error:
+            raise PoisonError(str(error)) from None
         shard = shard_in(task, _ANY)
         if shard is None or entry.stream != ARCHIVE.key(shard):
             raise PoisonError(f"{task!r} is not a task of this shard")

@@ -15,6 +15,7 @@ from pentad.shared.actors.headers import Mail, session_header
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
+from pentad.shared.kinds import USER
 from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
 from pentad.shared.work.entry import Done, Entry, printable, reason_of
@@ -63,7 +64,7 @@ class RouterHandler(WakeUps[SessionKeys]):
                 return
             except Exception as error:
                 log.exception("routing in %s failed (attempt %d)", keys.actor, attempt)
-                metrics.failed.labels(SESSION_WAKE.name, "user").inc()
+                metrics.failed.labels(SESSION_WAKE.name, USER).inc()
                 if attempt == self._settings.pentad_max_attempts:
                     await self.give_up(keys, taken, reason_of(error))
                     return
@@ -120,7 +121,7 @@ class RouterHandler(WakeUps[SessionKeys]):
                 chain=[arrived.message.message_id or ""] if arrived else [],
             )
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
-            commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, "user"))
+            commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, USER))
             if arrived is not None:
                 writer = self._deciding.writer(commit, arrived, taken.lease.now)
                 writer.failed(f"the message could not be routed: {reason}")

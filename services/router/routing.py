@@ -9,7 +9,8 @@ from pentad.shared import metrics
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import Turn, UserMail, due
-from pentad.shared.keys import TURNS_KEPT, USER, SessionKeys, TaskKeys, task_index
+from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
+from pentad.shared.kinds import USER
 
 
 class RouteWriter:

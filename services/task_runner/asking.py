@@ -13,6 +13,7 @@ from pentad.services.task_runner.prompt import Toolbox
 from pentad.services.task_runner.telling import Telling
 from pentad.shared import metrics
 from pentad.shared.actors.mail import ResultMail
+from pentad.shared.kinds import RESULT
 from pentad.shared.models.ports import ToolCallDraft
 
 
@@ -55,7 +56,7 @@ def _answer_at_once(telling: Telling, call: str, tool: str, problem: str, known:
     telling.commit.tallies.count(metrics.tool_calls.labels(tool if known else "unknown", "error"))
     telling.tell(ToolResultEvent, tool_call_id=call, tool=tool, error=problem)
     mail = ResultMail(tool_call_id=call, content=f"error: {problem}", ok=False)
-    telling.commit.post(telling.keys, "result", mail.to_json())
+    telling.commit.post(telling.keys, RESULT, mail.to_json())
 
 
 def _queue(telling: Telling, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> None:

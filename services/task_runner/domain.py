@@ -10,6 +10,7 @@ from pentad.contracts.plain_json import read_json
 from pentad.shared.actors.headers import UNREADABLE, Mail, OpenCall, TaskHeader
 from pentad.shared.actors.mail import ResultMail, UserMail, due
 from pentad.shared.immutable import immutable
+from pentad.shared.kinds import RESULT, USER, TimerKind
 
 
 @immutable
@@ -98,11 +99,11 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
     if any(m.kind == UNREADABLE for m in mail):
         raise ValueError("there is something in the task's mail that is none")
-    users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == "user"]
+    users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == USER]
     ended = [(n, u) for n, u in users if n <= ended_mail]
     users = users[len(ended) :]
-    results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == "result"]
-    controls = [m for m in mail if m.kind not in ("user", "result")]
+    results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == RESULT]
+    controls = [m for m in mail if m.kind not in (USER, RESULT)]
     return Arrived(
         users=tuple(u for _, u in users),
         ended=tuple(u for _, u in ended),
@@ -141,7 +142,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
 class Timer:
     """A timer to be set again, and when it is due."""
 
-    kind: str
+    kind: TimerKind
     at: int
 
 
@@ -150,12 +151,12 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
     them is waited for, never longer than they are long."""
     if task.ended:
         return ()
-    limits = {
+    limits: dict[TimerKind, int] = {
         "deadline": task.deadline,
-        "timeout": task.open and min(task.asked_at, now) + bounds.step_timeout_ms,
-        "wait": task.status == "waiting" and min(task.waiting_at, now) + bounds.wait_ttl_ms,
+        "timeout": min(task.asked_at, now) + bounds.step_timeout_ms if task.open else 0,
+        "wait": min(task.waiting_at, now) + bounds.wait_ttl_ms if task.status == "waiting" else 0,
     }
-    return tuple(Timer(kind, int(at)) for kind, at in limits.items() if kind in arrived.controls and at and now < at)
+    return tuple(Timer(kind, at) for kind, at in limits.items() if kind in arrived.controls and at and now < at)
 
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:

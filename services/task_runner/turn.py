@@ -30,9 +30,10 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import ResultMail, Turn, UserMail
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
+from pentad.shared.kinds import TimerKind
 from pentad.shared.models.ports import ModelAnswer
 
-_TIMERS = ("deadline", "timeout", "retry", "wait")
+_TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
 
 class TurnWriter(Telling):

@@ -23,6 +23,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.keys import SessionKeys, TaskKeys, bell
+from pentad.shared.kinds import RESULT
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store, guarded
 from pentad.shared.work.entry import Entry
@@ -129,7 +130,7 @@ def _count_result(tool: str, outcome: Outcome, woken: int) -> None:
 def _written() -> tuple[Any, ...]:
     """What counts the event and the mail of a result."""
     event = metrics.published.labels(EVENTS.name, ToolResultEvent.__name__)
-    return event, metrics.published.labels(TASK_WAKE.name, "result")
+    return event, metrics.published.labels(TASK_WAKE.name, RESULT)
 
 
 def _tool_of(name: CallName, open_calls: bytes | None) -> str | None:

@@ -14,6 +14,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.commit import ActorKeys, Commit, Outcome, own_keys
 from pentad.shared.actors.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
 from pentad.shared.immutable import immutable
+from pentad.shared.kinds import MailKind
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Argument, Store, guarded
 
@@ -219,7 +220,7 @@ class Actors:
         if await self.store.run("release", [actor.header, actor.wake], args) == b"ok":
             count_wake_ups(actor.stream, 1)
 
-    async def post(self, to: ActorKeys, kind: str, body: bytes, statuses: Sequence[str], control: str = "") -> str:
+    async def post(self, to: ActorKeys, kind: MailKind, body: bytes, statuses: Sequence[str], control: str = "") -> str:
         """Put mail into an actor's box if it has one of these statuses; returns the one it has ('none': no actor)."""
         args: list[Argument] = [to.actor, kind, body, control, "|".join(statuses)]
         status, posted, woken = await self.store.run("post", [to.header, to.box(kind), to.wake], args)

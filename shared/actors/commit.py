@@ -9,6 +9,7 @@ from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared import metrics
 from pentad.shared.actors.tallies import Tallies
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, load, session_index, timers
+from pentad.shared.kinds import MailKind, TimerKind
 from pentad.shared.store.store import Argument
 
 Mode = Literal["go", "complete", "end", "fail"]
@@ -162,7 +163,7 @@ class Commit:
             self._rung += (events,)
             self.operations += ("ring", self._k(bell(session.shard), "s"), session.actor)
 
-    def post(self, to: ActorKeys, kind: str, body: bytes) -> None:
+    def post(self, to: ActorKeys, kind: MailKind, body: bytes) -> None:
         """Put mail into an actor's box and wake it."""
         stream = SESSION_WAKE if isinstance(to, SessionKeys) else TASK_WAKE
         self.tallies.count(metrics.published.labels(stream.name, kind))
@@ -174,15 +175,15 @@ class Commit:
         self.tallies.count(metrics.published.labels(stream.name, type(data).__name__))
         self.operations += ("queue", self._k(key, "s"), data.to_json())
 
-    def timer(self, task: TaskKeys, kind: str, delay_ms: int) -> None:
+    def timer(self, task: TaskKeys, kind: TimerKind, delay_ms: int) -> None:
         """Set the task's one timer of this kind; a set one moves."""
         self.operations += ("timer", self._k(timers(task.shard), "z"), f"{kind} {task.actor}", max(0, delay_ms))
 
-    def due(self, task: TaskKeys, kind: str, at_ms: int) -> None:
+    def due(self, task: TaskKeys, kind: TimerKind, at_ms: int) -> None:
         """Set the task's one timer of this kind to a time of the server's clock."""
         self.operations += ("due", self._k(timers(task.shard), "z"), f"{kind} {task.actor}", at_ms)
 
-    def untimer(self, task: TaskKeys, *kinds: str) -> None:
+    def untimer(self, task: TaskKeys, *kinds: TimerKind) -> None:
         """Remove the task's timers of these kinds."""
         members = [f"{kind} {task.actor}" for kind in kinds]
         self.operations += ("untimer", self._k(timers(task.shard), "z"), len(members), *members)

@@ -6,6 +6,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS
 from pentad.shared import metrics
 from pentad.shared.keys import SessionKeys, bell
+from pentad.shared.kinds import BELL_LENGTH
 from pentad.shared.store.store import Store
 
 
@@ -35,4 +36,4 @@ class EphemeralEvents:
 
     def ring(self) -> None:
         """Tell the gateways that there is news."""
-        self._store.send("XADD", self._bell, "MAXLEN", "~", 1000, "*", "s", self._name)
+        self._store.send("XADD", self._bell, "MAXLEN", "~", BELL_LENGTH, "*", "s", self._name)

@@ -33,6 +33,7 @@ from pentad.shared.keys import (
     load,
     session_index,
 )
+from pentad.shared.kinds import USER
 from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
 from pentad.shared.store.leaving import leave
@@ -237,6 +238,6 @@ class Ingress:
             args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
         waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)
         self._entered(shard, int(waiting), len(outcomes))
-        metrics.published.labels(SESSION_WAKE.name, "user").inc(outcomes.count(b"new"))
+        metrics.published.labels(SESSION_WAKE.name, USER).inc(outcomes.count(b"new"))
         count_wake_ups(SESSION_WAKE, woken)
         return len(outcomes)

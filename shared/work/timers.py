@@ -10,11 +10,12 @@ from pentad.contracts.streams import ARCHIVE, TASK_WAKE
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
-from pentad.shared.keys import TaskKeys, timers
+from pentad.shared.keys import TaskKeys, actor_parts, timers
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
 
-_say = Seldom(logging.getLogger(__name__))
+log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 _BATCH = 100
 _LONGEST_S = 0.25
@@ -45,9 +46,13 @@ class TimerLoop:
         now = await self._store.clock()
         due = await self._store.call("ZRANGEBYSCORE", timers(shard), "-inf", now, "LIMIT", 0, _BATCH)
         for member in due:
-            kind, actor = member.decode().split(" ", 1)
-            tenant, task = actor.split("/", 1)
-            keys = TaskKeys(shard, tenant, task)
+            kind, _, actor = member.decode(errors="replace").partition(" ")
+            try:
+                keys = TaskKeys(shard, *actor_parts(actor))
+            except ValueError as error:
+                log.error("%r is removed from the timers, which nobody can read: %s", member, error)
+                await self._store.call("ZREM", timers(shard), member)
+                continue
             names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard)]
             fired, woken = await self._store.run("fire", names, [member, kind, actor])
             archive = kind == "archive"

@@ -11,7 +11,7 @@ from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, DeadLetter
 from pentad.shared.actors.actors import Actors, LeaseKeeper, Taken, count_wake_ups
 from pentad.shared.errors import OutageError, PoisonError
-from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
 from pentad.shared.store.store import Argument
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler, SetAside
@@ -32,11 +32,10 @@ class WakeUps(Handler, Generic[K]):
 
     def woken(self, entry: Entry) -> K:
         """The actor that an entry wakes. Raises ``PoisonError``."""
-        actor = entry.parse(WakeUp).actor
-        tenant, _, name = actor.partition("/")
-        if not (tenant and name):
-            raise PoisonError(f"{actor!r} is no actor: TENANT/NAME")
-        return self.keys_of(tenant, name)
+        try:
+            return self.keys_of(*actor_parts(entry.parse(WakeUp).actor))
+        except ValueError as error:
+            raise PoisonError(str(error)) from None
 
     @abstractmethod
     async def give_up(self, keys: K, taken: Taken, reason: str) -> None:
@@ -76,11 +75,9 @@ class WakeUps(Handler, Generic[K]):
     def _named(self, data: bytes) -> K | None:
         """The actor that an entry names, also when it cannot be read otherwise."""
         try:
-            body = from_json(data)
-        except ValueError:
+            tenant, name = actor_parts(str(from_json(data)["actor"]))
+        except (ValueError, TypeError, KeyError):
             return None
-        actor = body.get("actor") if isinstance(body, dict) else None
-        tenant, _, name = actor.partition("/") if isinstance(actor, str) else ("", "", "")
         return self.keys_of(tenant, name) if is_identifier(tenant) and is_identifier(name) else None
 
     def _is_readable(self, entry: Entry) -> bool:

@@ -26,6 +26,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.instructions",
         "pentad.shared.actors.headers",
         "pentad.shared.keys",
+        "pentad.shared.kinds",
         "pentad.shared.actors.mail",
     }
 )

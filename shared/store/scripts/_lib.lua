@@ -123,9 +123,14 @@ local function status_of(header)
   return call('HGET', header, 'status') or 'none'
 end
 
+-- The doorbell: a session has news.
+local function ring(bell, name)
+  call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
+end
+
 -- One event for a session's clients, and the doorbell.
 local function tell(events, event, maxlen, ttl, bell, name)
   call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
   call('EXPIRE', events, ttl)
-  call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
+  ring(bell, name)
 end

@@ -144,7 +144,7 @@ while i <= #ARGV do
   elseif op == 'rank' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
   elseif op == 'ring' then
     words = 3
-    call('XADD', k(1), 'MAXLEN', '~', '1000', '*', 's', ARGV[i + 2])
+    ring(k(1), ARGV[i + 2])
   elseif op == 'expire' then
     words = 3
     call('EXPIRE', k(1), ARGV[i + 2])

@@ -1,6 +1,6 @@
 """The moves of two workers on one task and one session, by the real writers."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
@@ -8,6 +8,7 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import ActorKeys, Commit, own_keys
 from pentad.shared.actors.headers import mail_of
 from pentad.shared.keys import SessionKeys, TaskKeys, load
+from pentad.shared.kinds import MailKind
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
 
@@ -33,7 +34,7 @@ class Moves:
     async def mail(self, kind: str = "user", body: bytes = b"{}", count: int = 1) -> None:
         """Post to the task."""
         for _ in range(count):
-            await self.one.post(TASK, kind, body, LIVE)
+            await self.one.post(TASK, cast(MailKind, kind), body, LIVE)
 
     async def read(self, consumer: str = "one", stream: str = TASK.wake, group: str = "task-runner") -> list[str]:
         """Be given fresh wake-ups; their ids."""

@@ -1,11 +1,13 @@
 """Durable timers: what is due becomes mail, once, and what was moved is not due."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from pentad.contracts.streams import ARCHIVE
 from pentad.shared.keys import timers
+from pentad.shared.kinds import TimerKind
 from pentad.shared.store.store import Argument
 from pentad.shared.work.timers import TimerLoop
 from tests.integration.actors.moves import TASK, Moves, commit
@@ -21,7 +23,7 @@ async def set_timers(moves: Moves, **delays_ms: int) -> None:
     step = commit()
     step.unmail([m.number for m in taken.mail])
     for kind, delay in delays_ms.items():
-        step.timer(TASK, kind, delay)
+        step.timer(TASK, cast(TimerKind, kind), delay)
     assert await moves.one.commit(step, taken) == "ok"
 
 
@@ -79,3 +81,12 @@ async def test_a_removed_timer_does_not_fire(moves: Moves) -> None:
     await moves.one.commit(step, taken)
     assert await TimerLoop(moves.store, [0]).fire(0) == 0
     assert await moves.kinds() == []
+
+
+async def test_a_timer_that_nobody_can_read_is_removed_and_stops_no_other(moves: Moves) -> None:
+    """Law 8: somebody else's entry must not end the loop that fires everybody's timers."""
+    await set_timers(moves, timeout=0)
+    await moves.store.call("ZADD", timers(0), 0, "rubbish", 1, b"\xff \xff", 2, "retry /")
+    assert await TimerLoop(moves.store, [0]).fire(0) == 4
+    assert await moves.kinds() == ["timeout"]
+    assert await moves.store.call("ZCARD", timers(0)) == 0

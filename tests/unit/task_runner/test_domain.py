@@ -29,6 +29,7 @@ from pentad.services.task_runner.domain import (
 )
 from pentad.shared.actors.headers import Mail, OpenCall, TaskHeader
 from pentad.shared.actors.mail import ResultMail, UserMail
+from pentad.shared.kinds import TimerKind
 
 NOW, STEP_MS, LIMIT, WAIT_MS = 100_000, 10_000, 10, 50_000
 BOUNDS = Bounds(LIMIT, STEP_MS, WAIT_MS)
@@ -156,7 +157,7 @@ def test_a_task_that_waited_for_a_person_too_long_ends() -> None:
     ],
 )
 def test_a_timer_that_fired_before_its_time_is_set_again_for_what_is_left(
-    task: TaskHeader, kind: str, due: int | None
+    task: TaskHeader, kind: TimerKind, due: int | None
 ) -> None:
     """The clock has stepped back, or a restart has brought a longer time: nothing is spent by an early timer."""
     arrived = sort_mail([control(1, kind)], 0)

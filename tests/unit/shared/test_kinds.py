@@ -1,0 +1,32 @@
+"""Kinds of mail and timers, and the bell's length: the scripts spell what `shared/kinds.py` does."""
+
+import re
+
+from pentad.shared.kinds import BELL_LENGTH, MAIL_KINDS, RESULT, TIMER_KINDS, USER
+from pentad.shared.store.script import script_files
+
+SCRIPTS = "\n".join(script_files().values())
+
+
+def test_scripts_post_and_look_for_mail_of_known_kinds() -> None:
+    posted = re.findall(r"\bpost\([^()]*'(\w+)'", SCRIPTS)
+    looked_for = re.findall(r"newer_signal\('(\w+)'\)", SCRIPTS)
+    kept = re.findall(r"\(%l\+\) '\) ~= '(\w+)'", SCRIPTS)
+    assert {RESULT, USER} == set(posted)
+    assert {RESULT, "cancel"} == set(looked_for)
+    assert {RESULT} == set(kept)
+    assert {*posted, *looked_for, *kept} <= MAIL_KINDS
+
+
+def test_scripts_fire_timers_of_known_kinds() -> None:
+    told_apart = re.findall(r"ARGV\[2\] == '(\w+)'", script_files()["fire"])
+    assert set(told_apart) == {"archive", "deadline"}
+    assert set(told_apart) <= TIMER_KINDS
+
+
+def test_every_timer_but_the_archivers_becomes_mail_of_its_kind() -> None:
+    assert TIMER_KINDS - {"archive"} <= MAIL_KINDS
+
+
+def test_the_bell_has_one_length() -> None:
+    assert re.findall(r"'MAXLEN', '~', '(\d+)'", SCRIPTS) == [str(BELL_LENGTH)]
