@@ -10,7 +10,7 @@ from pentad.contracts.streams import DEAD, SESSION_WAKE, DeadLetter
 from pentad.services.router.deciding import Deciding, Said
 from pentad.services.router.domain import decide
 from pentad.shared import metrics
-from pentad.shared.actors.actors import Actors, LeaseKeeper, Taken
+from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
 from pentad.shared.actors.headers import Mail, session_header
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.errors import OutageError
@@ -18,8 +18,7 @@ from pentad.shared.keys import SessionKeys
 from pentad.shared.kinds import USER
 from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
-from pentad.shared.work.entry import Done, Entry, printable, reason_of
-from pentad.shared.work.handler import MAX_STARTS
+from pentad.shared.work.entry import printable
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
@@ -27,7 +26,6 @@ _say = Seldom(log)
 
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
-_BACKOFF_S = 0.2
 _OUTAGE_S = 0.5
 """A store that is down is asked again this often; nothing is counted (hazard 7)."""
 
@@ -35,50 +33,23 @@ _OUTAGE_S = 0.5
 class RouterHandler(WakeUps[SessionKeys]):
     """Serves sessions' wake-ups. Many at once; one session at a time, by its lease."""
 
+    failing = USER
+
     def __init__(self, actors: Actors, keeper: LeaseKeeper, deciding: Deciding, settings: Settings, shard: int) -> None:
-        super().__init__(actors, keeper, shard)
-        self._deciding, self._settings = deciding, settings
+        super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
+        self._deciding = deciding
 
     def keys_of(self, tenant: str, name: str) -> SessionKeys:
         return SessionKeys(self._shard, tenant, name)
 
-    async def handle(self, entry: Entry) -> Done:
-        keys = self.woken(entry)
-        taken = await self._actors.take(keys, entry.id)
-        if taken is None:
-            return Done.LEFT
-        with self._keeper.hold(keys, taken.lease):
-            await self._attempts(keys, taken)
-        return Done.COMMITTED
-
-    async def _attempts(self, keys: SessionKeys, taken: Taken) -> None:
-        """Errors of our own back off and are counted; then the message is set aside, visibly."""
-        if taken.lease.starts > MAX_STARTS:
-            await self.give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome")
-            return
-        for attempt in range(1, self._settings.pentad_max_attempts + 1):
-            try:
-                await self._serve(keys, taken)
-            except OutageError as error:
-                await self._hand_on(keys, taken, error)
-                return
-            except Exception as error:
-                log.exception("routing in %s failed (attempt %d)", keys.actor, attempt)
-                metrics.failed.labels(SESSION_WAKE.name, USER).inc()
-                if attempt == self._settings.pentad_max_attempts:
-                    await self.give_up(keys, taken, reason_of(error))
-                    return
-                await asyncio.sleep(_BACKOFF_S * 2**attempt)
-            else:
-                return
-
-    async def _hand_on(self, keys: SessionKeys, taken: Taken, error: OutageError) -> None:
-        """A store does not serve: after a pause any router may try again, and this was no start."""
+    async def wait(self, keys: SessionKeys, taken: Taken, error: OutageError) -> None:
+        """After a pause any router may try again, and this was no start: it may be another store that is away."""
         _say.warning("routing", "routing in %s waits: %s", keys.actor, error)
         await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
         await self._actors.release(keys, taken.lease.wake_id, taken.lease.token)
 
-    async def _serve(self, keys: SessionKeys, taken: Taken) -> None:
+    async def serve(self, keys: SessionKeys, taken: Taken, held: Held) -> None:
+        """Route the oldest message."""
         mail = _first(taken)
         if mail is None:
             commit = self._deciding.commit(keys)

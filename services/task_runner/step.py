@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from pentad.services.task_runner.counters import Limits
-from pentad.services.task_runner.domain import Arrived, Bounds, fired_early
+from pentad.services.task_runner.domain import Arrived, Bounds, fired_early, sort_mail
 from pentad.services.task_runner.prompt import Known
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared.actors.actors import Actors, Taken
@@ -52,6 +52,16 @@ class Steps:
         """A commit that says nothing yet."""
         s = self.settings
         return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
+
+    def read(self, keys: TaskKeys, taken: Taken) -> Step:
+        """What a handling works on, its transcript still to be read. Raises ``DamagedError``."""
+        header = task_header(keys.tenant, keys.task, taken.raw)
+        assert header is not None, "a task has a status"
+        try:
+            arrived = sort_mail(taken.mail, header.ended_mail)
+        except ValueError as error:
+            raise DamagedError(f"the mail of task {keys.task} cannot be read: {error}") from None
+        return Step(keys, taken, header, arrived, Known())
 
     def writer(self, step: Step) -> TurnWriter:
         """Writes this handling into a commit of its own."""

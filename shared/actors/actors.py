@@ -39,7 +39,9 @@ class Taken:
     signals: tuple[Mail, ...]
     """All that wait."""
     transcript: Sequence[bytes]
-    """Entries from the position that was asked for."""
+    """Entries from ``start`` on."""
+    start: int | None
+    """The position that was asked for; None: none of it."""
     taken_at: float = field(default_factory=monotonic, compare=False)
     """Our own clock when it was read, in s."""
 
@@ -146,7 +148,7 @@ class Actors:
         raw = pairs(reply[2])
         lease = lease_of(raw, wake_id, int(reply[1]))
         boxes = _boxes(reply[3], reply[4]) or await self._numbered(actor, reply[3], reply[4])
-        return Taken(lease, raw, *boxes, reply[5])
+        return Taken(lease, raw, *boxes, reply[5], start)
 
     async def look(self, actor: ActorKeys, taken: Taken) -> Taken | None:
         """Read header and mail again under the lease; None when it is lost.
@@ -162,7 +164,7 @@ class Actors:
         raw = pairs(reply[1])
         lease = replace(taken.lease, now=int(reply[0]), attempt=int(raw["attempt"]))
         boxes = _boxes(reply[2], reply[3]) or await self._numbered(actor, reply[2], reply[3])
-        return Taken(lease, raw, *boxes, taken.transcript)
+        return Taken(lease, raw, *boxes, taken.transcript, taken.start)
 
     async def _numbered(self, actor: ActorKeys, messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes:
         """Boxes with something in them that is no mail of ours: numbered by its place, so that it can be set aside."""

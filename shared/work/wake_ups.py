@@ -1,34 +1,88 @@
 """Serving wake-ups: none is just set aside, for its actor gets no other while its header names this one as current."""
 
+import asyncio
 import logging
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, DeadLetter
-from pentad.shared.actors.actors import Actors, LeaseKeeper, Taken, count_wake_ups
-from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared import metrics
+from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken, count_wake_ups
+from pentad.shared.errors import DamagedError, OutageError, PoisonError
 from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
 from pentad.shared.store.store import Argument
-from pentad.shared.work.entry import Entry
-from pentad.shared.work.handler import Handler, SetAside
+from pentad.shared.work.entry import Done, Entry, reason_of
+from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside
 
 log = logging.getLogger(__name__)
+_BACKOFF_S = 0.2
 K = TypeVar("K", SessionKeys, TaskKeys)
 
 
 class WakeUps(Handler, Generic[K]):
-    """A handler of one shard's wake-ups. What fails is a message's matter or the actor's: it is ended, visibly."""
+    """One handling of an actor: take it, hold it, serve it. What fails backs off and is counted, then it is given up.
 
-    def __init__(self, actors: Actors, keeper: LeaseKeeper, shard: int) -> None:
-        self._actors, self._keeper, self._shard = actors, keeper, shard
+    A service brings what is its own: `serve`, `give_up`, and what its actors are called.
+    """
+
+    failing: ClassVar[str]
+    """What it is that fails, for the metrics."""
+
+    def __init__(self, actors: Actors, keeper: LeaseKeeper, shard: int, max_attempts: int) -> None:
+        self._actors, self._keeper, self._shard, self._max_attempts = actors, keeper, shard, max_attempts
 
     @abstractmethod
     def keys_of(self, tenant: str, name: str) -> K:
         """The keys of one of this shard's actors."""
+
+    @abstractmethod
+    async def serve(self, keys: K, taken: Taken, held: Held) -> None:
+        """Do what the actor's mail asks for, and commit. ``DamagedError``: trying again is no use."""
+
+    @abstractmethod
+    async def give_up(self, keys: K, taken: Taken, reason: str) -> None:
+        """Set aside what this actor cannot be served with, or end it, in a commit."""
+
+    def read_from(self, keys: K) -> int | None:
+        """The position from which the actor's transcript is read; None reads none of it."""
+        return None
+
+    async def wait(self, keys: K, taken: Taken, error: OutageError) -> None:
+        """A store does not answer. Raising it leaves the wake-up with this worker, which goes on when Redis answers."""
+        raise error
+
+    async def handle(self, entry: Entry) -> Done:
+        keys = self.woken(entry)
+        taken = await self._actors.take(keys, entry.id, self.read_from(keys))
+        if taken is None:
+            return Done.LEFT
+        with self._keeper.hold(keys, taken.lease) as held:
+            if taken.lease.starts > MAX_STARTS:
+                await self.give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome")
+            else:
+                await self._attempts(keys, taken, held)
+        return Done.COMMITTED
+
+    async def _attempts(self, keys: K, taken: Taken, held: Held) -> None:
+        for attempt in range(1, self._max_attempts + 1):
+            try:
+                await self.serve(keys, taken, held)
+            except OutageError as error:
+                await self.wait(keys, taken, error)
+                return
+            except Exception as error:
+                log.exception("serving %s failed (attempt %d)", keys.actor, attempt)
+                metrics.failed.labels(keys.stream.name, self.failing).inc()
+                if attempt == self._max_attempts or isinstance(error, DamagedError):
+                    await self.give_up(keys, taken, reason_of(error))
+                    return
+                await asyncio.sleep(_BACKOFF_S * 2**attempt)
+            else:
+                return
 
     def woken(self, entry: Entry) -> K:
         """The actor that an entry wakes. Raises ``PoisonError``."""
@@ -36,10 +90,6 @@ class WakeUps(Handler, Generic[K]):
             return self.keys_of(*actor_parts(entry.parse(WakeUp).actor))
         except ValueError as error:
             raise PoisonError(str(error)) from None
-
-    @abstractmethod
-    async def give_up(self, keys: K, taken: Taken, reason: str) -> None:
-        """Set aside what this actor cannot be served with, or end it, in a commit."""
 
     async def hand_back(self, entries: list[Entry]) -> None:
         for entry in entries:
