@@ -85,7 +85,12 @@ class ConsumingService:
         await self.store.close()
 
     def checks(self) -> Mapping[str, str | None]:
-        return {"redis": self.store.trouble, self.does: None if self.alive() else "a loop has ended"}
+        return {"redis": self.store.trouble, self.does: self._trouble()}
+
+    def _trouble(self) -> str | None:
+        if not self.alive():
+            return "a loop has ended"
+        return next((consumer.trouble for consumer in self.consumers if consumer.trouble), None)
 
     def alive(self) -> bool:
         return self.background.alive() and all(c.alive() for c in self.consumers)

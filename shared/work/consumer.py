@@ -57,7 +57,8 @@ class Consumer:
         self._acks: dict[int, list[str]] = {}
         """Entries to be acknowledged, by the connection on which they were handled."""
         self._acker: asyncio.Task[None] | None = None
-        self.intake = Intake(store, (key, self.group, consumer), self._slots, lease_ms, self._begin)
+        where = (key, self.group, consumer)
+        self.intake = Intake(store, where, self._slots, lease_ms, self._begin, handler.breaker)
         self._broker = make_broker(store, self.intake)
         self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, self._fresh)
         self._tasks: list[asyncio.Task[None]] = []
@@ -81,6 +82,12 @@ class Consumer:
     def alive(self) -> bool:
         """False when nothing reads the stream any more and nothing will."""
         return all(not t.done() for t in self._tasks)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no more than one entry at a time is tried; None while all is well."""
+        found = self.handler.breaker.trouble
+        return f"{self.key}: {found}" if found else None
 
     async def stop_reading(self) -> None:
         """Take nothing new. What is being handled goes on."""

@@ -56,6 +56,11 @@ class EntryHandler(Handler):
                 _say.warning(entry.stream, "%s %s waits: %s", entry.stream, entry.id, error)
                 await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
             except Exception as error:
+                self.breaker.failed(entry.id, reason_of(error))
+                if self.breaker.open:
+                    metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
+                    await self.hand_back([entry])
+                    return Done.LEFT
                 counted = True
                 failed = await self.consumer.failures.count(entry, "fail")
                 metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
@@ -64,6 +69,7 @@ class EntryHandler(Handler):
                     return Done.COMMITTED
                 await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
             else:
+                self.breaker.succeeded()
                 if counted:
                     self.consumer.failures.forget(entry)
                 return Done.ACK

@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from enum import Enum
+from functools import cached_property
 
 from pentad.contracts.streams import DeadLetter
+from pentad.shared.work.breaker import Breaker
 from pentad.shared.work.entry import Done, Entry
 
 MAX_STARTS = 20
@@ -30,6 +32,11 @@ class SetAside(Enum):
 
 class Handler(ABC):
     """What is done with the entries of a stream."""
+
+    @cached_property
+    def breaker(self) -> Breaker:
+        """Its errors in a row."""
+        return Breaker()
 
     @abstractmethod
     async def handle(self, entry: Entry) -> Done:

@@ -14,6 +14,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Word
 from pentad.shared.work.ahead import Ahead
+from pentad.shared.work.breaker import PROBE_S, Breaker
 from pentad.shared.work.entry import Entry, data_of
 from pentad.shared.work.handler import beat_s
 from pentad.shared.work.slots import Slots
@@ -35,10 +36,11 @@ class Intake:
         slots: Slots,
         lease_ms: int,
         begin: Callable[[Entry], bool],
+        breaker: Breaker,
     ) -> None:
         self._store, self._slots, self._lease_ms = store, slots, lease_ms
         self._key, self._group, self._consumer = where
-        self._begin = begin
+        self._begin, self._breaker = begin, breaker
         slots.sharers += 1
         self.held = 0
         """Places taken for what is asked for."""
@@ -67,7 +69,9 @@ class Intake:
     async def turn(self, ask: Ask) -> Sequence[Any]:
         """Take in once. What silent workers left is begun here; fresh entries are returned, as Redis does."""
         self.give_back()
-        self.held = await self._slots.take(_MOST)
+        if self._breaker.open:
+            await asyncio.sleep(PROBE_S)
+        self.held = await self._slots.take(1 if self._breaker.open else _MOST)
         try:
             if asyncio.get_running_loop().time() >= self._reclaim_at and not self._in_trouble:
                 await self._reclaim()

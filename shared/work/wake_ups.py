@@ -75,13 +75,19 @@ class WakeUps(Handler, Generic[K]):
                 await self.wait(keys, taken, error)
                 return
             except Exception as error:
-                log.exception("serving %s failed (attempt %d)", keys.actor, attempt)
                 metrics.failed.labels(keys.stream.name, self.failing).inc()
+                if not isinstance(error, DamagedError):
+                    self.breaker.failed(keys.actor, reason_of(error))
+                    if self.breaker.open:
+                        await self._actors.release(keys, taken.lease.wake_id, taken.lease.token)
+                        return
+                log.exception("serving %s failed (attempt %d)", keys.actor, attempt)
                 if attempt == self._max_attempts or isinstance(error, DamagedError):
                     await self.give_up(keys, taken, reason_of(error))
                     return
                 await asyncio.sleep(_BACKOFF_S * 2**attempt)
             else:
+                self.breaker.succeeded()
                 return
 
     def woken(self, entry: Entry) -> K:
