@@ -84,7 +84,7 @@ class Records:
         try:
             return await asyncio.to_thread(lambda: work(*self._place()))
         except Exception as error:
-            raise OutageError(f"the record store {self._url} does not serve: {error}") from error
+            raise OutageError(f"the record store {self._url} is unavailable: {error}") from error
 
 
 def _check(url: str) -> None:

@@ -91,7 +91,7 @@ class Doctor:
             seen = await diagnose(url, self._settings.pentad_shards)
         except OutageError as error:
             do = "start it with `make run`" if embedded else "start Redis, or correct REDIS_URL"
-            yield Finding("redis", "fail", f"{place_of(url)} does not serve: {error}", do)
+            yield Finding("redis", "fail", f"{place_of(url)} is unavailable: {error}", do)
             return
         except ValueError as error:
             yield Finding("redis", "fail", f"its address cannot be read: {error}", "correct REDIS_URL")

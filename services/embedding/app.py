@@ -6,7 +6,7 @@ from typing import Any
 from pentad.contracts.streams import EMBED
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.models.registry import make_embedding_model
-from pentad.shared.presence.in_use import ModelInUse, keep_telling
+from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.settings import Settings
 
@@ -30,7 +30,7 @@ class EmbeddingService(EntryService):
         self.serve_entries(EMBED, Embedding(self.store, self._model).handle, _SLOTS)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return [*super().loops(), keep_telling(self.store, self.consumer_name, self._in_use)]
+        return [*super().loops(), keep_announcing(self.store, self.consumer_name, self._in_use)]
 
     def _in_use(self) -> ModelInUse:
         return ModelInUse(service=self.name, model=self._model.name, place=self._model.place)

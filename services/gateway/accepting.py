@@ -95,7 +95,7 @@ class Accepting:
         except OutageError as error:
             _say.warning("doubt", "a message may have been appended: %s", error)
             raise doubtful(
-                "the store did not answer, so the message may have been accepted or not: send it again with the same "
+                "Redis did not answer, so the message may have been accepted or not: send it again with the same "
                 "message_id, and it is accepted once"
             ) from None
 
@@ -108,7 +108,7 @@ def unusable(error: UnusableError) -> ProblemError:
 
 def not_appended() -> ProblemError:
     """The store refuses: this sending has left nothing behind."""
-    text = "the store does not serve now, and nothing was appended: send it again with the same message_id"
+    text = "Redis is unavailable, and nothing was appended: send it again with the same message_id"
     return busy(text, _BUSY_S, outage=True)
 
 
@@ -148,7 +148,7 @@ class LossWatch:
             session_id=accepted.keys.session,
             correlation_id=accepted.message_id,
             code=ErrorCode.INTERNAL,
-            message="the store lost this message after it was accepted: send it again",
+            message="Redis lost this message after it was accepted: send it again",
             message_id=accepted.message_id,
         )
         await self._inbox.tell(accepted.keys, event, f"lost:{accepted.entry}")

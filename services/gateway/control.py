@@ -35,7 +35,7 @@ class Control:
         except DamagedError:  # it has a record, so it has ended
             status = "none"
         except OutageError:
-            raise busy("the store does not serve now, and the task was not asked to stop", outage=True) from None
+            raise busy("Redis is unavailable, and the task was not asked to stop", outage=True) from None
         if status == "none" or status in ENDED:
             raise ProblemError(409, f"task {task} has ended", ErrorCode.NOT_ALLOWED)
 
@@ -47,7 +47,7 @@ class Control:
             raise
         except OutageError:
             raise doubtful(
-                "the store did not answer, so the task may have been asked to stop or not: ask again, it is asked once"
+                "Redis did not answer, so the task may have been asked to stop or not: ask again, it is asked once"
             ) from None
 
 

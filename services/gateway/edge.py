@@ -55,7 +55,7 @@ def make_app(parts: Parts, health: "list[Route]") -> Any:
 
 
 async def _on_outage(request: "Request", error: Exception) -> "Response":
-    return busy(f"a store does not serve now: {error}", outage=True).response()
+    return busy(f"a store is unavailable: {error}", outage=True).response()
 
 
 async def _on_damage(request: "Request", error: Exception) -> "Response":

@@ -56,7 +56,7 @@ _PROBLEMS = {
     413: "a body over 1 MiB",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
-    503: "a store does not serve; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "
+    503: "a store is unavailable; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "
     "asked again, it happens once. A message is named by its `message_id`, minted where none was given: send it again "
     "with that id",
 }

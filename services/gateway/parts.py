@@ -58,7 +58,7 @@ class Parts:
             async with asyncio.timeout(_SUBSCRIBE_S):
                 return await subscribe(self.store, self.relay, keys, cursor)
         except TimeoutError:
-            raise busy("events do not flow now: the store does not answer", outage=True) from None
+            raise busy("events do not flow now: Redis does not answer", outage=True) from None
 
     async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
         """A ``snapshot`` event with the cursor to go on from. Waits for Redis."""

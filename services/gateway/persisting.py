@@ -35,8 +35,8 @@ async def persist(attempt: Callable[[], Awaitable[T]]) -> T:
         except OutageError as error:
             doubt = error
         except TimeoutError:
-            doubt = OutageError(f"the store has not answered for {PATIENCE_S:g} s")
+            doubt = OutageError(f"Redis has not answered for {PATIENCE_S:g} s")
         pause = random.uniform(*_PAUSE_S)
         if monotonic() + pause + _LEAST_S > limit:  # an attempt without time to be answered only makes a doubt
-            raise doubt or refusal or OutageError("the store does not serve")
+            raise doubt or refusal or OutageError("Redis is unavailable")
         await asyncio.sleep(pause)

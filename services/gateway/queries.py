@@ -27,7 +27,7 @@ class RecordReader(Protocol):
 
 
 class Queries:
-    """Reads for the gateway. All raise ``OutageError`` when a store does not serve.
+    """Reads for the gateway. All raise ``OutageError`` when a store is unavailable.
 
     What cannot be read is shown as such in lists; asked for by itself, it raises ``DamagedError``.
     """

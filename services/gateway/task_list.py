@@ -35,7 +35,7 @@ class _Bounds:
 
 
 class TaskList:
-    """Reads lists of tasks. Raises ``OutageError`` when a store does not serve."""
+    """Reads lists of tasks. Raises ``OutageError`` when a store is unavailable."""
 
     def __init__(self, store: Store, queries: Queries, shards: int) -> None:
         self._store, self._queries, self._shards = store, queries, shards

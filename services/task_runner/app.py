@@ -11,7 +11,7 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors, LeaseKeeper
 from pentad.shared.models.registry import described, make_chat_model
-from pentad.shared.presence.in_use import ModelInUse, keep_telling
+from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.memory import settle
 from pentad.shared.settings import Settings
@@ -43,8 +43,8 @@ class TaskRunner(ConsumingService):
         """The model's client is imported beside the work, not in the first step."""
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        telling = keep_telling(self.store, self.consumer_name, self._in_use)
-        return (self._keeper.run(), TimerLoop(self.store, self.shards).run(), telling)
+        announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
+        return (self._keeper.run(), TimerLoop(self.store, self.shards).run(), announcing)
 
     async def start(self) -> None:
         if self._model.place is None and self.settings.llm_model_id:

@@ -74,7 +74,7 @@ class Pause:
 
 
 @immutable
-class Think:
+class AskModel:
     """Ask the model."""
 
     closed: tuple[Closed, ...] = ()
@@ -92,7 +92,7 @@ class Reopen:
 WAIT_EXPIRED = "wait_expired"
 """The reason of a task's end that waited for a person who did not come."""
 _TOO_LATE = "no result within the step's time limit"
-Plan = Idle | End | Pause | Think | Reopen
+Plan = Idle | End | Pause | AskModel | Reopen
 
 
 def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
@@ -163,12 +163,12 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
     """All calls have their results, or are given up: think, unless a limit says otherwise."""
     if arrived.users:
         refused = exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0)
-        return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed) if refused else Think(closed=closed)
+        return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed) if refused else AskModel(closed=closed)
     if task.turn_steps >= step_limit:
         return End("failed", ErrorCode.STEP_LIMIT.value, closed)
     if exceeded_by(task.budget, task.turn_tokens, task.turn_usd, task.turn_steps):
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
-    return Think(closed=closed)
+    return AskModel(closed=closed)
 
 
 def exceeded_by(budget: Budget | None, tokens: int, usd: float, steps: int) -> bool:

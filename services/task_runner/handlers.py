@@ -6,10 +6,10 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, TASK_WAKE, DeadLetter
-from pentad.services.task_runner.domain import WAIT_EXPIRED, Closed, End, Idle, Pause, Reopen, Think, plan
+from pentad.services.task_runner.domain import WAIT_EXPIRED, AskModel, Closed, End, Idle, Pause, Reopen, plan
+from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.prompt import Known, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
-from pentad.services.task_runner.thinking import Thinking
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
@@ -41,7 +41,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
-        self._thinking = Thinking(self._steps, model, tools, self._cache)
+        self._model_steps = ModelSteps(self._steps, model, tools, self._cache)
         self._running: set[Held] = set()
         self._stopping = False
 
@@ -109,8 +109,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
-        if isinstance(decided, Think):
-            return await self._thinking.think(step, held, decided.closed)
+        if isinstance(decided, AskModel):
+            return await self._model_steps.make(step, held, decided.closed)
         writer = self._steps.writer(step)
         if isinstance(decided, Idle):
             writer.idle(decided.spent)

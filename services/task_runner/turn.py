@@ -18,11 +18,11 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.records import Manifest, Step, TranscriptMeta
-from pentad.services.task_runner.asking import ask
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain import Arrived, Closed, Retry, Timer
 from pentad.services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
-from pentad.services.task_runner.telling import Telling
+from pentad.services.task_runner.task_events import TaskEvents
+from pentad.services.task_runner.tool_calls import request_calls
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
@@ -36,7 +36,7 @@ from pentad.shared.models.ports import ModelAnswer
 _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
 
-class TurnWriter(Telling):
+class TurnWriter(TaskEvents):
     """Writes one handling into a commit."""
 
     def __init__(
@@ -76,7 +76,7 @@ class TurnWriter(Telling):
         for c in closed:
             self.commit.unset(self.keys.calls, c.call.id)
             self.commit.tallies.count(metrics.tool_calls.labels(c.call.tool, c.outcome))
-            self.tell(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, error=c.error)
+            self.emit(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, error=c.error)
 
     def place_mail(self, closed: Sequence[Closed], kept_aside: dict[str, str]) -> None:
         """Results in the order of their calls, then the users' messages word for word."""
@@ -130,7 +130,7 @@ class TurnWriter(Telling):
         """An ended task begins again, unless the router has just opened it."""
         self.commit.expect(self.keys.header, self.task.status)
         self.commit.tallies.count(metrics.tasks.labels("active"))
-        self.tell(TaskStart, goal=self.task.goal)
+        self.emit(TaskStart, goal=self.task.goal)
         self.commit.set_once(self.session.header, "live", self.keys.task)
         self.commit.untimer(self.keys, "archive")
 
@@ -154,7 +154,7 @@ class TurnWriter(Telling):
         keys, session = self.keys, self.session
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
-        self.tell(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
+        self.emit(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
         self.commit.cut(session.header, "live", keys.task)
         self.commit.set(session.header, done=keys.task)
         self.commit.stamp(session.header, "done_at")
@@ -175,7 +175,7 @@ class TurnWriter(Telling):
         self._turn_is_over("waiting")
         self._header(status="waiting", reason=reason, open="", fails=0)
         self.commit.stamp(self.keys.header, "waiting_at")
-        self.tell(TaskStatusEvent, status="waiting", reason=reason)
+        self.emit(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.untimer(self.keys, "timeout", "retry")
         self.commit.timer(self.keys, "wait", self._limits.wait_ttl_ms)
         for key in (self.session.header, self.session.turns):
@@ -184,13 +184,13 @@ class TurnWriter(Telling):
     def retry(self, again: Retry, why: str) -> None:
         """Keep everything where it is and try later; the attempt goes on growing."""
         if not self.task.retry_since:
-            self.tell(TaskStatusEvent, status="active", reason=f"the model is asked again: {why}")
+            self.emit(TaskStatusEvent, status="active", reason=f"the model is asked again: {why}")
         self.commit.set(self.keys.header, fails=again.fails, retry_since=again.retry_since)
         self.commit.timer(self.keys, "retry", again.delay_ms)
 
     def failed(self, code: ErrorCode, text: str) -> None:
         """Tell why, before the end."""
-        self.tell(ErrorEvent, code=code, message=text)
+        self.emit(ErrorEvent, code=code, message=text)
 
     @property
     def _steps(self) -> int:
@@ -216,15 +216,15 @@ class TurnWriter(Telling):
         self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, step: int, before: Sequence[bytes]
     ) -> None:
         """A step: the answer, its manifest, and either tool calls or the end. ``before``: the committed transcript."""
-        self.now()
+        self.read_clock()
         self._made = 1
         used = answer.usage
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
         self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
         if answer.text or not answer.tool_calls:
-            self.tell(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
+            self.emit(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
         manifest = self._manifest(answer, toolbox, system, before)
-        calls = ask(self, answer.tool_calls, toolbox, step, self._unique)
+        calls = request_calls(self, answer.tool_calls, toolbox, step, self._unique)
         said = assistant(answer.text, [(c.id, c.tool, c.arguments) for c in calls])
         self._log(said, step=step, attempt=self._lease.attempt, model=answer.model)
         self._record(answer, manifest, step)

@@ -66,7 +66,7 @@ class ToolHandler(Handler):
         self._running: dict[str, Running] = {}
         self._ran: OrderedDict[str, None] = OrderedDict()
         """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
-        self._telling: set[asyncio.Task[object]] = set()
+        self._writing: set[asyncio.Task[object]] = set()
         """Unsafe calls that have ended and whose result is being written: nobody else knows it."""
         self._claims = 0
         """Calls that are being claimed: they run in a moment."""
@@ -132,8 +132,8 @@ class ToolHandler(Handler):
         finally:
             del self._running[command.tool_call_id]
         if command.effect is Effect.UNSAFE:
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
         await self._closing.close(entry, command, keys, answer)
 
     def _remember(self, call: str) -> None:
@@ -220,9 +220,9 @@ class ToolHandler(Handler):
         rest = [r for r in running if r.command.effect is not Effect.UNSAFE]
         await cancel_all([r.task for r in rest])
         await leave(self._store, "a tool call", self._release_all(rest))
-        if not unsafe and not self._telling:
+        if not unsafe and not self._writing:
             return
-        _, pending = await asyncio.wait([*self._telling, *(r.task for r in unsafe)], timeout=unsafe_grace_s)
+        _, pending = await asyncio.wait([*self._writing, *(r.task for r in unsafe)], timeout=unsafe_grace_s)
         late = [r for r in unsafe if r.task in pending]
         await cancel_all([r.task for r in late])
         if late:

@@ -104,7 +104,7 @@ class ShardRelay:
 
     def _complain(self, error: Exception) -> None:
         """What is no outage is our bug; the relay begins anew all the same, and readiness says so."""
-        self.trouble = f"Redis does not serve now: {said(error)}"
+        self.trouble = f"Redis is unavailable: {said(error)}"
         if is_outage(error):
             _say.warning("waits", "the relay waits for Redis: %s", said(error))
         else:

@@ -13,7 +13,7 @@ from pentad.shared.store.store import Store
 
 
 class Inbox:
-    """Redis as a producer of messages sees it. All raise ``OutageError`` when it does not serve."""
+    """Redis as a producer of messages sees it. All raise ``OutageError`` when it is unavailable."""
 
     def __init__(self, store: Store, events_maxlen: int, events_ttl_s: int, replicas: int = 0) -> None:
         self._store = store

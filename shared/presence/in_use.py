@@ -26,7 +26,7 @@ class ModelInUse(BaseModel):
     """Where it is asked; None for what answers in the process itself."""
 
 
-async def keep_telling(store: Store, consumer: str, now: Callable[[], ModelInUse]) -> None:
+async def keep_announcing(store: Store, consumer: str, now: Callable[[], ModelInUse]) -> None:
     """Say it for ever, and take it back at the end. Nobody waits for it, so an outage harms nothing."""
     key = f"{IN_USE}{consumer}"
     try:

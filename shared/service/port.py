@@ -31,7 +31,7 @@ class Noting(Protocol):
 
 
 @runtime_checkable
-class Telling(Protocol):
+class Announcing(Protocol):
     """A service that has something to say to whoever starts it."""
 
     about: str

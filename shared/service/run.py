@@ -16,7 +16,7 @@ from pentad.shared.service.http import HttpServer, health_app, unmet
 from pentad.shared.service.listening import DEFAULT_PORTS, Listening
 from pentad.shared.service.memory import settle
 from pentad.shared.service.options import Options, add_serve_options
-from pentad.shared.service.port import RunnableService, Telling
+from pentad.shared.service.port import Announcing, RunnableService
 from pentad.shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
 from pentad.shared.settings import Settings, is_loopback, load_settings
 from pentad.shared.telemetry import configure_logging
@@ -89,7 +89,7 @@ class Watched:
 
     def __init__(self, service: RunnableService) -> None:
         self.name = service.name
-        self.about = service.about if isinstance(service, Telling) else ""
+        self.about = service.about if isinstance(service, Announcing) else ""
         self._service = service
         self._started = False
 
@@ -162,7 +162,7 @@ async def _until_ready(services: Sequence[RunnableService]) -> None:
 
 
 def _about(services: Sequence[RunnableService]) -> list[str]:
-    return [service.about for service in services if isinstance(service, Telling) and service.about]
+    return [service.about for service in services if isinstance(service, Announcing) and service.about]
 
 
 def _ready_line(services: Sequence[RunnableService], health: HttpServer | None) -> str:

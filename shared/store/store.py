@@ -74,7 +74,7 @@ class Store:
         """Send one command, together with whatever else is ready to leave.
 
         ``on``: over this `connection` or not at all.
-        Raises ``OutageError`` when Redis does not serve; then the command may or may not have been executed, unless it
+        Raises ``OutageError`` when Redis is unavailable; then the command may or may not have been executed, unless it
         is a ``RefusedWriteError``: then it was not.
         """
         try:

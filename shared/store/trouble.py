@@ -42,7 +42,7 @@ class Trouble:
     def note(self, error: Exception, words: str) -> str:
         """Keep an error in mind; returns it as it is said."""
         refusal = refusal_of(error)
-        text = f"Redis does not serve now: {words}"
+        text = f"Redis is unavailable: {words}"
         if refusal is not None:
             if refusal.to_mend:
                 _say.error(text, "%s", text)

@@ -170,7 +170,7 @@ async def test_without_a_running_system_each_failure_says_what_to_do() -> None:
     assert said(report, "gateway")[0][2] == "start it with `make run` or give --url"
     [(level, detail, do)] = said(report, "redis")
     assert (level, do) == ("fail", "start Redis, or correct REDIS_URL")
-    assert detail.startswith("redis://127.0.0.1:1/0 does not serve")
+    assert detail.startswith("redis://127.0.0.1:1/0 is unavailable")
     assert "secret" not in json.dumps(report)
 
 

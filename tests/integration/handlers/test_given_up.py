@@ -75,7 +75,7 @@ async def test_a_task_that_cannot_be_continued_names_its_message_and_itself(stor
 async def test_an_outage_within_a_step_ends_nothing_and_counts_nothing(store: Store, tmp_path: Path) -> None:
     def away_at_first(_: ChatRequest) -> Any:
         if flow.model.asked == 1:
-            raise OutageError("a store does not serve now")
+            raise OutageError("a store is unavailable")
         return answer("done")
 
     flow = await Flow(store, tmp_path, away_at_first, pentad_max_attempts=1).prepare()

@@ -10,6 +10,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
 from pentad.services.task_runner.domain import (
     Arrived,
+    AskModel,
     Bounds,
     Closed,
     End,
@@ -17,7 +18,6 @@ from pentad.services.task_runner.domain import (
     Pause,
     Plan,
     Reopen,
-    Think,
     Timer,
     after_model_error,
     exceeded_by,
@@ -68,37 +68,37 @@ NOTHING = Budget(steps=0)
 @pytest.mark.parametrize(
     ("task", "mail", "expected"),
     [
-        pytest.param(ACTIVE, [user(1)], Think(), id="a message"),
+        pytest.param(ACTIVE, [user(1)], AskModel(), id="a message"),
         pytest.param(ACTIVE, [], Idle(), id="nothing"),
         pytest.param(ACTIVE, [control(1, "retry")], Idle((1,)), id="a stale retry"),
         pytest.param(ASKED, [result(1, "c1")], Idle(), id="one of two results"),
         pytest.param(ASKED, [user(1)], Idle(), id="a message while tools run"),
-        pytest.param(ASKED, [result(1, "c1"), result(2, "c2")], Think(), id="both results"),
-        pytest.param(ASKED, [result(1, "c2"), user(2), result(3, "c1")], Think(), id="both results and a message"),
+        pytest.param(ASKED, [result(1, "c1"), result(2, "c2")], AskModel(), id="both results"),
+        pytest.param(ASKED, [result(1, "c2"), user(2), result(3, "c1")], AskModel(), id="both results and a message"),
         pytest.param(ASKED, [control(1, "cancel")], End("cancelled", "cancelled", CANCELLED), id="cancel"),
         pytest.param(
             ASKED, [result(1, "c1"), control(2, "cancel")],
             End("cancelled", "cancelled", CANCELLED[1:]), id="cancel with one result there",
         ),
         pytest.param(ACTIVE, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancel and a message"),
-        pytest.param(replace(ACTIVE, status="waiting"), [user(1)], Think(), id="an answer to a question"),
+        pytest.param(replace(ACTIVE, status="waiting"), [user(1)], AskModel(), id="an answer to a question"),
         pytest.param(
             replace(ASKED, deadline=NOW), [control(1, "deadline")],
             End("failed", "deadline_exceeded", closed("the deadline has passed", *CALLS)), id="the deadline",
         ),
         pytest.param(replace(ASKED, deadline=NOW + 1), [control(1, "deadline")], Idle((1,)), id="a moved deadline"),
-        pytest.param(replace(ASKED, asked_at=NOW - STEP_MS), [result(1, "c1")], Think(closed=closed(LATE, CALLS[1])),
+        pytest.param(replace(ASKED, asked_at=NOW - STEP_MS), [result(1, "c1")], AskModel(closed=closed(LATE, CALLS[1])),
                      id="the step's time limit"),
         pytest.param(replace(ASKED, asked_at=NOW - STEP_MS + 1), [control(1, "timeout")], Idle((1,)),
                      id="a stale timeout"),
         pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2")], End("failed", "step_limit"),
                      id="the step limit"),
-        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2"), user(3)], Think(),
+        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2"), user(3)], AskModel(),
                      id="a message begins the count again"),
         pytest.param(replace(ASKED, budget=Budget(steps=1), turn_steps=1), [result(1, "c1"), result(2, "c2")],
                      Pause("budget_exceeded"), id="a budget used up"),
         pytest.param(ACTIVE, [user(1, NOTHING)], Pause("budget_exceeded"), id="a budget of nothing"),
-        pytest.param(ACTIVE, [user(1, NOTHING), user(2)], Think(), id="the last message's budget counts"),
+        pytest.param(ACTIVE, [user(1, NOTHING), user(2)], AskModel(), id="the last message's budget counts"),
     ],
 )  # fmt: skip
 def test_the_plan(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
@@ -125,7 +125,7 @@ def test_messages_that_an_end_took_with_it_ask_for_nothing() -> None:
     assert planned(cancelled, user(1), user(2)) == Idle()
     opened_again = replace(ACTIVE, ended_mail=2)
     assert planned(opened_again, user(1), user(2)) == Idle()
-    assert planned(opened_again, user(2), user(3)) == Think()
+    assert planned(opened_again, user(2), user(3)) == AskModel()
     late = replace(ACTIVE, status="failed", ended_mail=2)
     assert (planned(late, user(2)), planned(late, user(2), user(3))) == (Idle(), Reopen(0))
     arrived = sort_mail([user(1), user(2), user(3)], 2)
@@ -138,7 +138,7 @@ WAITING = replace(ACTIVE, status="waiting", waiting_at=NOW - WAIT_MS)
 
 def test_a_task_that_waited_for_a_person_too_long_ends() -> None:
     assert planned(WAITING, control(1, "wait")) == End("failed", "wait_expired")
-    assert planned(WAITING, control(1, "wait"), user(2)) == Think(), "they came after all"
+    assert planned(WAITING, control(1, "wait"), user(2)) == AskModel(), "they came after all"
     assert planned(replace(WAITING, waiting_at=NOW - WAIT_MS + 1), control(1, "wait")) == Idle((1,))
     assert planned(replace(WAITING, status="active"), control(1, "wait")) == Idle((1,))
 

@@ -43,14 +43,14 @@ _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (Mode
 """How model calls end that have no answer, for the metrics."""
 
 
-class Thinking:
+class ModelSteps:
     """Asks the model for steps, and commits what it answers."""
 
     def __init__(self, steps: Steps, model: ChatModel, tools: ToolCatalog, cache: TranscriptCache) -> None:
         self._steps, self._model, self._tools, self._cache = steps, model, tools, cache
         self._toolbox = Toolbox({})
 
-    async def think(self, step: Step, held: Held, closed: Sequence[Closed]) -> bool:
+    async def make(self, step: Step, held: Held, closed: Sequence[Closed]) -> bool:
         """Make one step. False when it was overtaken and must be planned again. ``closed``: calls to give up first."""
         begun = perf_counter()
         outcome = await self._step(step, held, closed)

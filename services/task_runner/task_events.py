@@ -12,8 +12,8 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.keys import SessionKeys, TaskKeys
 
 
-class Telling:
-    """Tells the task's session. Every event says why it exists (law 9)."""
+class TaskEvents:
+    """Writes events of the task into a commit. Every event says why it exists (law 9)."""
 
     def __init__(
         self, commit: Commit, keys: TaskKeys, task: TaskHeader, turn: Counters, clock: Callable[[], int]
@@ -23,10 +23,10 @@ class Telling:
         """The server's clock in ms."""
         self.session = SessionKeys(keys.shard, keys.tenant, task.session)
         self._events = 0
-        self.now()
+        self.read_clock()
 
-    def now(self) -> None:
-        """What is told from here on is told at this time: since the last, a model may have thought for minutes."""
+    def read_clock(self) -> None:
+        """Events from here on happen at this time: since the last, a model may have taken minutes."""
         self.at = rfc3339(self._clock())
 
     def envelope(self) -> dict[str, Any]:
@@ -46,6 +46,6 @@ class Telling:
             "budget": remaining(t.budget, t.tokens, t.usd, t.steps),
         }
 
-    def tell(self, kind: type[Contract], **fields: Any) -> None:
+    def emit(self, kind: type[Contract], **fields: Any) -> None:
         """Add an event to the commit."""
         self.commit.event(self.session, kind(**self.envelope(), **fields))
