@@ -13,7 +13,7 @@ class Archiver(EntryService):
     """Writes finished tasks to the record store and removes them from Redis."""
 
     name = "archiver"
-    does = "archiving"
+    check = "archiving"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

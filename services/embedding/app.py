@@ -17,7 +17,7 @@ class EmbeddingService(EntryService):
     """Embeds texts for the other services."""
 
     name = "embedding"
-    does = "embedding"
+    check = "embedding"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -1,4 +1,4 @@
-"""Taking messages: refused while there is too much work, appended once, missed when Redis loses them (hazard 10)."""
+"""Accepting messages: refused while too much waits, appended once, reported when Redis loses them (hazard 10)."""
 
 import asyncio
 import logging

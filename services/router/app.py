@@ -20,7 +20,7 @@ class Router(ConsumingService):
     """Moves inbound messages to their sessions, and routes sessions' messages to tasks."""
 
     name = "router"
-    does = "routing"
+    check = "routing"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -26,7 +26,7 @@ class TaskRunner(ConsumingService):
     """Runs tasks step by step; keeps nothing of a task between two steps."""
 
     name = "task-runner"
-    does = "running"
+    check = "running"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

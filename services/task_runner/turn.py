@@ -72,7 +72,7 @@ class TurnWriter(TaskEvents):
     def _close(self, closed: Sequence[Closed]) -> None:
         """Give up open calls, unless a result has just come: whoever runs them finds them closed."""
         if closed:
-            self.commit.quiet()
+            self.commit.expect_no_new_result()
         for c in closed:
             self.commit.unset(self.keys.calls, c.call.id)
             self.commit.tallies.count(metrics.tool_calls.labels(c.call.tool, c.outcome))

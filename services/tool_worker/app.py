@@ -28,7 +28,7 @@ class ToolWorker(ConsumingService):
     """Runs tool calls of the queues that its tools name."""
 
     name = "tool-worker"
-    does = "tools"
+    check = "tools"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

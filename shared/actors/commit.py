@@ -46,7 +46,7 @@ class Commit:
         self.operations: list[Argument] = []
         self._fields: dict[str, dict[str, Argument | None]] = {}
         """What is to be set in hashes and is not among the operations yet; None stands for the time of the commit."""
-        self._rung: tuple[str, ...] = ()
+        self._bells_rung: tuple[str, ...] = ()
         self.tallies = Tallies()
         """What is counted once the commit is in, and only then."""
 
@@ -67,9 +67,9 @@ class Commit:
         """Refuse the whole as ``again`` unless that actor still has this status ('none': does not exist)."""
         self._checks += ("expect", self._k(header), status)
 
-    def quiet(self) -> None:
+    def expect_no_new_result(self) -> None:
         """Refuse the whole as ``again`` when a tool's result has come that this step has not seen."""
-        self._checks += ("quiet",)
+        self._checks += ("no-new-result",)
 
     def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
         """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``again`` unless it is
@@ -159,8 +159,8 @@ class Commit:
         self._ring(session, events)
 
     def _ring(self, session: SessionKeys, events: str) -> None:
-        if events not in self._rung:
-            self._rung += (events,)
+        if events not in self._bells_rung:
+            self._bells_rung += (events,)
             self.operations += ("ring", self._k(bell(session.shard), "s"), session.actor)
 
     def post(self, to: ActorKeys, kind: MailKind, body: bytes) -> None:

@@ -43,7 +43,7 @@ class Feed:
         self.key = keys.events.encode()
         self.position: bytes | None = None
         """The last entry handed to the listeners; None while nobody listens yet."""
-        self.rung = False
+        self.has_news = False
         """Set by a ring that nobody could follow yet."""
         self.listeners: set[Listener] = set()
         self.holders = 0

@@ -143,14 +143,14 @@ class ShardRelay:
         if self._wire.opened != self._opened:
             raise ConnectionError("the connection was replaced: what came meanwhile may be missing")
         self._answered()
-        rung = False
+        had_news = False
         for key, entries in reply or ():
             if key == self._bell:
-                rung = True
-                self._rung(entries)
+                had_news = True
+                self._mark(entries)
             else:
                 await self._hand_on(*asked[key], entries)
-        if rung and self._busy:
+        if had_news and self._busy:
             await asyncio.sleep(_PAUSE_S)
 
     def _to_read(self) -> dict[bytes, tuple[Feed, bytes]]:
@@ -167,7 +167,7 @@ class ShardRelay:
         self.answered_at = monotonic()
         self.trouble = None
 
-    def _rung(self, rings: Sequence[Any]) -> None:
+    def _mark(self, rings: Sequence[Any]) -> None:
         self._heard = rings[-1][0]
         self._count(len(rings))
         for _, fields in rings:
@@ -175,7 +175,7 @@ class ShardRelay:
             if feed is None:
                 continue
             if feed.position is None:
-                feed.rung = True
+                feed.has_news = True
             else:
                 self._dirty[feed.name] = feed
                 self._follow(feed)
@@ -199,7 +199,7 @@ class ShardRelay:
         """Rings may have been missed: read every stream once."""
         self._dirty = self._live()
         for feed in self.feeds.values():
-            feed.rung = True
+            feed.has_news = True
 
     def _live(self) -> dict[bytes, Feed]:
         return {name: feed for name, feed in self.feeds.items() if feed.position is not None}

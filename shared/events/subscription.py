@@ -124,7 +124,7 @@ class Subscription:
 
     async def _catch_up(self) -> list[StreamEvent]:
         """One chunk of what is kept; at its end, join those who are told as it comes."""
-        ahead, self._feed.rung = self._feed.position, False
+        ahead, self._feed.has_news = self._feed.position, False
         entries = await guarded("a reader of events", self._range)
         if self._anchored and self.position != START:
             if not entries or entries[0][0] != self.position:
@@ -152,7 +152,7 @@ class Subscription:
 
     def _attach(self) -> None:
         feed = self._feed
-        behind = feed.rung if feed.position is None else order(feed.position) > order(self.position)
+        behind = feed.has_news if feed.position is None else order(feed.position) > order(self.position)
         if not behind:
             self._skip = order(self.position)
             self._relay.join(feed, self)
@@ -190,7 +190,7 @@ class Subscription:
             self.on_overflow = _nothing  # whoever it calls holds this subscription
             self._feed.listeners.discard(self)
             if not self._feed.listeners:
-                self._feed.position, self._feed.rung = None, True
+                self._feed.position, self._feed.has_news = None, True
             self._relay.release(self._feed)
 
 

@@ -27,7 +27,7 @@ class ModelInUse(BaseModel):
 
 
 async def keep_announcing(store: Store, consumer: str, now: Callable[[], ModelInUse]) -> None:
-    """Say it for ever, and take it back at the end. Nobody waits for it, so an outage harms nothing."""
+    """Publish it every few seconds, and remove it at the end. Nobody waits for it, so an outage harms nothing."""
     key = f"{IN_USE}{consumer}"
     try:
         while True:

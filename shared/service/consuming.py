@@ -23,7 +23,7 @@ class ConsumingService:
     """Consumers and the loops beside them. A composition root derives from it and fills in what is its own."""
 
     name: str
-    does: str
+    check: str
     """What is not done any more when a loop has ended: a word for readiness."""
 
     def __init__(self, settings: Settings) -> None:
@@ -85,7 +85,7 @@ class ConsumingService:
         await self.store.close()
 
     def checks(self) -> Mapping[str, str | None]:
-        return {"redis": self.store.trouble, self.does: self._trouble()}
+        return {"redis": self.store.trouble, self.check: self._trouble()}
 
     def _trouble(self) -> str | None:
         if not self.alive():

@@ -49,7 +49,7 @@ class Store:
         """A plain client for those who look from outside, e.g. tests. No service asks through it: it would stay with a
         server that is not the primary any more. Connects on first use."""
         self._wire = Wire(url)
-        self._ear = Wire(url)
+        self._blocking_wire = Wire(url)
         """For reads that wait: whatever is asked behind one waits with it."""
         self.scripts = read_scripts()
         self._clock = (0, float("-inf"))
@@ -144,7 +144,7 @@ class Store:
 
         The question leaves at once, and nothing else that is asked waits behind it. It is for `heard` to await.
         """
-        return self._ear.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
+        return self._blocking_wire.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 
     async def heard(self, listening: Heard, stream: str) -> Any:
         """What `listen` has asked for of this stream. Raises ``OutageError`` as `call` does."""
@@ -203,7 +203,7 @@ class Store:
     async def close(self) -> None:
         """Close the connections; commands under way are cancelled."""
         await self._wire.close()
-        await self._ear.close()
+        await self._blocking_wire.close()
         await self.redis.aclose()
 
 

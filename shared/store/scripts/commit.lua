@@ -12,7 +12,7 @@
 --   An end takes all signals but results with it: what was asked of the task as it was must not meet the next turn.
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'again' unless the actor has this status (checked before anything is written)
---   quiet                    refuse as 'again' when a tool's result has come that the step has not seen
+--   no-new-result            refuse as 'again' when a tool's result has come that the step has not seen
 --   arrive seen index load entry generation session tenant session-ttl seen-ttl
 --                            the message that this is about enters its session, or the commit is refused as 'again'
 --   unmail n                 remove signal number n
@@ -63,8 +63,8 @@ local function newer_signal(kind)
 end
 
 local i = 11
-while ARGV[i] == 'expect' or ARGV[i] == 'quiet' do
-  if ARGV[i] == 'quiet' then
+while ARGV[i] == 'expect' or ARGV[i] == 'no-new-result' do
+  if ARGV[i] == 'no-new-result' then
     if newer_signal('result') then return {'again', t} end
     i = i + 1
   else

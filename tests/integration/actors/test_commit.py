@@ -119,7 +119,7 @@ async def test_a_failure_is_refused_when_a_cancel_has_come(moves: Moves, taken: 
 
 async def test_giving_calls_up_is_refused_when_a_result_has_come(moves: Moves, taken: Taken) -> None:
     step = commit()
-    step.quiet()
+    step.expect_no_new_result()
     step.log(b"given up")
     await moves.mail("result")
     assert await moves.one.commit(step, taken) == "again"

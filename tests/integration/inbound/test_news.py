@@ -56,7 +56,7 @@ async def test_a_question_that_is_dropped_is_nobodys_trouble(
     await wait_until("the wait", lambda: _clients(store, b"cmd=xread"))
     if lost:
         await store.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        await wait_until("the loss", lambda: not store._ear.connected)
+        await wait_until("the loss", lambda: not store._blocking_wire.connected)
     news.drop()
     del news
     gc.collect()
