@@ -30,11 +30,11 @@ def copy_of_the_repository(to: Path) -> Path:
     git = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(git, cwd=ROOT, capture_output=True, check=False) if (ROOT / ".git").exists() else None
     if listed is None or listed.returncode != 0:
-        return Path(shutil.copytree(ROOT, to, ignore=shutil.ignore_patterns(".venv", ".pentad", ".git", ".*_cache")))
+        return Path(shutil.copytree(ROOT, to, True, shutil.ignore_patterns(".venv", ".pentad", ".git", ".*_cache")))
     for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, to / name)
+            shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
     return to
 
 

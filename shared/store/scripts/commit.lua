@@ -133,6 +133,7 @@ while i <= #ARGV do
   elseif op == 'post' then
     words = 7
     post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
+    newer = newer or k(1) == header -- mail to itself, e.g. the result of a call that nobody can run
   elseif op == 'queue' then
     words = 3
     call('XADD', k(1), '*', 'data', ARGV[i + 2])

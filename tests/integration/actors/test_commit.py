@@ -173,6 +173,16 @@ async def test_mail_that_was_seen_and_left_does_not_spin(moves: Moves, taken: Ta
     assert len(await moves.read()) == 1
 
 
+async def test_a_step_that_sends_mail_to_its_own_task_is_woken_by_it(moves: Moves, taken: Taken) -> None:
+    """As it does when it answers a tool call that nobody can run: else the task waits for its step's time limit."""
+    step = commit()
+    step.consume(taken.read)
+    step.post(TASK, "result", b"{}")
+    await moves.one.commit(step, taken)
+    assert await moves.unread() == 1
+    assert await moves.kinds() == ["result"]
+
+
 async def test_a_commit_can_ask_to_be_woken_again(moves: Moves, taken: Taken) -> None:
     step = commit()
     step.rewake()
