@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from pentad.contracts.commands import EmbedCommand, EmbedReply, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import (
     ApprovalRequest,
@@ -30,20 +31,6 @@ from pentad.contracts.events import (
 Service = Literal["gateway", "router", "task-runner", "tool-worker", "embedding", "archiver"]
 SERVICES: tuple[Service, ...] = ("gateway", "router", "task-runner", "tool-worker", "embedding", "archiver")
 Retention = Literal["consumed", "capped", "kept"]
-
-
-class DeadLetter(Contract):
-    """An entry that was set aside: what it was, why, and what led to it."""
-
-    stream: str
-    entry_id: str
-    reason: str
-    attempts: int
-    at: str
-    fields: dict[str, str]
-    """The entry as it was. Bytes that are not UTF-8 are written with ``\\xNN``."""
-    chain: list[str]
-    """Causation: ids from the user's message to this entry, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,75 +3,19 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Self
-from urllib.parse import quote
 from uuid import uuid4
 
 from pentad.contracts.commands import MAX_CONTENT
-from pentad.contracts.envelope import Contract
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import is_identifier
-from pentad.contracts.records import ShownStatus, Task, UnreadableTask
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import NotFound, Refused
 from pentad.feed import Feed, Notice, Received, position
+from pentad.inspection import Inspection, Management
 from pentad.rest import Rest
 from pentad.transport import Address
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-PAGE_LIMIT = 100
-
-
-class Transcript(Contract):
-    """What a task's model would be sent, system prompt aside: OpenAI chat form, and what is known of each message."""
-
-    task_id: str
-    messages: list[dict[str, Any]]
-
-
-class Inspection:
-    """Looks, and changes nothing. Everything raises ``ClientError``."""
-
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
-
-    async def tasks(
-        self, status: ShownStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
-    ) -> list[Task]:
-        """The newest tasks first, at most ``limit`` (None: all of them). An ``UnreadableTask`` says its ``problem``."""
-        found = self._rest.pages("/v1/tasks", limit, status=status, session_id=session_id)
-        return [(UnreadableTask if "problem" in item else Task).model_validate(item) async for item in found]
-
-    async def task(self, task_id: str) -> Task:
-        """One task; archived ones answer from their record. Raises ``NotFound``, or its kind ``Unreadable``."""
-        return Task.model_validate(await self._rest.call("GET", _path("tasks", task_id)))
-
-    async def transcript(self, task_id: str) -> Transcript:
-        """A task's messages. Raises ``NotFound``."""
-        return Transcript.model_validate(await self._rest.call("GET", _path("tasks", task_id, "transcript")))
-
-    async def value(self, task_id: str, ref: str) -> str:
-        """What the ``ref`` of a ``tool_result`` stands for, whole, as the model is told it. Raises ``NotFound``."""
-        found = await self._rest.call("GET", _path("tasks", task_id, "values", ref))
-        return str(found["content"])
-
-    async def sessions(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
-        """The sessions of this tenant, as the gateway tells them."""
-        return [item async for item in self._rest.pages("/v1/sessions", limit)]
-
-    async def messages(self, session_id: str, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
-        """The last messages of a session, user's and agent's."""
-        return [item async for item in self._rest.pages(_path("sessions", session_id, "messages"), limit)]
-
-
-class Management:
-    """Changes what runs."""
-
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
-
-    async def cancel_task(self, task_id: str) -> None:
-        """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
-        await self._rest.call("POST", _path("tasks", task_id, "cancel"))
 
 
 class Turn:
@@ -245,7 +189,3 @@ def _identifier(name: str, value: str) -> str:
     if not is_identifier(value):
         raise Refused(f"{name} {value!r} is not one: 1 to 128 of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
     return value
-
-
-def _path(*parts: str) -> str:
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pentad.errors import Busy, ClientError, Conflict, NotFound, Refused, Unreadable
@@ -22,14 +22,14 @@ class Rest:
         self._address = address
         self._client: AsyncClient | None = None
 
-    async def call(self, method: str, path: str, **query: Any) -> Any:
+    async def call(self, method: str, path: str, *, body: Mapping[str, Any] | None = None, **query: Any) -> Any:
         """The JSON answer, None when there is none. Raises ``ClientError``; absent query values are left out."""
-        response = await self.request(method, path, **query)
+        response = await self.request(method, path, body=body, **query)
         if response.is_success:
             return self._json(response)
         raise self._failure(response)
 
-    async def request(self, method: str, path: str, **query: Any) -> Response:
+    async def request(self, method: str, path: str, *, body: Mapping[str, Any] | None = None, **query: Any) -> Response:
         """The answer whatever its status. Raises ``GatewayUnreachable``."""
         import httpx2
 
@@ -37,7 +37,7 @@ class Rest:
         client = self._opened()
         try:
             try:
-                return await client.request(method, path, params=params)
+                return await client.request(method, path, params=params, json=body)
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
                 if method != "GET":
                     raise

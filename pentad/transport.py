@@ -45,6 +45,8 @@ class Address:
     api_key: str | None = field(default=None, repr=False)
     hint: str = HINT
     """What to do when nobody answers there."""
+    key_hint: str = "set PENTAD_API_KEY to one of its PENTAD_API_KEYS"
+    """What to do when it does not let us in."""
 
     @classmethod
     def parse(cls, url: str, api_key: str | None = None, hint: str = HINT, source: str = "") -> Address:
@@ -78,7 +80,7 @@ class Address:
 
     def not_authorized(self) -> NotAuthorized:
         what = "does not know this API key" if self.api_key else "wants an API key"
-        return NotAuthorized(f"the gateway at {self.url} {what}: set PENTAD_API_KEY to one of its PENTAD_API_KEYS")
+        return NotAuthorized(f"the gateway at {self.url} {what}: {self.key_hint}")
 
     def not_ours(self) -> Refused:
         return Refused(f"what answers at {self.url} is not a Pentad gateway: give --url or PENTAD_URL")

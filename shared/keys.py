@@ -13,6 +13,9 @@ TURNS_KEPT = 200
 DEDUP_TTL_S = DAY_S
 """A ``message_id`` is remembered this long."""
 
+REDRIVEN_TTL_S = 366 * DAY_S
+"""How long it is remembered that a dead letter was redriven: longer than one is kept under any settings."""
+
 PREFIX = "pentad:"
 """Begins every key: what an ACL has to allow is ``~pentad:*``."""
 TOOLS_REGISTRY = "pentad:tools"
@@ -78,6 +81,17 @@ def dedup(shard: int, tenant: str, session: str, message: str) -> str:
 def buried(entry: str) -> str:
     """Marks an inbound entry as set aside, so that it is once; in the slot of ``pentad:dead``, for a day."""
     return f"pentad:{{pentad:dead}}:seen:{entry}"
+
+
+def redrive_claim(stream: str, entry: str) -> str:
+    """Says what is sent for a dead letter whose redrive was begun; in the slot of its stream, as long as it is kept."""
+    base = stream.removesuffix(":dead") if "{" in stream else "pentad:{pentad:dead}"
+    return f"{base}:redrive:{entry}"
+
+
+def redriven(shard: int, letter: str) -> str:
+    """Marks a dead letter that was redriven into this shard, so that it is once; longer than any is kept."""
+    return f"{tag(shard)}:redriven:{letter}"
 
 
 def vector(shard: int, digest: str) -> str:

@@ -51,7 +51,7 @@ class Settings(BaseModel):
     pentad_api_keys: SecretStr | None = None
     """`KEY:TENANT,...`; unset: one open tenant `default`, on loopback only."""
     pentad_admin_key: SecretStr | None = None
-    """For `/metrics` when not on loopback."""
+    """For dead letters, and for `/metrics` when not on loopback; client commands for dead letters send it."""
     pentad_plugins: tuple[str, ...] = ()
     """Modules with tools, separated by commas, imported by the tool-workers."""
     pentad_records_url: str | None = None
@@ -80,6 +80,10 @@ class Settings(BaseModel):
     """Seconds for a step: a model that is not to be had, and tool calls without a result, are given up then."""
     pentad_max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     """Failed attempts after which work is set aside. Outages of stores and models are not counted."""
+    pentad_dead_maxlen: Annotated[int, Field(ge=1)] = 10_000
+    """Dead letters that are kept, of the inbound stream and of each shard; beyond it the oldest go."""
+    pentad_dead_ttl_s: Annotated[int, Field(ge=60, le=365 * _DAY_S)] = 30 * _DAY_S
+    """Seconds after which a dead letter that nobody has redriven or discarded is dropped."""
     pentad_events_maxlen: Annotated[int, Field(ge=100)] = 10_000
     """Events that a session keeps for clients that come back."""
     pentad_events_ttl_s: Annotated[int, Field(ge=1)] = 86_400
@@ -125,6 +129,11 @@ class Settings(BaseModel):
     def api_keys(self) -> Mapping[str, str]:
         """API key to tenant; empty means one open tenant on loopback."""
         return parse_api_keys(self.pentad_api_keys.get_secret_value()) if self.pentad_api_keys else {}
+
+    @property
+    def admin_key(self) -> str | None:
+        """The operator's key; None: there is none."""
+        return self.pentad_admin_key.get_secret_value() if self.pentad_admin_key else None
 
     @property
     def records_url(self) -> str:

@@ -1,5 +1,6 @@
 """``gateway.url`` in the data directory: ``pentad up`` writes its address there, and the client commands read it."""
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,6 +32,12 @@ def address_for(url: str | None, settings: Settings) -> Address:
         gone = f"{path} names it, but the system that wrote it is gone: start it again with `make run`, or give --url"
         return Address.parse(written, key, hint=gone)
     return Address.parse(DEFAULT_URL, key)
+
+
+def admin_address_for(url: str | None, settings: Settings) -> Address:
+    """The same, with the operator's key. Raises ``ClientError``."""
+    hint = "set PENTAD_ADMIN_KEY to the key that it was started with"
+    return replace(address_for(url, settings), api_key=settings.admin_key, key_hint=hint)
 
 
 def _read(path: Path) -> str:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TextIO, TypeVar
 
-from pentad.cli.address import address_for
+from pentad.cli.address import address_for, admin_address_for
 from pentad.client import Agent
 from pentad.feed import Notice
 from pentad.shared.settings import Settings
@@ -16,6 +16,11 @@ T = TypeVar("T")
 def agent_for(args: argparse.Namespace, settings: Settings, notice: Notice | None = None) -> Agent:
     """The gateway that is meant, with ``PENTAD_API_KEY``."""
     return Agent(address_for(args.url, settings), notice=notice)
+
+
+def operator_for(args: argparse.Namespace, settings: Settings) -> Agent:
+    """The gateway that is meant, with ``PENTAD_ADMIN_KEY``."""
+    return Agent(admin_address_for(args.url, settings))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

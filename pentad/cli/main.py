@@ -22,6 +22,7 @@ _COMMANDS = {
     "cancel": ("pentad.cli.tasks", "run_cancel"),
     "doctor": ("pentad.cli.doctor", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
+    "dlq": ("pentad.cli.dlq", "run"),
 }
 
 
@@ -86,6 +87,7 @@ def _add_clients(commands: Any) -> None:
     _add_send(commands)
     _add_tasks(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
+    _add_dlq(commands)
     inbound = _command(commands, "inbound", "Mend the inbound stream.")
     inbound.add_argument(
         "what", choices=["renew"], help="renew: begin again, when its ids have run out or are far ahead of the clock"
@@ -112,6 +114,23 @@ def _add_tasks(commands: Any) -> None:
     _json(task)
     cancel = _client(commands, "cancel", "Cancel a task.")
     cancel.add_argument("id", metavar="ID", help="the task")
+
+
+def _add_dlq(commands: Any) -> None:
+    text = "Look at what was set aside; send it again or remove it. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    parser = _command(commands, "dlq", text)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listed = _client(actions, "list", "List dead letters, the newest first.")
+    listed.add_argument("--limit", type=int, help="how many at most")
+    _json(listed)
+    shown = _client(actions, "show", "Show a dead letter: why, what led to it, and what a redrive would send.")
+    shown.add_argument("id", metavar="ID", help="the dead letter")
+    _json(shown)
+    redrive = _client(actions, "redrive", "Send dead letters again, each once.")
+    redrive.add_argument("ids", metavar="ID", nargs="+", help="the dead letter; with --edit just one")
+    redrive.add_argument("--edit", metavar="FILE", help="the JSON to send instead; - for standard input")
+    discard = _client(actions, "discard", "Remove dead letters for good.")
+    discard.add_argument("ids", metavar="ID", nargs="+", help="the dead letter")
 
 
 def _client(commands: Any, name: str, text: str) -> argparse.ArgumentParser:

@@ -5,8 +5,8 @@ from typing import Any
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.client import Transcript
 from pentad.contracts.records import Task, UnreadableTask
+from pentad.inspection import Transcript
 from pentad.render import Style, ago, call_line, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError, ResponseError
 
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import (
     DEAD,
     EMBED_REPLY,
@@ -17,7 +18,6 @@ from pentad.contracts.streams import (
     IN_SHARDS,
     INBOUND,
     INBOUND_DEAD,
-    DeadLetter,
     Stream,
     queues_of,
     split_key,

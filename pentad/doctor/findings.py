@@ -171,7 +171,7 @@ def _dead(streams: Iterable[DeadStream]) -> Iterator[Finding]:
     filled = [stream for stream in streams if stream.length]
     for stream in filled:
         detail = f"{stream.length} in {stream.key}; newest: {'; '.join(stream.reasons)}"
-        yield Finding("dead letters", "warn", detail, f"look at them: XREVRANGE {stream.key} + - COUNT 10")
+        yield Finding("dead letters", "warn", detail, "look at them: pentad dlq list")
     if not filled:
         yield Finding("dead letters", "ok", "none")
 

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.problems import ProblemError
+from pentad.shared.immutable import immutable
 from pentad.shared.settings import is_loopback
 
 PROTOCOL = "pentad.v1"
@@ -14,11 +15,22 @@ _KEY_PROTOCOL = "bearer."
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Access:
-    """The rules of one gateway. Without keys there is one open tenant."""
+@immutable
+class Caller:
+    """Who is asking."""
 
-    def __init__(self, keys: Mapping[str, str]) -> None:
+    tenant: str | None
+    """None for who holds the admin key, which is no tenant's."""
+    admin: bool
+    """Whether the operator's routes are open."""
+
+
+class Access:
+    """The rules of one gateway. Without keys there is one open tenant, and without an admin key it may do all."""
+
+    def __init__(self, keys: Mapping[str, str], admin_key: str | None = None) -> None:
         self._keys = [(key.encode(), tenant) for key, tenant in keys.items()]
+        self._admin_key = None if admin_key is None else admin_key.encode()
 
     def check_site(self, headers: Headers) -> None:
         """Refuse what another site's page, or a name that was bound to this machine, sends (403)."""
@@ -31,18 +43,29 @@ class Access:
             if name == b"origin" and not is_loopback(_host_in(text)):
                 raise ProblemError(403, "pages of other sites may not talk to this gateway")
 
-    def tenant(self, headers: Headers, protocols: Sequence[str] = ()) -> str:
-        """The tenant behind a request. Raises ``ProblemError`` (401)."""
-        if not self._keys:
-            return DEFAULT_TENANT
+    def caller(self, headers: Headers, protocols: Sequence[str] = ()) -> Caller:
+        """Who is behind a request. Raises ``ProblemError`` (401)."""
         offered = [p.removeprefix(_KEY_PROTOCOL) for p in protocols if p.startswith(_KEY_PROTOCOL)]
         for name, value in headers:
             scheme, _, key = value.decode("latin-1").partition(" ")
             if name == b"authorization" and scheme.lower() == "bearer":
                 offered.insert(0, key.strip())
-        tenant = self._tenant_of(offered[0].encode("latin-1", "replace")) if offered else None
+        given = offered[0].encode("latin-1", "replace") if offered else b""
+        admin = self._admin_key is not None and hmac.compare_digest(self._admin_key, given)
+        if not self._keys:
+            return Caller(DEFAULT_TENANT, admin or self._admin_key is None)
+        if admin:
+            return Caller(None, admin=True)
+        tenant = self._tenant_of(given) if given else None
         if tenant is None:
             raise ProblemError(401, "give one of the gateway's API keys as `Authorization: Bearer KEY`")
+        return Caller(tenant, admin=False)
+
+    def tenant(self, headers: Headers, protocols: Sequence[str] = ()) -> str:
+        """The tenant behind a request. Raises ``ProblemError`` (401), also for the admin key."""
+        tenant = self.caller(headers, protocols).tenant
+        if tenant is None:
+            raise ProblemError(401, "the admin key is no tenant's: use one of the gateway's API keys")
         return tenant
 
     def _tenant_of(self, offered: bytes) -> str | None:

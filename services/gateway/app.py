@@ -10,8 +10,10 @@ from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
+from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.task_list import TaskList
 from pentad.shared.actors.actors import Actors
 from pentad.shared.errors import OutageError, SettingsError
@@ -60,6 +62,7 @@ class GatewayService:
     def _make_parts(self, inbox: Inbox) -> Parts:
         settings, store = self._settings, self._store
         queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
+        letters = Letters(store, queries, settings.pentad_shards)
         return Parts(
             store=store,
             relay=self._relay,
@@ -68,7 +71,9 @@ class GatewayService:
             inbox=inbox,
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
-            access=Access(settings.api_keys),
+            letters=letters,
+            redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
+            access=Access(settings.api_keys, settings.admin_key),
             shards=settings.pentad_shards,
         )
 
@@ -123,7 +128,7 @@ def _metrics_key(settings: Settings, host: str) -> str | None:
     """'' where metrics are open (loopback), None where nobody may read them."""
     if is_loopback(host):
         return ""
-    return settings.pentad_admin_key.get_secret_value() if settings.pentad_admin_key else None
+    return settings.admin_key
 
 
 def build(

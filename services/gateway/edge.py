@@ -83,7 +83,7 @@ async def _http(parts: Parts, rest: Any, scope: Any, receive: Any, send: Any) ->
     try:
         parts.access.check_site(scope["headers"])
         if scope["path"].startswith("/v1/"):
-            scope["pentad.tenant"] = parts.access.tenant(scope["headers"])
+            scope["pentad.caller"] = parts.access.caller(scope["headers"])
     except ProblemError as problem:
         await problem.response()(scope, receive, send)
         return

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from pentad.contracts.ids import is_identifier
-from pentad.services.gateway.domain import UnreadableError, read_object
+from pentad.services.gateway.access import Caller
+from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.pages import BadPageError, Entry, parse_page
 from pentad.services.gateway.problems import ProblemError, bad, invalid, missing
 
@@ -31,6 +32,10 @@ def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
 
 async def read_body(request: "Request") -> dict[str, Any]:
     """The body's JSON object. Raises ``ProblemError``: 413, 400."""
+    return _object(await _read_bytes(request))
+
+
+async def _read_bytes(request: "Request") -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > BODY_LIMIT:
         raise _too_large()
@@ -40,8 +45,12 @@ async def read_body(request: "Request") -> dict[str, Any]:
         if size > BODY_LIMIT:
             raise _too_large()
         chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
-        return read_object(b"".join(chunks))
+        return read_object(body)
     except UnreadableError as error:
         raise bad(str(error)) from None
 
@@ -50,13 +59,25 @@ def _too_large() -> ProblemError:
     return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_LIMIT} bytes")
 
 
-def page_of(request: "Request") -> tuple[int, Entry | None]:
-    """``limit`` and ``cursor`` of a list. Raises ``ProblemError`` (422)."""
+async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
+    """The body's JSON object; None when there is no body. Raises as `read_body`."""
+    body = await _read_bytes(request)
+    return _object(body) if body.strip() else None
+
+
+def limit_of(request: "Request") -> int:
+    """``limit`` of a list. Raises ``ProblemError`` (422)."""
     text = request.query_params.get("limit", str(PAGE_DEFAULT))
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= PAGE_LIMIT:
         raise invalid(f"limit must be a number from 1 to {PAGE_LIMIT}")
+    return int(text)
+
+
+def page_of(request: "Request") -> tuple[int, Entry | None]:
+    """``limit`` and ``cursor`` of a list. Raises ``ProblemError`` (422)."""
+    limit = limit_of(request)
     try:
-        return int(text), parse_page(request.query_params.get("cursor"))
+        return limit, parse_page(request.query_params.get("cursor"))
     except BadPageError as error:
         raise invalid(str(error)) from None
 
@@ -76,9 +97,18 @@ def wait_of(request: "Request") -> float | None:
 
 
 def tenant_of(request: "Request") -> str:
-    """Whose request it is; the edge has found it out."""
-    tenant: str = request.scope["pentad.tenant"]
-    return tenant
+    """Whose request it is; the edge has found it out. Raises ``ProblemError`` (403) for the admin key."""
+    caller: Caller = request.scope["pentad.caller"]
+    if caller.tenant is None:
+        raise ProblemError(403, "this belongs to a tenant: use one of its API keys, not the admin key")
+    return caller.tenant
+
+
+def admin_only(request: "Request") -> None:
+    """Refuse everybody but the operator. Raises ``ProblemError`` (403)."""
+    caller: Caller = request.scope["pentad.caller"]
+    if not caller.admin:
+        raise ProblemError(403, "this needs the admin key (PENTAD_ADMIN_KEY) as `Authorization: Bearer KEY`")
 
 
 def task_of(request: "Request") -> str:

@@ -8,7 +8,8 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import InboundMessage
 from pentad.services.gateway.accepting import new_message_id, not_appended
-from pentad.services.gateway.domain import UnreadableError, WaitedTurn, read_message
+from pentad.services.gateway.domain.frames import UnreadableError, read_message
+from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.http import answer, read_body, tenant_of, wait_of
 from pentad.services.gateway.parts import Parts, new_session_id
 from pentad.services.gateway.persisting import persist

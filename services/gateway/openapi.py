@@ -1,11 +1,12 @@
 """`GET /openapi.json`: the REST interface, written down by hand. A test holds it against the routes."""
 
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from pydantic.json_schema import models_json_schema
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.dead_letters import LetterKind
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.contracts.tools import ToolSpec
@@ -49,9 +50,9 @@ _ANY: Json = {"type": "object"}
 _PROBLEMS = {
     400: "cannot be read",
     401: "no valid API key",
-    403: "a foreign Host or Origin at the open loopback gateway",
+    403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
     404: "no such thing, or another tenant's",
-    409: "the task has ended",
+    409: "the task has ended; the dead letter cannot be redriven so",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
     422: "a wrong value",
@@ -87,7 +88,7 @@ def _open(summary: str, **responses: Json) -> Json:
     return {"summary": summary, "security": [], "responses": answers}
 
 
-def _paths() -> dict[str, Json]:
+def _session_paths() -> dict[str, Json]:
     send = _operation(
         "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
         _query("wait", "number", "seconds to wait for the turn's end, at most 600"),
@@ -117,6 +118,11 @@ def _paths() -> dict[str, Json]:
                 _200=_gives("server-sent events", _TEXT, "text/event-stream"),
             )
         },
+    }
+
+
+def _task_paths() -> dict[str, Json]:
+    return {
         "/v1/tasks": {
             "get": _operation(
                 "Tasks, newest first. A page may hold fewer than `limit`, even none: go on while `next` is there. "
@@ -160,6 +166,46 @@ def _paths() -> dict[str, Json]:
             )
         },
         "/v1/tools": {"get": _operation("Tools that workers have published", _200=_gives("", _page(_ref("ToolSpec"))))},
+    }
+
+
+_LETTER = _object(id=_TEXT, kind={"enum": list(get_args(LetterKind))}, reason=_TEXT, at=_TEXT)
+"""What the list says of one at least; one that cannot be read has an ``id`` and a ``problem`` alone."""
+
+
+def _operator_paths() -> dict[str, Json]:
+    key = "needs the admin key, PENTAD_ADMIN_KEY, as a bearer token"
+    sent = {"description": "the JSON object to send instead: as `redrive.body` of the dead letter shows it"}
+    redrive = _operation(
+        f"Send what was set aside again. It happens once, however often it is asked; {key}",
+        _path("letter"),
+        problems=(400, 404, 409, 413),
+        _202=_gives("what was sent, and where", _ANY),
+    ) | {"requestBody": sent | {"required": False, "content": {"application/json": {"schema": _ANY}}}}
+    one = {
+        "get": _operation(
+            f"One dead letter: what it was, what led to it, what a redrive would send; {key}",
+            _path("letter"),
+            problems=(404, 410),
+            _200=_gives("", _LETTER),
+        ),
+        "delete": _operation(f"Remove it for good; {key}", _path("letter"), problems=(404,), _204=_gives("removed")),
+    }
+    listed = _operation(
+        f"What was set aside, of all tenants, newest first, without the bodies; {key}",
+        *_LIST,
+        problems=(422,),
+        _200=_gives("", _page(_ANY)),
+    )
+    return {
+        "/v1/dead-letters": {"get": listed},
+        "/v1/dead-letters/{letter}": one,
+        "/v1/dead-letters/{letter}/redrive": {"post": redrive},
+    }
+
+
+def _open_paths() -> dict[str, Json]:
+    return {
         "/healthz": {"get": _open("Whether the process is well", _200=_gives("it is"), _503=_gives("it is not"))},
         "/readyz": {
             "get": _open("Whether it can serve", _200=_gives("yes", _ANY), _503=_gives("what is missing", _ANY))
@@ -198,7 +244,7 @@ def document() -> Json:
         "openapi": "3.1.0",
         "info": {"title": "Pentad", "version": "0.2.0", "description": about},
         "security": [{"key": []}],
-        "paths": _paths(),
+        "paths": _session_paths() | _task_paths() | _operator_paths() | _open_paths(),
         "components": {
             "schemas": _schemas(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "one of PENTAD_API_KEYS"}},

@@ -16,8 +16,10 @@ from pentad.contracts.ids import is_identifier, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
+from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.problems import bad, busy
 from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.task_list import TaskList
 from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import Subscription, subscribe
@@ -39,6 +41,8 @@ class Parts:
     inbox: Inbox
     accepting: Accepting
     control: Control
+    letters: Letters
+    redriving: Redriving
     access: Access
     shards: int
     closing: asyncio.Event = field(default_factory=asyncio.Event)

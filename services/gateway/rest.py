@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
+from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
 from pentad.services.gateway.http import answer, page_of, task_of, tenant_of
 from pentad.services.gateway.messages import post_message
 from pentad.services.gateway.openapi import document
@@ -122,6 +123,10 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/tasks/{task}/values/{ref}", get_value),
     ("POST", "/v1/tasks/{task}/cancel", cancel_task),
     ("GET", "/v1/tools", list_tools),
+    ("GET", "/v1/dead-letters", list_letters),
+    ("GET", "/v1/dead-letters/{letter}", get_letter),
+    ("POST", "/v1/dead-letters/{letter}/redrive", redrive_letter),
+    ("DELETE", "/v1/dead-letters/{letter}", discard_letter),
     ("GET", "/", get_welcome),
     ("GET", "/openapi.json", get_openapi),
     ("GET", "/asyncapi.json", get_asyncapi),

@@ -11,7 +11,7 @@ from typing import Any
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.accepting import new_message_id
-from pentad.services.gateway.domain import UnreadableError, command_of, read_message, read_object
+from pentad.services.gateway.domain.frames import UnreadableError, command_of, read_message, read_object
 from pentad.services.gateway.parts import Parts, as_text
 from pentad.services.gateway.problems import ProblemError
 from pentad.shared import metrics

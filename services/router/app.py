@@ -12,6 +12,7 @@ from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
+from pentad.shared.work.dead_letter_limits import DeadLetterLimits
 
 _SLOTS = 256
 
@@ -32,7 +33,8 @@ class Router(ConsumingService):
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return (self._keeper.run(), self._ingress.run())
+        limits = DeadLetterLimits(self.store, self.settings, self.shards)
+        return (self._keeper.run(), self._ingress.run(), limits.run())
 
     def streams(self) -> list[tuple[Stream, str]]:
         return [*super().streams(), (INBOUND, INBOUND.key())]

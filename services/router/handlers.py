@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.streams import DEAD, SESSION_WAKE, DeadLetter
+from pentad.contracts.streams import DEAD, SESSION_WAKE
 from pentad.services.router.deciding import Deciding, Said
 from pentad.services.router.domain import decide
 from pentad.shared import metrics
@@ -18,7 +18,7 @@ from pentad.shared.keys import SessionKeys
 from pentad.shared.kinds import USER
 from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
-from pentad.shared.work.entry import printable
+from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
@@ -82,14 +82,16 @@ class RouterHandler(WakeUps[SessionKeys]):
         if mail is not None:
             commit.consume(mail.number)
             arrived = _readable(keys, mail)
-            letter = DeadLetter(
-                stream=SESSION_WAKE.key(keys.shard),
-                entry_id=taken.lease.wake_id,
+            letter = make_letter(
+                "session_mail",
+                SESSION_WAKE.key(keys.shard),
+                taken.lease.wake_id,
+                [(f"{mail.number} {mail.kind}", mail.body)],
                 reason=reason,
                 attempts=taken.lease.starts,
                 at=rfc3339(taken.lease.now),
-                fields={"data": printable(mail.body)},
-                chain=[arrived.message.message_id or ""] if arrived else [],
+                whom={"tenant_id": keys.tenant, "session_id": keys.session},
+                chain=chain_of(message=arrived.message.message_id or "") if arrived else [],
             )
             commit.queue(DEAD, DEAD.key(keys.shard), letter)
             commit.tallies.count(metrics.dead.labels(SESSION_WAKE.name, USER))

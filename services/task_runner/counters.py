@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pentad.contracts.envelope import Budget
-from pentad.services.task_runner.domain import Arrived
+from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
 
@@ -40,9 +40,9 @@ class Counters:
 
 
 def counters(task: TaskHeader, arrived: Arrived) -> Counters:
-    """The turn's counters: they begin again with the task's last user message."""
+    """The turn's counters: they begin again with the task's last user message, or with what was redriven."""
     if not arrived.users:
-        return Counters(
+        used = Counters(
             task.turn_steps,
             task.turn_tokens,
             task.turn_usd,
@@ -52,6 +52,9 @@ def counters(task: TaskHeader, arrived: Arrived) -> Counters:
             task.speaker,
             task.turn_at,
         )
+        if not arrived.redrives:
+            return used
+        return replace(used, steps=0, tokens=0, usd=0.0, at=arrived.redrives[-1].at)
     mail = arrived.users[-1]
     last = mail.message
     at = int(mail.entry_id.split("-")[0])

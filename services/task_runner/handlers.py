@@ -5,8 +5,18 @@ from dataclasses import replace
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.streams import DEAD, TASK_WAKE, DeadLetter
-from pentad.services.task_runner.domain import WAIT_EXPIRED, AskModel, Closed, End, Idle, Pause, Reopen, plan
+from pentad.contracts.streams import DEAD, TASK_WAKE
+from pentad.services.task_runner.domain.plan import (
+    WAIT_EXPIRED,
+    AskModel,
+    CallAgain,
+    Closed,
+    End,
+    Idle,
+    Pause,
+    Reopen,
+    plan,
+)
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.prompt import Known, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
@@ -18,7 +28,7 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
-from pentad.shared.work.entry import printable
+from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
@@ -109,8 +119,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
-        if isinstance(decided, AskModel):
-            return await self._model_steps.make(step, held, decided.closed)
+        if isinstance(decided, AskModel | CallAgain):
+            return await self._model_steps.make(step, held, decided)
         writer = self._steps.writer(step)
         if isinstance(decided, Idle):
             writer.idle(decided.spent)
@@ -142,14 +152,17 @@ class RunnerHandler(WakeUps[TaskKeys]):
 
     async def _end(self, step: Step, reason: str) -> None:
         closed = tuple(Closed(c, "the task failed") for c in step.task.open if c.id not in step.arrived.results)
-        letter = DeadLetter(
-            stream=TASK_WAKE.key(self._shard),
-            entry_id=step.taken.lease.wake_id,
+        task = step.task
+        letter = make_letter(
+            "task_mail",
+            TASK_WAKE.key(self._shard),
+            step.taken.lease.wake_id,
+            ((f"{m.number} {m.kind}", m.body) for m in step.taken.mail),
             reason=reason,
             attempts=step.taken.lease.starts,
             at=rfc3339(step.taken.lease.now),
-            fields={f"{m.number} {m.kind}": printable(m.body) for m in step.taken.mail},
-            chain=[step.task.correlation, step.task.task],
+            whom={"tenant_id": task.tenant, "session_id": task.session, "task_id": task.task},
+            chain=chain_of(message=task.correlation, task=task.task),
         )
         writer = self._steps.writer(step)
         if step.task.ended:

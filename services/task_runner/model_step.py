@@ -12,7 +12,9 @@ from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
 from pentad.services.task_runner.deltas import DeltaWriter
-from pentad.services.task_runner.domain import Closed, after_model_error
+from pentad.services.task_runner.domain.after_answer import what_comes_next
+from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
+from pentad.services.task_runner.domain.retry import after_model_error
 from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -30,6 +32,8 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelRefused,
     ModelUnavailable,
+    ToolCallDraft,
+    Usage,
 )
 from pentad.shared.store.store import guarded
 
@@ -43,6 +47,10 @@ _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (Mode
 """How model calls end that have no answer, for the metrics."""
 
 
+REDRIVEN = "redriven"
+"""Stands in transcripts for the model, where a person has redriven a tool call."""
+
+
 class ModelSteps:
     """Asks the model for steps, and commits what it answers."""
 
@@ -50,14 +58,15 @@ class ModelSteps:
         self._steps, self._model, self._tools, self._cache = steps, model, tools, cache
         self._toolbox = Toolbox({})
 
-    async def make(self, step: Step, held: Held, closed: Sequence[Closed]) -> bool:
-        """Make one step. False when it was overtaken and must be planned again. ``closed``: calls to give up first."""
+    async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
+        """Make one step. False when it was overtaken and must be planned again."""
         begun = perf_counter()
-        outcome = await self._step(step, held, closed)
+        outcome = await self._step(step, held, planned)
         metrics.step_seconds.labels(outcome).observe(perf_counter() - begun)
         return outcome not in ("overtaken", "interrupted")
 
-    async def _step(self, step: Step, held: Held, closed: Sequence[Closed]) -> StepOutcome:
+    async def _step(self, step: Step, held: Held, planned: AskModel | CallAgain) -> StepOutcome:
+        closed = planned.closed
         toolbox = await self._offer()
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
@@ -70,7 +79,8 @@ class ModelSteps:
             tools=toolbox.json,
             timeout_s=self._time_left(step),
         )
-        work = asyncio.ensure_future(self._ask_model(request, deltas))
+        asked = self._ask_model(request, deltas) if isinstance(planned, AskModel) else _answer_of(planned)
+        work = asyncio.ensure_future(asked)
         held.watch(work)
         try:
             answer = await work
@@ -84,7 +94,8 @@ class ModelSteps:
             deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
         deltas.finish(writer.commit)
-        writer.answered(answer, toolbox, system, number, step.transcript.messages)
+        following = what_comes_next(answer, toolbox.specs)
+        writer.answered(answer, following, toolbox, system, number, step.transcript.messages)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("ok", "open"):
             grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
@@ -167,3 +178,9 @@ class ModelSteps:
         writer.end("failed", ErrorCode.MODEL_ERROR.value)
         writer.commit.mode = "fail"
         return await self._steps.commit(writer, step) != "again"
+
+
+async def _answer_of(planned: CallAgain) -> ModelAnswer:
+    """As if the model had asked for these calls."""
+    drafts = tuple(ToolCallDraft(call.tool, to_json(call.args).decode()) for call in planned.calls)
+    return ModelAnswer("", "", drafts, "tool_calls", Usage(0, 0), REDRIVEN)

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable
 
 from pentad.services.task_runner.counters import Limits
-from pentad.services.task_runner.domain import Arrived, Bounds, fired_early, sort_mail
+from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
+from pentad.services.task_runner.domain.plan import Bounds, fired_early
 from pentad.services.task_runner.prompt import Known
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared.actors.actors import Actors, Taken
@@ -102,5 +103,6 @@ def bare(keys: TaskKeys, taken: Taken) -> Step | None:
     except DamagedError:  # its open calls cannot be named either: what comes of them finds the task ended
         header = task_header(keys.tenant, keys.task, {"status": b"active", "session": raw.get("session", b"")})
     assert header is not None
-    spent = Arrived((), (), {}, frozenset(), taken.read, 0, (), tuple(m.number for m in taken.signals))
+    signals = tuple(m.number for m in taken.signals)
+    spent = Arrived((), (), {}, (), frozenset(), taken.read, 0, (), (), signals)
     return Step(keys, taken, header, spent, Known())

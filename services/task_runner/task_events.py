@@ -6,7 +6,7 @@ from typing import Any
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import rfc3339
 from pentad.services.task_runner.counters import Counters
-from pentad.services.task_runner.domain import remaining
+from pentad.services.task_runner.domain.budget import remaining
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.keys import SessionKeys, TaskKeys

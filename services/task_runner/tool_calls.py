@@ -8,13 +8,11 @@ from pentad.contracts.events import ToolCallEvent, ToolResultEvent
 from pentad.contracts.ids import tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.domain import parse_arguments
-from pentad.services.task_runner.prompt import Toolbox
+from pentad.services.task_runner.domain.after_answer import PlannedCall
 from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.kinds import RESULT
-from pentad.shared.models.ports import ToolCallDraft
 
 
 class RequestedCall(NamedTuple):
@@ -23,38 +21,31 @@ class RequestedCall(NamedTuple):
     id: str
     tool: str
     arguments: str
-    """For the prompt: always JSON, whatever the model wrote."""
+    """For the prompt: always JSON."""
     queue: str
     """'' for a call that no worker knows."""
 
 
 def request_calls(
-    events: TaskEvents, drafts: Sequence[ToolCallDraft], toolbox: Toolbox, step: int, unique: Callable[[], str]
+    events: TaskEvents, planned: Sequence[PlannedCall], step: int, unique: Callable[[], str]
 ) -> list[RequestedCall]:
     """Put the calls into their queues, under ids of ours. ``unique``: a text that no other call has."""
     calls = []
-    for draft in drafts:
+    for each in planned:
         call = tool_call_id(events.keys.shard, unique())
-        spec = toolbox.specs.get(draft.name)
-        parsed = parse_arguments(draft.arguments)
-        shown = parsed.args if parsed.args is not None else parsed.raw
-        events.emit(ToolCallEvent, tool_call_id=call, tool=draft.name, args=shown)
-        problem = parsed.problem
-        if spec is None:
-            known = f"the tools are: {', '.join(toolbox.specs)}" if toolbox.specs else "no worker has any yet"
-            problem = f"there is no tool {draft.name!r}; {known}"
-        if problem or spec is None or parsed.args is None:
-            _answer_at_once(events, call, draft.name, f"{draft.name}: {problem}", spec is not None)
+        events.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, args=each.raw if each.args is None else each.args)
+        if each.spec is None or each.args is None or each.problem:
+            _answer_at_once(events, call, each)
         else:
-            _queue(events, call, spec, parsed.args, step)
-        arguments = draft.arguments if parsed.args is not None and draft.arguments else "{}"
-        calls.append(RequestedCall(call, draft.name, arguments, spec.queue if spec else ""))
+            _queue(events, call, each.spec, each.args, step)
+        calls.append(RequestedCall(call, each.tool, each.arguments, each.spec.queue if each.spec else ""))
     return calls
 
 
-def _answer_at_once(events: TaskEvents, call: str, tool: str, problem: str, known: bool) -> None:
-    events.commit.tallies.count(metrics.tool_calls.labels(tool if known else "unknown", "error"))
-    events.emit(ToolResultEvent, tool_call_id=call, tool=tool, error=problem)
+def _answer_at_once(events: TaskEvents, call: str, planned: PlannedCall) -> None:
+    problem = f"{planned.tool}: {planned.problem}"
+    events.commit.tallies.count(metrics.tool_calls.labels(planned.tool if planned.spec else "unknown", "error"))
+    events.emit(ToolResultEvent, tool_call_id=call, tool=planned.tool, error=problem)
     mail = ResultMail(tool_call_id=call, content=f"error: {problem}", ok=False)
     events.commit.post(events.keys, RESULT, mail.to_json())
 

@@ -19,7 +19,10 @@ from pentad.contracts.events import (
 )
 from pentad.contracts.records import Manifest, Step, TranscriptMeta
 from pentad.services.task_runner.counters import Limits, counters
-from pentad.services.task_runner.domain import Arrived, Closed, Retry, Timer
+from pentad.services.task_runner.domain.after_answer import CallTools, Complete, Next
+from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.plan import Closed, Timer
+from pentad.services.task_runner.domain.retry import Retry
 from pentad.services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
 from pentad.services.task_runner.task_events import TaskEvents
 from pentad.services.task_runner.tool_calls import request_calls
@@ -88,7 +91,7 @@ class TurnWriter(TaskEvents):
             self._log(tool_result(call.id, text))
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
         self._place_messages(self._arrived.users, self._arrived.user_number)
-        self.commit.unmail(self._arrived.result_numbers)
+        self.commit.unmail(self._arrived.result_numbers + self._arrived.redrive_numbers)
 
     def _place_messages(self, messages: Sequence[UserMail], number: int) -> None:
         """Users' messages, word for word; they wait no more. ``number``: of the last of them."""
@@ -110,7 +113,9 @@ class TurnWriter(TaskEvents):
         if self._arrived.users:
             budget = t.budget.to_json() if t.budget else b""
             fields |= {"correlation": t.correlation, "traceparent": t.traceparent, "budget": budget}
-            fields |= {"instruction": self._instruction, "turn_at": t.at, "speaker": t.speaker}
+            fields |= {"instruction": self._instruction, "speaker": t.speaker}
+        if self._arrived.asks:
+            fields |= {"turn_at": t.at}
         fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd}
         if self.added:
             fields |= {"log_length": self.task.log_length + len(self.added)}
@@ -213,18 +218,18 @@ class TurnWriter(TaskEvents):
         self._header()
 
     def answered(
-        self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, step: int, before: Sequence[bytes]
+        self, answer: ModelAnswer, following: Next, toolbox: Toolbox, system: bytes, step: int, before: Sequence[bytes]
     ) -> None:
-        """A step: the answer, its manifest, and either tool calls or the end. ``before``: the committed transcript."""
+        """A step: the answer, its manifest, and what comes next. ``before``: the committed transcript."""
         self.read_clock()
         self._made = 1
         used = answer.usage
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
         self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
-        if answer.text or not answer.tool_calls:
+        if answer.text or isinstance(following, Complete):
             self.emit(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
         manifest = self._manifest(answer, toolbox, system, before)
-        calls = request_calls(self, answer.tool_calls, toolbox, step, self._unique)
+        calls = request_calls(self, following.calls, step, self._unique) if isinstance(following, CallTools) else ()
         said = assistant(answer.text, [(c.id, c.tool, c.arguments) for c in calls])
         self._log(said, step=step, attempt=self._lease.attempt, model=answer.model)
         self._record(answer, manifest, step)
@@ -243,11 +248,11 @@ class TurnWriter(TaskEvents):
             self.commit.tallies.count(metrics.tasks.labels("active"))
             self.commit.untimer(self.keys, "wait")
         self._header(**fields)
-        if not calls:
+        if isinstance(following, Complete):
             self._remember(answer.text)  # also when a message overtakes the end: it was said
             self.commit.mode = "complete"
             self.commit.finish()
-            self.end("completed", "answered")
+            self.end("completed", following.reason)
 
     def _remember(self, text: str) -> None:
         """Into the session's last turns, which the next task begins with: also that a request is not to be done."""

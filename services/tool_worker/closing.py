@@ -7,8 +7,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.events import ToolResultEvent
-from pentad.contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS, DeadLetter
+from pentad.contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS
 from pentad.services.tool_worker.domain import (
     EVENT_LIMIT,
     Answer,
@@ -26,6 +27,7 @@ from pentad.shared.keys import SessionKeys, TaskKeys, bell
 from pentad.shared.kinds import RESULT
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store, guarded
+from pentad.shared.work.dead_letters import chain_of
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import SetAside
 
@@ -107,7 +109,9 @@ class Closing:
             error=error,
         )
         mail = ResultMail(tool_call_id=name.call, content=Answer("error", error).for_model, ok=False)
-        chained = letter.model_copy(update={"chain": [event.correlation_id or "", name.task, name.call]})
+        chain = chain_of(message=event.correlation_id or "", task=name.task, tool_call=name.call)
+        whom = {"tenant_id": name.tenant, "session_id": event.session_id, "task_id": name.task}
+        chained = letter.model_copy(update=whom | {"tool_call_id": name.call, "chain": chain})
         names = [entry.stream, DEAD.key(self._shard), keys.calls, keys.header, keys.signals, keys.wake]
         names += [session.events, bell(self._shard)]
         args: list[Argument] = [self._group, entry.id, chained.to_json(), name.call, keys.actor, mail.to_json()]

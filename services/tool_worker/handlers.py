@@ -9,8 +9,9 @@ from secrets import token_hex
 from typing import Any
 
 from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import milliseconds
-from pentad.contracts.streams import TOOL_CALLS, DeadLetter
+from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.services.tool_worker.children.invocation import ToolInvocation, ToolOutcome

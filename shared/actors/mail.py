@@ -1,6 +1,6 @@
 """What is in the mail that tasks get, spelled once for senders and readers."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -49,3 +49,21 @@ class ResultMail(Contract):
     ok: bool
     ref: str | None = None
     """Set when the content is kept aside in the task's `big` hash under this name."""
+
+
+class CallRequest(Contract):
+    """A tool call that somebody else than the model asks for."""
+
+    tool: str
+    args: dict[str, Any]
+
+
+class RedriveMail(Contract):
+    """A dead letter of this task was redriven (mail kind ``redrive``)."""
+
+    letter: str
+    """Its id."""
+    at: int
+    """When, in ms."""
+    call: CallRequest | None = None
+    """The tool call to be made again; None: the task goes on where it stopped."""

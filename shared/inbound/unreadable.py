@@ -4,12 +4,13 @@ import logging
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
-from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared import metrics
 from pentad.shared.inbound.arrival import Arrival
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
+from pentad.shared.work.dead_letters import chain_of, count_letter, make_letter
 from pentad.shared.work.entry import printable
 
 log = logging.getLogger(__name__)
@@ -25,19 +26,21 @@ class Refusing:
         """Tell, and set aside."""
         if arrival.session is not None:
             await self._tell(arrival.session, arrival)
-        letter = DeadLetter(
-            stream=INBOUND.key(),
-            entry_id=arrival.first_id,
+        session = arrival.session
+        letter = make_letter(
+            "entry",
+            INBOUND.key(),
+            arrival.first_id,
+            ((printable(name), value) for name, value in arrival.fields.items()),
             reason=arrival.problem,
             attempts=1,
             at=arrival.at,
-            fields={printable(k): printable(v) for k, v in arrival.fields.items()},
-            chain=[],
+            whom={"tenant_id": session.tenant, "session_id": session.session} if session is not None else {},
+            chain=chain_of(message=arrival.message_id),
         )
         keys = [buried(arrival.first_id), INBOUND_DEAD.key()]
         if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
-            metrics.dead.labels(INBOUND.name, "InboundMessage").inc()
-            metrics.published.labels(INBOUND_DEAD.name, DeadLetter.__name__).inc()
+            count_letter(INBOUND, "InboundMessage")
             log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
 
     async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:

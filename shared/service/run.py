@@ -81,7 +81,7 @@ def metrics_key_of(settings: Settings, host: str) -> str | None:
     """The ``metrics_key`` of ``health_routes`` for a server on this host."""
     if is_loopback(host):
         return ""
-    return settings.pentad_admin_key.get_secret_value() if settings.pentad_admin_key else None
+    return settings.admin_key
 
 
 class Watched:

@@ -3,14 +3,13 @@
 import logging
 from functools import partial
 
-from pydantic_core import from_json
-
-from pentad.contracts.streams import DEAD, DeadLetter, Stream
-from pentad.shared import metrics
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.streams import DEAD, Stream
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import DAY_S, attempts
 from pentad.shared.store.store import Argument, Store, guarded
-from pentad.shared.work.entry import Entry, printable
+from pentad.shared.work.dead_letters import count_letter, letter_of_entry
+from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler, SetAside
 
 log = logging.getLogger(__name__)
@@ -23,7 +22,6 @@ class Failures:
         assert stream.group is not None
         self._store, self._stream, self._key, self._shard = store, stream, key, shard
         self._group, self._handler = stream.group, handler
-        self._dead = metrics.dead.labels(stream.name, stream.carries[0].__name__)
 
     async def set_aside(self, entry: Entry, reason: str, attempts_made: int) -> None:
         """Dead-letter an entry and acknowledge it, at once."""
@@ -31,8 +29,7 @@ class Failures:
         buried = await guarded("dead letter", partial(self._bury, entry, letter))
         self.forget(entry)
         if buried:
-            self._dead.inc()
-            metrics.published.labels(DEAD.name, DeadLetter.__name__).inc()
+            count_letter(self._stream, self._stream.carries[0].__name__)
         log.error("%s %s was set aside: %s", self._key, entry.id, reason)
 
     async def _bury(self, entry: Entry, letter: DeadLetter) -> bool:
@@ -52,17 +49,9 @@ class Failures:
     async def _letter(self, entry: Entry, reason: str, attempts_made: int) -> DeadLetter:
         found = await self._store.call("XRANGE", self._key, entry.id, entry.id)
         names = iter(found[0][1] if found else ())
-        fields = {printable(k): printable(v) for k, v in zip(names, names, strict=True)}
+        fields = zip(names, names, strict=True)
         now = await self._store.now()
-        return DeadLetter(
-            stream=self._key,
-            entry_id=entry.id,
-            reason=reason,
-            attempts=attempts_made,
-            at=now,
-            fields=fields,
-            chain=_chain(entry.data),
-        )
+        return letter_of_entry(self._stream, self._key, entry.id, fields, reason, attempts_made, now)
 
     async def count(self, entry: Entry, kind: str) -> int:
         """Count a failed attempt (``fail``) or a start without outcome (``start``) of an entry."""
@@ -74,15 +63,3 @@ class Failures:
         """Remove an ended entry's counts: their hash lives as long as anything fails. What this misses goes with it."""
         fields = [f"{self._key} {entry.id} {kind}" for kind in ("fail", "start")]
         self._store.send("HDEL", attempts(self._shard), *fields)
-
-
-def _chain(data: bytes) -> list[str]:
-    """What led to an entry, as far as it can be read: the user's message, the direct cause, the entry itself."""
-    try:
-        body = from_json(data)
-    except ValueError:
-        return []
-    named = (
-        [body.get(name) for name in ("correlation_id", "causation_id", "event_id")] if isinstance(body, dict) else []
-    )
-    return [text for text in named if isinstance(text, str) and text]

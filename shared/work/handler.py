@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from functools import cached_property
 
-from pentad.contracts.streams import DeadLetter
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.shared.work.breaker import Breaker
 from pentad.shared.work.entry import Done, Entry
 

@@ -8,8 +8,9 @@ from typing import ClassVar, Generic, TypeVar
 from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import is_identifier
-from pentad.contracts.streams import DEAD, DeadLetter
+from pentad.contracts.streams import DEAD
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken, count_wake_ups
 from pentad.shared.errors import DamagedError, OutageError, PoisonError

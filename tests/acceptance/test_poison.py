@@ -68,7 +68,7 @@ async def test_what_cannot_be_read_is_set_aside_and_every_stream_goes_on(tmp_pat
         await seen_by_people(team, {DEAD.key(0): len(letters), INBOUND_DEAD.key(): len(inbound)})
     print(f"\n{len(letters)} entries of {len(work)} work streams and {len(inbound)} inbound ones were set aside")
     assert Counter(letter["stream"] for letter in letters) == dict.fromkeys(work, len(POISON))
-    assert all(letter["reason"] and letter["fields"] for letter in letters + inbound)
+    assert all(letter["reason"] and letter["body"] for letter in letters + inbound)
     assert "content" in told[0]["message"]
     assert (told[1]["code"], told[1]["message_id"]) == ("bad_message", "m-2")
     assert "version" in told[1]["message"]

@@ -28,6 +28,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.keys",
         "pentad.shared.kinds",
         "pentad.shared.actors.mail",
+        "pentad.shared.models.ports",
     }
 )
 

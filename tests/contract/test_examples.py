@@ -6,9 +6,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from pentad.contracts.commands import InboundMessage, WakeUp, command_adapter
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.events import ClientEvent, event_adapter
-from pentad.contracts.streams import EVENTS, DeadLetter
+from pentad.contracts.streams import EVENTS
 from pentad.shared.work.entry import complaint
 from tests.support.examples import CONTRACTS, FOLDER, Example, compact, examples
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.asyncapi import carried, type_name
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EPHEMERAL, SessionEvent, event_adapter
@@ -17,7 +18,6 @@ from pentad.contracts.streams import (
     INBOUND_DEAD,
     SERVICES,
     STREAMS,
-    DeadLetter,
     Stream,
     queues_of,
 )
@@ -141,7 +141,7 @@ def test_whatever_has_a_type_or_a_version_is_carried_or_kept() -> None:
         if contract.__module__.startswith("pentad.contracts.") and "version" in contract.model_fields
     }
     bases = {contract for contract in declared if contract.__subclasses__()}
-    assert declared - bases == {*carried(), TaskRecord} - {DeadLetter}
+    assert declared - bases == {*carried(), TaskRecord}
 
 
 def test_no_two_contracts_share_a_name() -> None:

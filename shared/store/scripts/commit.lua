@@ -9,7 +9,8 @@
 --         'end'       an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
 --         'fail'      an end; messages that have come start the next turn. Refused as 'again' when a cancel has come since:
 --                     it meant them too
---   An end takes all signals but results with it: what was asked of the task as it was must not meet the next turn.
+--   An end takes all signals with it but results and redrives: what was asked of the task as it was must not meet the next
+--   turn.
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'again' unless the actor has this status (checked before anything is written)
 --   no-new-result            refuse as 'again' when a tool's result has come that the step has not seen
@@ -161,7 +162,8 @@ end
 
 if mode ~= 'go' and outcome == 'ok' then
   for _, m in ipairs(call('ZRANGE', signals, 0, -1)) do
-    if string.match(m, '^%d+ (%l+) ') ~= 'result' then call('ZREM', signals, m) end
+    local kind = string.match(m, '^%d+ (%l+) ')
+    if kind ~= 'result' and kind ~= 'redrive' then call('ZREM', signals, m) end
   end
   newer = call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1)[1]
   call('HDEL', header, 'control')

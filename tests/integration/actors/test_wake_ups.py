@@ -155,7 +155,7 @@ async def test_what_is_no_mail_ends_its_task_and_is_set_aside(store: Store, tmp_
     async with serving(flow, TASK_WAKE):
         (end,) = await wait_until("the end", lambda: told(store, "task_end"))
     (letter,) = await letters(store)
-    assert (end["reason"], "rubbish" in letter["fields"].values()) == ("internal", True)
+    assert (end["reason"], "rubbish" in letter["body"].values()) == ("internal", True)
     assert await store.call("EXISTS", task.messages, task.signals) == 0
 
 
@@ -168,7 +168,7 @@ async def test_what_is_no_message_of_a_session_is_set_aside_and_the_next_one_is_
     async with serving(flow, SESSION_WAKE):
         await wait_until("the message to be routed", lambda: told(store, "message_routed"))
     (letter,) = await letters(store)
-    assert letter["fields"] == {"data": "rubbish"}
+    assert list(letter["body"].values()) == ["rubbish"]
 
 
 async def test_an_actor_that_nobody_can_work_with_leaves_a_dead_letter_for_each_try_and_hears_its_next_mail(

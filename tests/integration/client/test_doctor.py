@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pentad.cli import doctor
-from pentad.contracts.streams import DeadLetter
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.doctor.diagnosis import Diagnosis, diagnose, place_of
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
@@ -129,7 +129,7 @@ async def test_a_foreign_group_that_holds_back_trimming_is_named(redis: Any, ser
 async def test_dead_letters_are_counted_with_their_newest_reasons(redis: Any, server: RedisServer) -> None:
     for number in range(4):
         about: dict[str, Any] = {"stream": INBOUND, "entry_id": f"{number}-0", "reason": f"bad {number}", "at": "now"}
-        letter = DeadLetter(**about, attempts=1, fields={}, chain=[])
+        letter = DeadLetter(kind="entry", **about, attempts=1, body={})
         await redis.xadd("pentad:dead", {"data": letter.to_json()})
     await redis.xadd("pentad:{0}:dead", {"data": b"\xff"})
     async with fake_gateway() as gateway:

@@ -26,6 +26,10 @@ async def letters(store: Store) -> list[dict[str, Any]]:
     return [from_json(fields[1]) for _, fields in await store.call("XRANGE", DEAD.key(0), "-", "+")]
 
 
+def ids(letter: dict[str, Any]) -> list[str]:
+    return [link["id"] for link in letter["chain"]]
+
+
 async def told(store: Store, *kinds: str) -> list[dict[str, Any]]:
     events = [from_json(fields[1]) for _, fields in await store.call("XRANGE", SESSION.events, "-", "+")]
     return [event for event in events if event["type"] in kinds]
@@ -43,7 +47,7 @@ async def test_a_message_that_cannot_be_routed_names_itself_and_the_next_is_rout
     await flow.say("and?")
     await flow.drive()
     (letter,), (error,) = await letters(store), await told(store, "error")
-    assert (letter["stream"], letter["chain"]) == (SESSION_WAKE.key(0), ["u2"])
+    assert (letter["stream"], letter["kind"], ids(letter)) == (SESSION_WAKE.key(0), "session_mail", ["u2"])
     assert letter["reason"].startswith("ValueError: ")
     assert (error["code"], error["message_id"]) == ("internal", "u2")
     assert [counts.of(m, stream=SESSION_WAKE.name) for m in (metrics.failed, metrics.dead)] == [1, 1]
@@ -66,7 +70,7 @@ async def test_a_task_that_cannot_be_continued_names_its_message_and_itself(stor
     counts = Counts()
     await flow.drive()
     (letter,), (end,) = await letters(store), await told(store, "task_end")
-    assert (letter["stream"], letter["chain"]) == (TASK_WAKE.key(0), ["u1", task.task])
+    assert (letter["stream"], letter["kind"], ids(letter)) == (TASK_WAKE.key(0), "task_mail", ["u1", task.task])
     assert letter["reason"]
     assert (end["status"], end["reason"]) == ("failed", "internal")
     assert [counts.of(m, stream=TASK_WAKE.name) for m in (metrics.failed, metrics.dead)] == [1, 1]

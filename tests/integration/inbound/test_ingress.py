@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
-from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.inbound import ingress as inbound
@@ -144,7 +145,7 @@ async def test_what_cannot_be_read_is_set_aside_once_and_the_session_is_told_onc
     assert len(letters) == 5
     assert letters[0].entry_id == letter[0].decode()
     assert "content" in letters[0].reason
-    assert letters[2].fields == {"data": "\\xff"}
+    assert letters[2].body == {"data": "\\xff"}
     events = await store.call("XRANGE", EVENTS.key(0, tenant="default", session="s1"), "-", "+")
     told = [json.loads(f[1]) for _, f in events]
     assert [(e["type"], e["code"], e["message_id"]) for e in told] == [("error", "bad_message", "m1")]

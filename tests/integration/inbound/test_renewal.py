@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, DeadLetter
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared.inbound import ingress as inbound
 from pentad.shared.inbound.renewal import IdsWatch, foreign_groups, last_id, renew
 from pentad.shared.keys import INBOUND_LEASE, NEW_INBOUND

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from pentad.contracts.streams import DEAD, DeadLetter
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.streams import DEAD
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
@@ -112,7 +113,7 @@ async def test_poison_is_set_aside_with_its_reason_and_its_entry(store: Store) -
         ((_, fields),) = await store.call("XRANGE", DEAD.key(0), "-", "+")
         letter = DeadLetter.model_validate_json(fields[1])
         assert (letter.stream, letter.entry_id, letter.reason) == (KEY, entry, "not for us")
-        assert letter.fields == {"data": "\x00 odd"}
+        assert letter.body == {"data": "\x00 odd"}
         assert await settled(store)
 
 
@@ -135,7 +136,7 @@ async def test_a_dead_letter_says_what_led_to_it_as_far_as_it_can_be_read(
         await store.call("XADD", KEY, "*", "data", data)
         await wait_until("the dead letter", lambda: store.call("XLEN", DEAD.key(0)))
     ((_, fields),) = await store.call("XRANGE", DEAD.key(0), "-", "+")
-    assert DeadLetter.model_validate_json(fields[1]).chain == chain
+    assert [link.id for link in DeadLetter.model_validate_json(fields[1]).chain] == chain
 
 
 async def test_an_outage_is_waited_for_and_the_entry_is_handled_again(store: Store) -> None:

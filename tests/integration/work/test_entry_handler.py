@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 
-from pentad.contracts.streams import ARCHIVE, DEAD, DeadLetter
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.streams import ARCHIVE, DEAD
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import attempts

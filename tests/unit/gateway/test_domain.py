@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pentad.services.gateway.domain import UnreadableError, WaitedTurn, read_message, read_object
+from pentad.services.gateway.domain.frames import UnreadableError, read_message, read_object
+from pentad.services.gateway.domain.waited_turn import WaitedTurn
 
 T = "task-0-a"
 

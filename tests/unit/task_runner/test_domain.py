@@ -8,8 +8,10 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
-from pentad.services.task_runner.domain import (
-    Arrived,
+from pentad.services.task_runner.domain.after_answer import parse_arguments
+from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
+from pentad.services.task_runner.domain.budget import exceeded_by, remaining
+from pentad.services.task_runner.domain.plan import (
     AskModel,
     Bounds,
     Closed,
@@ -19,14 +21,10 @@ from pentad.services.task_runner.domain import (
     Plan,
     Reopen,
     Timer,
-    after_model_error,
-    exceeded_by,
     fired_early,
-    parse_arguments,
     plan,
-    remaining,
-    sort_mail,
 )
+from pentad.services.task_runner.domain.retry import after_model_error
 from pentad.shared.actors.headers import Mail, OpenCall, TaskHeader
 from pentad.shared.actors.mail import ResultMail, UserMail
 from pentad.shared.kinds import TimerKind
@@ -172,7 +170,7 @@ def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
     numbers = (arrived.user_number, arrived.result_numbers, arrived.control_numbers)
     assert numbers == (4, (2, 5), (3,))
     assert arrived.controls == frozenset({"cancel"})
-    assert sort_mail([], 0) == Arrived((), (), {}, frozenset(), 0, 0, (), ())
+    assert sort_mail([], 0) == Arrived((), (), {}, (), frozenset(), 0, 0, (), (), ())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""What a client may look at and change beside the conversation: tasks, sessions, and an operator's dead letters."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pentad.contracts.envelope import Contract
+from pentad.contracts.records import ShownStatus, Task, UnreadableTask
+from pentad.rest import Rest
+
+PAGE_LIMIT = 100
+
+
+class Transcript(Contract):
+    """What a task's model would be sent, system prompt aside: OpenAI chat form, and what is known of each message."""
+
+    task_id: str
+    messages: list[dict[str, Any]]
+
+
+class Inspection:
+    """Looks, and changes nothing. Everything raises ``ClientError``."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    async def tasks(
+        self, status: ShownStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
+    ) -> list[Task]:
+        """The newest tasks first, at most ``limit`` (None: all of them). An ``UnreadableTask`` says its ``problem``."""
+        found = self._rest.pages("/v1/tasks", limit, status=status, session_id=session_id)
+        return [(UnreadableTask if "problem" in item else Task).model_validate(item) async for item in found]
+
+    async def task(self, task_id: str) -> Task:
+        """One task; archived ones answer from their record. Raises ``NotFound``, or its kind ``Unreadable``."""
+        return Task.model_validate(await self._rest.call("GET", _path("tasks", task_id)))
+
+    async def transcript(self, task_id: str) -> Transcript:
+        """A task's messages. Raises ``NotFound``."""
+        return Transcript.model_validate(await self._rest.call("GET", _path("tasks", task_id, "transcript")))
+
+    async def value(self, task_id: str, ref: str) -> str:
+        """What the ``ref`` of a ``tool_result`` stands for, whole, as the model is told it. Raises ``NotFound``."""
+        found = await self._rest.call("GET", _path("tasks", task_id, "values", ref))
+        return str(found["content"])
+
+    async def sessions(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
+        """The sessions of this tenant, as the gateway tells them."""
+        return [item async for item in self._rest.pages("/v1/sessions", limit)]
+
+    async def messages(self, session_id: str, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
+        """The last messages of a session, user's and agent's."""
+        return [item async for item in self._rest.pages(_path("sessions", session_id, "messages"), limit)]
+
+    async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
+        """What was set aside, of all tenants, the newest first, without the bodies. Needs the admin key."""
+        return [item async for item in self._rest.pages("/v1/dead-letters", limit)]
+
+    async def dead_letter(self, letter_id: str) -> dict[str, Any]:
+        """One dead letter whole: what led to it, and in ``redrive`` what would be sent. Raises ``NotFound``."""
+        found: dict[str, Any] = await self._rest.call("GET", _path("dead-letters", letter_id))
+        return found
+
+
+class Management:
+    """Changes what runs."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    async def cancel_task(self, task_id: str) -> None:
+        """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
+        await self._rest.call("POST", _path("tasks", task_id, "cancel"))
+
+    async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.
+
+        Raises ``NotFound``, ``Conflict`` when it cannot be redriven so, ``Refused`` without the admin key.
+        """
+        sent: dict[str, Any] = await self._rest.call("POST", _path("dead-letters", letter_id, "redrive"), body=edit)
+        return sent
+
+    async def discard(self, letter_id: str) -> None:
+        """Remove a dead letter for good. Raises ``NotFound``, ``Refused`` without the admin key."""
+        await self._rest.call("DELETE", _path("dead-letters", letter_id))
+
+
+def _path(*parts: str) -> str:
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)

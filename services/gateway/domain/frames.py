@@ -1,0 +1,59 @@
+"""What a client's frame or body asks for. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.plain_json import read_json
+from pentad.shared.errors import PentadError
+
+_COMMANDS = frozenset({"message", "ping", "cancel"})
+_LATER = frozenset({"pause", "resume", "approve"})
+
+
+class UnreadableError(PentadError):
+    """What a client sent cannot be read; its text says what is wrong. The same again ends the same way."""
+
+
+def read_object(raw: bytes | str) -> dict[str, Any]:
+    """A JSON object. Raises ``UnreadableError``."""
+    try:
+        body = read_json(raw)
+    except ValueError as error:
+        raise UnreadableError(f"not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise UnreadableError("a JSON object is expected")
+    return body
+
+
+def read_message(body: Mapping[str, Any], tenant: str, session: str, message_id: str) -> InboundMessage:
+    """A user's message; tenant and session are ours, whatever the client wrote. Raises ``UnreadableError``.
+
+    ``message_id``: its id when the client gave none.
+    """
+    given = {name: value for name, value in body.items() if name != "version" and value is not None}
+    ours = {"tenant_id": tenant, "session_id": session}
+    try:
+        return InboundMessage.model_validate({"message_id": message_id, **given, **ours})
+    except ValidationError as error:
+        raise UnreadableError("; ".join(complaints(error))) from None
+
+
+def complaints(error: ValidationError) -> list[str]:
+    """What is wrong, without the values; five lines at most."""
+    return [
+        f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg'].removeprefix('Value error, ')[:300]}"
+        for e in error.errors(include_input=False, include_url=False)[:5]
+    ]
+
+
+def command_of(frame: Mapping[str, Any]) -> str:
+    """The type of a client's frame. Raises ``UnreadableError`` for what this version does not take."""
+    kind = frame.get("type")
+    if not isinstance(kind, str) or kind not in _COMMANDS | _LATER:
+        raise UnreadableError(f"type must be one of {', '.join(sorted(_COMMANDS))}")
+    if kind in _LATER:
+        raise UnreadableError(f"{kind!r} is not available in this version")
+    return kind

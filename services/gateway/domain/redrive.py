@@ -1,0 +1,224 @@
+"""How a dead letter is redriven: what is sent, and to whom. Pure.
+
+What is sent is a JSON object, so that a person can look at it, edit it and send it back: a message,
+``{"messages": [...]}`` for the mail of a task, a tool call, or the command of another work stream.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import DEFAULT_TENANT, is_identifier, milliseconds
+from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.contracts.tools import Effect
+from pentad.services.gateway.domain.frames import complaints
+from pentad.shared.actors.mail import CallRequest, UserMail
+from pentad.shared.errors import PentadError
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
+from pentad.shared.kinds import USER
+
+C = TypeVar("C", bound=Contract)
+
+
+class UnfitError(PentadError):
+    """It cannot be redriven so; the text says what to do instead."""
+
+
+@immutable
+class Surroundings:
+    """What is known of a letter's task now."""
+
+    status: str = ""
+    """Of the task in Redis; '' when it is not there."""
+    archived: bool = False
+    """It has a record."""
+    said: InboundMessage | None = None
+    """The user's message that the letter goes back to, as its task's transcript has it."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the task can take more."""
+        return self.status not in ("", "cancelled")
+
+
+@immutable
+class Say:
+    """Messages are said again in their session."""
+
+    tenant: str
+    session: str
+    messages: tuple[InboundMessage, ...]
+
+
+@immutable
+class GoOn:
+    """A task goes on where it stopped, or makes a tool call again."""
+
+    tenant: str
+    task: str
+    call: CallRequest | None = None
+
+
+@immutable
+class Append:
+    """An entry goes back to its stream."""
+
+    stream: str
+    data: bytes
+
+
+@immutable
+class Wake:
+    """An actor is woken."""
+
+    actor: SessionKeys | TaskKeys
+
+
+Redrive = Say | GoOn | Append | Wake
+
+_GONE = "its task is gone or was cancelled: nobody waits for it. Discard it, or send a message to its session"
+
+
+def proposal(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
+    """What a redrive sends when nothing is edited. None: nothing is said, the task goes on.
+
+    Raises ``UnfitError`` when there is nothing of which it could be made: then an edit must say all.
+    """
+    if letter.kind == "task_mail":
+        messages = _messages_of(letter, around)
+        if not messages and around.goes_on:
+            return None
+        return {"messages": _plain(messages or _said(around))}
+    if letter.kind == "call" and not around.goes_on and around.archived:
+        return {"messages": _plain(_said(around))}
+    if letter.clipped:
+        raise UnfitError("its body was longer than what is kept of it: say with an edit what is to be sent")
+    text = next((v for n, v in letter.body.items() if n == "data"), None)
+    if letter.kind == "session_mail":
+        text = next(iter(letter.body.values()), "").partition(" ")[2]
+    return _object(text)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        found = from_json(text or "")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UnfitError("what was set aside is no JSON object: say with an edit what is to be sent")
+    return found
+
+
+def _plain(messages: Sequence[InboundMessage]) -> list[dict[str, Any]]:
+    return [message.model_dump(mode="json", exclude_none=True) for message in messages]
+
+
+def _said(around: Surroundings) -> tuple[InboundMessage, ...]:
+    if around.said is None:
+        raise UnfitError(_GONE)
+    return (around.said,)
+
+
+def _messages_of(letter: DeadLetter, around: Surroundings) -> tuple[InboundMessage, ...]:
+    """What users have said in a task's mail; it goes to that task again while there is one."""
+    named = {"task_id": letter.task_id} if around.goes_on or (around.archived and not around.status) else {}
+    texts = [value for name, value in letter.body.items() if name.endswith(f" {USER}")]
+    try:
+        found = [UserMail.model_validate_json(text).message for text in texts]
+    except ValidationError:
+        raise UnfitError("its mail cannot be read: say with an edit which messages are to be sent") from None
+    return tuple(message.model_copy(update=named) for message in found)
+
+
+def plan_redrive(
+    name: str, letter: DeadLetter, edit: Mapping[str, Any] | None, around: Surroundings, now: int
+) -> Redrive:
+    """What a redrive does. ``name``: the letter's id; ``edit``: what is to be sent instead. Raises ``UnfitError``."""
+    body = proposal(letter, around) if edit is None else edit
+    if body is None:
+        return GoOn(*_task_of(letter))
+    if "messages" in body and letter.kind in ("task_mail", "call"):
+        if edit is not None and letter.kind == "call":
+            raise UnfitError("the edit of a tool call is a tool call")
+        return _say(name, letter, body["messages"], now)
+    if letter.kind == "call":
+        return _call_again(letter, body, around)
+    if letter.kind == "task_mail":
+        raise UnfitError('the edit of a task\'s mail is {"messages": [...]}')
+    if letter.kind == "session_mail" or letter.stream == INBOUND.key():
+        return _say(name, letter, [body], now)
+    return _work(letter, body)
+
+
+def _task_of(letter: DeadLetter) -> tuple[str, str]:
+    if letter.tenant_id is None or letter.task_id is None:
+        raise UnfitError("it does not say whose task it was: say with an edit which messages are to be sent")
+    return letter.tenant_id, letter.task_id
+
+
+def _say(name: str, letter: DeadLetter, bodies: object, now: int) -> Say:
+    if not isinstance(bodies, list) or not bodies or not all(isinstance(body, Mapping) for body in bodies):
+        raise UnfitError("`messages` is a list of one message or more")
+    known = {"tenant_id": letter.tenant_id or DEFAULT_TENANT, "session_id": letter.session_id or f"s-{letter.entry_id}"}
+    messages = []
+    for number, body in enumerate(bodies):
+        named = {"message_id": f"redrive-{name}" if not number else f"redrive-{name}-{number}"}
+        given = {key: value for key, value in body.items() if value is not None}
+        messages.append(_read(InboundMessage, known | named | given))
+    if len({(message.tenant_id, message.session_id) for message in messages}) > 1:
+        raise UnfitError("all messages of one dead letter go to one session")
+    if any(message.deadline and milliseconds(message.deadline) <= now for message in messages):
+        raise UnfitError("its deadline has passed: give it another, or none, with an edit")
+    first = messages[0]
+    return Say(first.tenant_id, first.session_id or "", tuple(messages))
+
+
+def _call_again(letter: DeadLetter, body: Mapping[str, Any], around: Surroundings) -> GoOn:
+    tenant, task = letter.tenant_id or "", letter.task_id or ""
+    named = {"tenant_id": tenant, "session_id": letter.session_id or "", "task_id": task}
+    named |= {"tool_call_id": letter.tool_call_id or "", "event_id": letter.entry_id, "at": letter.at}
+    command = _read(ToolCallCommand, {"step": 0, "effect": Effect.UNSAFE, "timeout": 60, **named, **body})
+    if (command.tenant_id, command.task_id) != (tenant, task):
+        raise UnfitError("a tool call stays with its task: `tenant_id` and `task_id` cannot be edited")
+    if not around.goes_on:
+        archived = "its task is archived: without an edit, the message of its turn is sent again"
+        raise UnfitError(archived if around.archived else _GONE)
+    return GoOn(tenant, task, CallRequest(tool=command.tool, args=command.args))
+
+
+def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
+    place = split_key(letter.stream)
+    shard = -1 if place is None else place[0]
+    if letter.stream in (SESSION_WAKE.key(shard), TASK_WAKE.key(shard)):
+        kind = SessionKeys if letter.stream == SESSION_WAKE.key(shard) else TaskKeys
+        return Wake(kind(shard, *_actor(_read(WakeUp, body))))
+    if letter.stream == ARCHIVE.key(shard):
+        woken = _read(WakeUp, body)
+        _actor(woken)
+        return Append(letter.stream, woken.to_json())
+    if letter.stream == EMBED.key(shard):
+        return Append(letter.stream, _read(EmbedCommand, body).to_json())
+    raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")
+
+
+def _actor(woken: WakeUp) -> tuple[str, str]:
+    try:
+        tenant, name = actor_parts(woken.actor)
+    except ValueError as error:
+        raise UnfitError(str(error)) from None
+    if not (is_identifier(tenant) and is_identifier(name)):
+        raise UnfitError(f"{woken.actor[:128]!r} is no actor: TENANT/NAME")
+    return tenant, name
+
+
+def _read(contract: type[C], body: Mapping[str, Any]) -> C:
+    try:
+        return contract.model_validate(dict(body))
+    except ValidationError as error:
+        raise UnfitError(f"it does not fit: {'; '.join(complaints(error))}. Mend it with an edit") from None

@@ -1,0 +1,135 @@
+"""Redriving and discarding dead letters. Each is redriven once, however often that is asked or cut off.
+
+Three acts, each safe to repeat: what is sent is written down (claimed), it is sent under a guard in its shard, the
+letter is removed. They are apart because a letter of the inbound stream and its session have different hash tags.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from pentad.contracts.commands import EmbedCommand, WakeUp
+from pentad.contracts.ids import shard_of
+from pentad.contracts.streams import ARCHIVE, EMBED, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
+from pentad.services.gateway.letters import LetterName, Letters
+from pentad.services.gateway.problems import ProblemError, missing
+from pentad.services.gateway.queries import Queries
+from pentad.shared import metrics
+from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.mail import RedriveMail
+from pentad.shared.keys import DAY_S, REDRIVEN_TTL_S, SessionKeys, load, redrive_claim, redriven, session_index
+from pentad.shared.kinds import REDRIVE, USER
+from pentad.shared.store.store import Argument, Store
+
+
+class Redriving:
+    """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable: asked again, it goes on where it was."""
+
+    def __init__(self, store: Store, letters: Letters, queries: Queries, session_ttl_s: int, shards: int) -> None:
+        self._store, self._letters, self._queries = store, letters, queries
+        self._session_ttl_s, self._shards = session_ttl_s, shards
+
+    async def redrive(self, name: LetterName, edit: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Send what was set aside again; says what was sent."""
+        letter = await self._letters.read(name)
+        if letter is None:
+            raise await self._gone(name)
+        around = await self._letters.surroundings(letter)
+        now = await self._store.clock()
+        try:
+            plan_redrive(str(name), letter, edit, around, now)  # what does not fit is not claimed
+            edit = await self._claim(name, edit)
+            plan = plan_redrive(str(name), letter, edit, around, now)
+        except UnfitError as error:
+            raise ProblemError(409, str(error)) from None
+        try:
+            await self._send(name, plan, now)
+        except ProblemError:  # nothing was sent: something else may be tried
+            await self._store.call("DEL", redrive_claim(name.stream, name.entry))
+            raise
+        args: list[Argument] = [name.entry, "redriven", DAY_S]
+        await self._store.run("dead_remove", [name.stream, redrive_claim(name.stream, name.entry)], args)
+        return {"id": str(name)} | _said(plan)
+
+    async def discard(self, name: LetterName) -> None:
+        """Remove a letter for good."""
+        keys = [name.stream, redrive_claim(name.stream, name.entry)]
+        if not await self._store.run("dead_remove", keys, [name.entry, "discarded", DAY_S]):
+            raise await self._gone(name)
+
+    async def _gone(self, name: LetterName) -> ProblemError:
+        if await self._store.call("GET", redrive_claim(name.stream, name.entry)) == b"done":
+            return ProblemError(409, f"dead letter {name} was redriven before")
+        return missing("there is no such dead letter: it may have been discarded, or dropped by age or number")
+
+    async def _claim(self, name: LetterName, edit: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Fix what is sent; returns the edit that counts, which is that of who asked first."""
+        ours = b"" if edit is None else to_json(edit)
+        keys = [name.stream, redrive_claim(name.stream, name.entry)]
+        outcome, *counts = await self._store.run("redrive_claim", keys, [name.entry, ours, REDRIVEN_TTL_S])
+        if outcome != b"ok":
+            raise await self._gone(name)
+        if counts[0] != ours:
+            if edit is not None:
+                raise UnfitError("its redrive was begun with something else: ask without an edit, that ends it")
+            return dict(from_json(counts[0]))
+        return edit
+
+    async def _send(self, name: LetterName, plan: Redrive, now: int) -> None:
+        if isinstance(plan, Say):
+            await self._say(name, plan)
+        elif isinstance(plan, GoOn):
+            await self._go_on(name, plan, now)
+        elif isinstance(plan, Append):
+            await self._append(name, plan)
+        else:
+            await self._wake(plan)
+
+    async def _wake(self, plan: Wake) -> None:
+        actor = plan.actor
+        found, woken = await self._store.run("redrive_wake", [actor.header, actor.wake], [actor.actor])
+        if not found:
+            raise ProblemError(409, f"there is no {actor.actor} to be woken: discard it")
+        count_wake_ups(actor.stream, woken)
+
+    async def _say(self, name: LetterName, plan: Say) -> None:
+        session = SessionKeys(shard_of(plan.tenant, plan.session, self._shards), plan.tenant, plan.session)
+        keys = [redriven(session.shard, str(name)), session.header, session.messages, session.wake]
+        keys += [load(session.shard), session_index(session.shard, session.tenant)]
+        args: list[Argument] = [REDRIVEN_TTL_S, self._session_ttl_s, session.actor, session.tenant, session.session]
+        posted, woken = await self._store.run("redrive_messages", keys, [*args, *(m.to_json() for m in plan.messages)])
+        metrics.published.labels(SESSION_WAKE.name, USER).inc(posted)
+        count_wake_ups(SESSION_WAKE, woken)
+
+    async def _go_on(self, name: LetterName, plan: GoOn, now: int) -> None:
+        keys = self._queries.task_keys(plan.tenant, plan.task)
+        if keys is None:
+            raise ProblemError(409, f"{plan.task[:128]!r} is no task of ours")
+        mail = RedriveMail(letter=str(name), at=now, call=plan.call)
+        names = [redriven(keys.shard, str(name)), keys.header, keys.signals, keys.wake]
+        status, posted, woken = await self._store.run(
+            "redrive_task", names, [REDRIVEN_TTL_S, keys.actor, mail.to_json()]
+        )
+        if status in (b"none", b"cancelled"):
+            raise ProblemError(409, "its task has just been archived or cancelled: look at it again")
+        metrics.published.labels(TASK_WAKE.name, REDRIVE).inc(posted)
+        count_wake_ups(TASK_WAKE, woken)
+
+    async def _append(self, name: LetterName, plan: Append) -> None:
+        place = split_key(plan.stream)
+        assert place is not None
+        keys = [redriven(place[0], str(name)), plan.stream]
+        appended = await self._store.run("redrive_entry", keys, [REDRIVEN_TTL_S, plan.data])
+        stream, kind = (EMBED, EmbedCommand) if plan.stream == EMBED.key(place[0]) else (ARCHIVE, WakeUp)
+        metrics.published.labels(stream.name, kind.__name__).inc(appended)
+
+
+def _said(plan: Redrive) -> dict[str, Any]:
+    """What has been sent, for who asked."""
+    if isinstance(plan, Say):
+        return {"session_id": plan.session, "message_ids": [message.message_id for message in plan.messages]}
+    if isinstance(plan, GoOn):
+        return {"task_id": plan.task}
+    return {"stream": plan.stream} if isinstance(plan, Append) else {"actor": plan.actor.actor}

@@ -1,0 +1,58 @@
+"""What has come for a task, sorted by what it means. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from pentad.shared.actors.headers import UNREADABLE, Mail
+from pentad.shared.actors.mail import RedriveMail, ResultMail, UserMail
+from pentad.shared.immutable import immutable
+from pentad.shared.kinds import REDRIVE, RESULT, USER
+
+
+@immutable
+class Arrived:
+    """What has come, sorted."""
+
+    users: tuple[UserMail, ...]
+    """Messages to be worked on."""
+    ended: tuple[UserMail, ...]
+    """Messages that an end has taken with it: they belong into the transcript and ask for nothing."""
+    results: Mapping[str, ResultMail]
+    redrives: tuple[RedriveMail, ...]
+    """What a person has redriven: the task goes on with it, also when it had ended."""
+    controls: frozenset[str]
+    user_number: int
+    """Number of the newest of ``users``; 0 when there is none."""
+    ended_number: int
+    """Number of the newest of ``ended``; 0 when there is none."""
+    result_numbers: tuple[int, ...]
+    redrive_numbers: tuple[int, ...]
+    control_numbers: tuple[int, ...]
+
+    @property
+    def asks(self) -> bool:
+        """Whether something asks the task to go on."""
+        return bool(self.users or self.redrives)
+
+
+def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
+    """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
+    if any(m.kind == UNREADABLE for m in mail):
+        raise ValueError("there is something in the task's mail that is none")
+    users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == USER]
+    ended = [(n, u) for n, u in users if n <= ended_mail]
+    users = users[len(ended) :]
+    results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == RESULT]
+    redrives = [(m.number, RedriveMail.model_validate_json(m.body)) for m in mail if m.kind == REDRIVE]
+    controls = [m for m in mail if m.kind not in (USER, RESULT, REDRIVE)]
+    return Arrived(
+        users=tuple(u for _, u in users),
+        ended=tuple(u for _, u in ended),
+        results={r.tool_call_id: r for _, r in results},
+        redrives=tuple(r for _, r in redrives),
+        controls=frozenset(m.kind for m in controls),
+        user_number=users[-1][0] if users else 0,
+        ended_number=ended[-1][0] if ended else 0,
+        result_numbers=tuple(n for n, _ in results),
+        redrive_numbers=tuple(n for n, _ in redrives),
+        control_numbers=tuple(m.number for m in controls),
+    )

@@ -1,0 +1,152 @@
+"""What to do with a task that has mail. Pure: state and mail in, a plan out."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import EndStatus
+from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.budget import exceeded_by
+from pentad.shared.actors.headers import OpenCall, TaskHeader
+from pentad.shared.actors.mail import CallRequest, due
+from pentad.shared.immutable import immutable
+from pentad.shared.kinds import TimerKind
+
+
+@immutable
+class Bounds:
+    """The settings that a plan depends on; times in ms."""
+
+    step_limit: int
+    step_timeout_ms: int
+    wait_ttl_ms: int
+
+
+@immutable
+class Idle:
+    """Nothing to do yet; ``spent`` mail is of no more use."""
+
+    spent: tuple[int, ...] = ()
+
+
+@immutable
+class Closed:
+    """An open call and how it ends without its tool: the text that the model is told."""
+
+    call: OpenCall
+    error: str
+    outcome: Literal["timeout", "cancelled"] = "cancelled"
+
+
+@immutable
+class End:
+    """The task ends now; open calls get a result that says so."""
+
+    status: EndStatus
+    reason: str
+    closed: tuple[Closed, ...] = ()
+
+
+@immutable
+class Pause:
+    """Results are written down; then the task waits for a person."""
+
+    reason: str
+    closed: tuple[Closed, ...] = ()
+
+
+@immutable
+class AskModel:
+    """Ask the model."""
+
+    closed: tuple[Closed, ...] = ()
+    """Calls that are given up first, and answered so."""
+
+
+@immutable
+class CallAgain:
+    """Make these tool calls, which a person has redriven, instead of asking the model."""
+
+    calls: tuple[CallRequest, ...]
+    closed: tuple[Closed, ...] = ()
+
+
+@immutable
+class Reopen:
+    """The task had ended and begins again with what its end has left, or what was redriven: that is looked at next."""
+
+    deadline: int
+    """Of the new turn, in ms; 0 for none. What the end had removed with the turn before is set again."""
+
+
+WAIT_EXPIRED = "wait_expired"
+"""The reason of a task's end that waited for a person who did not come."""
+_TOO_LATE = "no result within the step's time limit"
+Plan = Idle | End | Pause | AskModel | CallAgain | Reopen
+
+
+def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
+    """Decide what this handling does."""
+    if task.ended:
+        if arrived.asks and task.status != "cancelled":
+            return Reopen(next((at for mail in reversed(arrived.users) if (at := due(mail.message))), 0))
+        return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
+    missing = tuple(call for call in task.open if call.id not in arrived.results)
+    if "cancel" in arrived.controls:
+        return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))
+    if task.deadline and now >= task.deadline:
+        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, _give_up(missing, "the deadline has passed", "timeout"))
+    if missing and now < task.asked_at + bounds.step_timeout_ms:
+        return Idle(arrived.control_numbers)
+    if missing:
+        return _go_on(task, arrived, bounds.step_limit, _give_up(missing, _TOO_LATE, "timeout"))
+    if task.open or arrived.asks:
+        return _go_on(task, arrived, bounds.step_limit, ())
+    if task.status == "waiting" and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms:
+        return End("failed", WAIT_EXPIRED)
+    return Idle(arrived.control_numbers)
+
+
+@immutable
+class Timer:
+    """A timer to be set again, and when it is due."""
+
+    kind: TimerKind
+    at: int
+
+
+def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
+    """Timers that fired before their time: the clock has stepped back since, or a setting has grown. What is left of
+    them is waited for, never longer than they are long."""
+    if task.ended:
+        return ()
+    limits: dict[TimerKind, int] = {
+        "deadline": task.deadline,
+        "timeout": min(task.asked_at, now) + bounds.step_timeout_ms if task.open else 0,
+        "wait": min(task.waiting_at, now) + bounds.wait_ttl_ms if task.status == "waiting" else 0,
+    }
+    return tuple(Timer(kind, at) for kind, at in limits.items() if kind in arrived.controls and at and now < at)
+
+
+def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:
+    """All calls have their results, or are given up: think, unless a limit says otherwise."""
+    if arrived.users:
+        refused = exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0)
+        if refused:
+            return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
+    again = tuple(redrive.call for redrive in arrived.redrives if redrive.call is not None)
+    if again:
+        return CallAgain(again, closed)
+    if arrived.asks:
+        return AskModel(closed=closed)
+    if task.turn_steps >= step_limit:
+        return End("failed", ErrorCode.STEP_LIMIT.value, closed)
+    if exceeded_by(task.budget, task.turn_tokens, task.turn_usd, task.turn_steps):
+        return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
+    return AskModel(closed=closed)
+
+
+def _give_up(
+    calls: Sequence[OpenCall], error: str, outcome: Literal["timeout", "cancelled"] = "cancelled"
+) -> tuple[Closed, ...]:
+    return tuple(Closed(call, error, outcome) for call in calls)

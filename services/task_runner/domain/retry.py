@@ -1,0 +1,33 @@
+"""When a model that has failed is asked again. Pure."""
+
+from typing import Literal
+
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.immutable import immutable
+
+RetryReason = Literal["unavailable", "cut_off"]
+
+
+@immutable
+class Retry:
+    """Try this step again after a pause."""
+
+    delay_ms: int
+    fails: int
+    retry_since: int
+
+
+def after_model_error(
+    task: TaskHeader, reason: RetryReason, now: int, retry_after_s: float | None, jitter: float, limits: tuple[int, int]
+) -> Retry | None:
+    """Whether to ask the model again, and when. None: give up. ``jitter`` in [0, 1); limits: attempts, step ms."""
+    max_attempts, step_timeout_ms = limits
+    since = task.retry_since or now
+    fails = task.fails + (reason == "cut_off")
+    if fails >= max_attempts or now - since >= step_timeout_ms:
+        return None
+    tries = min(6, fails + (now - since) // 1000)
+    delay = min(30_000, 250 * 2**tries) * (0.5 + jitter / 2)
+    if retry_after_s is not None:
+        delay = max(delay, retry_after_s * 1000)
+    return Retry(min(round(delay), max(0, since + step_timeout_ms - now)), fails, since)

@@ -1,0 +1,46 @@
+"""Dead letters are bounded in number and in age: what nobody has redriven or discarded by then is dropped, and told."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from pentad.contracts.streams import DEAD, INBOUND_DEAD
+from pentad.shared.errors import OutageError
+from pentad.shared.seldom import Seldom
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+
+_say = Seldom(logging.getLogger(__name__))
+
+_EVERY_S = 10.0
+
+
+class DeadLetterLimits:
+    """Keeps the streams of dead letters within `PENTAD_DEAD_MAXLEN` and `PENTAD_DEAD_TTL_S`. Every router does."""
+
+    def __init__(self, store: Store, settings: Settings, shards: Sequence[int]) -> None:
+        self._store, self._settings = store, settings
+        self._streams = [INBOUND_DEAD.key(), *(DEAD.key(shard) for shard in shards)]
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            try:
+                await self.once()
+            except (OutageError, RedisError) as error:
+                _say.warning("waits", "dead letters are not bounded now: %s", error)
+            await asyncio.sleep(_EVERY_S)
+
+    async def once(self) -> None:
+        """Drop what is too old, then what is too many."""
+        oldest = max(0, await self._store.clock() - self._settings.pentad_dead_ttl_s * 1000)
+        for key in self._streams:
+            aged = await self._store.call("XTRIM", key, "MINID", oldest)
+            if aged:
+                line = "%d dead letters of %s were older than PENTAD_DEAD_TTL_S: dropped"
+                _say.warning(f"age {key}", line, aged, key)
+            surplus = await self._store.call("XTRIM", key, "MAXLEN", self._settings.pentad_dead_maxlen)
+            if surplus:
+                _say.error(f"number {key}", "%d dead letters of %s were over PENTAD_DEAD_MAXLEN: dropped", surplus, key)

@@ -1,0 +1,183 @@
+"""What a redrive sends, decided from the dead letter, an edit, and what is left of its task (law 8)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.dead_letters import DeadLetter, Link
+from pentad.contracts.tools import Effect
+from pentad.services.gateway.domain.redrive import (
+    Append,
+    GoOn,
+    Say,
+    Surroundings,
+    UnfitError,
+    Wake,
+    plan_redrive,
+    proposal,
+)
+from pentad.shared.actors.mail import CallRequest, ResultMail, UserMail
+from pentad.shared.keys import SessionKeys, TaskKeys
+
+NOW = 1_900_000_000_000
+TASK = "task-0-a"
+HELLO = {"content": "hello", "session_id": "s1", "message_id": "m1", "tenant_id": "acme"}
+SAID = InboundMessage.model_validate({**HELLO, "task_id": TASK})
+ALIVE, ENDED, ARCHIVED = Surroundings("active"), Surroundings("failed", said=SAID), Surroundings("", True, SAID)
+GONE, CANCELLED = Surroundings(), Surroundings("cancelled")
+
+
+def letter(kind: str, stream: str, body: dict[str, str], **fields: Any) -> DeadLetter:
+    about = {"kind": kind, "stream": stream, "entry_id": "5-0", "reason": "bad", "attempts": 1, "at": "now"}
+    return DeadLetter.model_validate({**about, "body": body, **fields})
+
+
+def inbound(data: str) -> DeadLetter:
+    return letter("entry", "pentad:inbound", {"data": data})
+
+
+def routed(message: dict[str, Any]) -> DeadLetter:
+    body = {"3 user": f"1-1 {json.dumps(message)}"}
+    return letter("session_mail", "pentad:{0}:wake:session", body, tenant_id="acme", session_id="s1")
+
+
+def user(message: dict[str, Any]) -> str:
+    return UserMail(message=InboundMessage.model_validate(message), entry_id="1-1", at="now").to_json().decode()
+
+
+def task(body: dict[str, str], **fields: Any) -> DeadLetter:
+    whom = {"tenant_id": "acme", "session_id": "s1", "task_id": TASK}
+    return letter("task_mail", "pentad:{0}:wake:task", body, **{**whom, **fields})
+
+
+COMMAND = ToolCallCommand(
+    event_id="e", at="now", tenant_id="acme", session_id="s1", task_id=TASK, tool_call_id="call-0-x", step=1,
+    tool="echo", args={"text": "x"}, effect=Effect.PURE, timeout=5,
+)  # fmt: skip
+CALL = letter(
+    "call", "pentad:{0}:tools:default", {"data": COMMAND.to_json().decode()}, tenant_id="acme", session_id="s1",
+    task_id=TASK, tool_call_id="call-0-x", chain=[Link(kind="message", id="m1")],
+)  # fmt: skip
+RESULT = ResultMail(tool_call_id="c1", content="ok", ok=True).to_json().decode()
+
+
+def planned(of: DeadLetter, edit: dict[str, Any] | None = None, around: Surroundings = GONE) -> Any:
+    return plan_redrive("0-5-0", of, edit, around, NOW)
+
+
+def said(plan: Any) -> list[dict[str, Any]]:
+    assert isinstance(plan, Say)
+    return [m.model_dump(exclude_none=True, exclude_defaults=True) for m in plan.messages]
+
+
+def test_an_inbound_entry_is_said_with_an_id_of_its_own_and_in_the_session_that_its_sender_was_told() -> None:
+    plan = planned(inbound('{"content":"hello"}'))
+    assert (plan.tenant, plan.session) == ("default", "s-5-0")
+    assert said(plan) == [{"content": "hello", "session_id": "s-5-0", "message_id": "redrive-0-5-0"}]
+
+
+@pytest.mark.parametrize("data", ["", "{", "[1]", "\\xff", '"text"'])
+def test_what_is_no_object_needs_an_edit(data: str) -> None:
+    with pytest.raises(UnfitError, match="with an edit"):
+        proposal(inbound(data), GONE)
+    assert said(planned(inbound(data), {"content": "mended", "session_id": "s2"}))[0]["session_id"] == "s2"
+
+
+def test_what_was_clipped_needs_an_edit() -> None:
+    clipped = inbound('{"content":"hello"}').model_copy(update={"clipped": True})
+    with pytest.raises(UnfitError, match="longer than"):
+        planned(clipped)
+    assert said(planned(clipped, {"content": "shorter"}))[0]["content"] == "shorter"
+
+
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [
+        ({}, "content: Field required"),
+        ({"content": ""}, "content: String should have at least 1 character"),
+        ({"content": "x", "session_id": "-"}, "session_id: String should match"),
+        ({"content": "x", "deadline": "2020-01-01T00:00:00Z"}, "deadline has passed"),
+        ({"content": "x", "deadline": "soon"}, "deadline"),
+        ({"content": ["x"]}, "content"),
+    ],
+)
+def test_an_edit_is_checked_by_its_contract(edit: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UnfitError, match=complaint):
+        planned(inbound("{}"), edit)
+
+
+def test_a_message_that_was_not_routed_keeps_its_id() -> None:
+    assert proposal(routed(HELLO), GONE) == HELLO
+    assert said(planned(routed(HELLO))) == [HELLO]
+
+
+@pytest.mark.parametrize(
+    ("around", "named"), [(ALIVE, TASK), (ENDED, TASK), (ARCHIVED, TASK), (GONE, None), (CANCELLED, None)]
+)
+def test_a_tasks_messages_go_to_it_again_while_it_can_take_them(around: Surroundings, named: str | None) -> None:
+    of = task({"1 user": user(HELLO), "2 result": RESULT, "4 user": user({**HELLO, "message_id": "m2"})})
+    messages = said(planned(of, around=around))
+    assert [m["message_id"] for m in messages] == ["m1", "m2"]
+    assert [m.get("task_id") for m in messages] == [named, named]
+
+
+def test_a_task_without_messages_goes_on_or_is_asked_its_turns_message_again() -> None:
+    of = task({"2 result": RESULT})
+    assert proposal(of, ENDED) is None
+    assert planned(of, around=ENDED) == GoOn("acme", TASK)
+    assert said(planned(of, around=ARCHIVED)) == [{**HELLO, "task_id": TASK}]
+    with pytest.raises(UnfitError, match="nobody waits"):
+        planned(of)
+
+
+def test_the_mail_of_a_task_is_edited_as_a_list_for_one_session() -> None:
+    of = task({"1 user": user(HELLO)})
+    assert [m["content"] for m in said(planned(of, {"messages": [{"content": "a"}, {"content": "b"}]}))] == ["a", "b"]
+    ids = [m["message_id"] for m in said(planned(of, {"messages": [{"content": "a"}, {"content": "b"}]}))]
+    assert ids == ["redrive-0-5-0", "redrive-0-5-0-1"]
+    wrong: tuple[dict[str, Any], ...] = ({"content": "x"}, {"messages": []}, {"messages": "x"}, {"messages": [1]})
+    for edit in wrong:
+        with pytest.raises(UnfitError, match="messages"):
+            planned(of, edit)
+    with pytest.raises(UnfitError, match="one session"):
+        planned(of, {"messages": [{"content": "a"}, {"content": "b", "session_id": "s2"}]})
+
+
+def test_a_tool_call_is_made_again_by_its_task() -> None:
+    again = GoOn("acme", TASK, CallRequest(tool="echo", args={"text": "x"}))
+    assert planned(CALL, around=ALIVE) == planned(CALL, around=ENDED) == again
+    edit: dict[str, Any] = {**json.loads(COMMAND.to_json()), "args": {"text": "y"}}
+    assert planned(CALL, edit, ENDED).call.args == {"text": "y"}
+    assert planned(CALL, {"tool": "echo", "args": {}}, ENDED).call == CallRequest(tool="echo", args={})
+    with pytest.raises(UnfitError, match="stays with its task"):
+        planned(CALL, {**edit, "task_id": "task-0-b"}, ENDED)
+    with pytest.raises(UnfitError, match="tool: Field required"):
+        planned(CALL, {k: v for k, v in edit.items() if k != "tool"}, ENDED)
+
+
+def test_a_call_of_an_archived_task_is_its_turns_message_and_that_of_one_gone_is_nothing() -> None:
+    assert said(planned(CALL, around=ARCHIVED)) == [{**HELLO, "task_id": TASK}]
+    with pytest.raises(UnfitError, match="archived"):
+        planned(CALL, json.loads(COMMAND.to_json()), ARCHIVED)
+    for around in (GONE, CANCELLED):
+        with pytest.raises(UnfitError, match="nobody waits"):
+            planned(CALL, around=around)
+
+
+def test_other_work_goes_back_to_its_stream_or_wakes_its_actor() -> None:
+    embed = EmbedCommand(event_id="e", at="now", tenant_id="t", session_id="s", texts=["x"], reply_to="r")
+    data = embed.to_json()
+    assert planned(letter("entry", "pentad:{0}:embed", {"data": data.decode()})) == Append("pentad:{0}:embed", data)
+    woken = WakeUp(actor=f"acme/{TASK}").to_json()
+    archive = letter("entry", "pentad:{0}:archive", {"data": woken.decode()})
+    assert planned(archive) == Append("pentad:{0}:archive", woken)
+    for stream, kind in (("session", SessionKeys), ("task", TaskKeys)):
+        of = letter("entry", f"pentad:{{2}}:wake:{stream}", {"data": woken.decode()})
+        assert planned(of) == Wake(kind(2, "acme", TASK))
+        for actor in ("acme", "/x", "acme/-", "-/x"):
+            with pytest.raises(UnfitError, match="no actor"):
+                planned(of, {"actor": actor})
+    with pytest.raises(UnfitError, match="does not know"):
+        planned(letter("entry", "elsewhere", {"data": "{}"}))
