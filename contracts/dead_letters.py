@@ -1,13 +1,14 @@
 """Dead letters: what was set aside, for whom it was, why, and what had led to it."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import is_identifier
 
 LetterKind = Literal["entry", "session_mail", "task_mail", "call"]
 LinkKind = Literal["message", "task", "step", "call", "entry", "cause"]
@@ -55,16 +56,22 @@ class DeadLetter(Contract):
         return _upgraded(data) if is_old else data
 
 
+FOR_WHOM = ("tenant_id", "session_id", "task_id", "tool_call_id")
+
+
 def named_in(text: str) -> dict[str, str]:
-    """The ids that a JSON object says about whom it is; what is no object says nothing."""
+    """The ids that a JSON object names; what is no object, or no id, names nothing."""
     try:
-        found = json.loads(text)
+        found = from_json(text)
     except ValueError:
         return {}
-    return {k: v for k, v in found.items() if isinstance(v, str) and v} if isinstance(found, dict) else {}
+    return _ids(found) if isinstance(found, dict) else {}
 
 
-_FOR_WHOM = ("tenant_id", "session_id", "task_id", "tool_call_id")
+def _ids(found: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in found.items() if isinstance(value, str) and is_identifier(value)}
+
+
 _SESSION_MAIL = re.compile(r"\d+-\d+ (\{.*)", re.DOTALL)
 _KINDS: tuple[tuple[str, LinkKind], ...] = (("task-", "task"), ("call-", "call"), ("step-", "step"))
 
@@ -80,8 +87,9 @@ def _upgraded(old: dict[str, Any]) -> dict[str, Any]:
         kind, texts = "call" if ":tools:" in stream else "entry", [body.get("data", "")]
     named: dict[str, str] = {}
     for text in texts:
-        named |= {k: v for k, v in named_in(text).items() if k in _FOR_WHOM}
-    chain = list(_links([str(each) for each in old.get("chain", ())]))
+        named |= {name: value for name, value in named_in(text).items() if name in FOR_WHOM}
+    written = old.get("chain")
+    chain = list(_links(written if isinstance(written, list) else []))
     tasks = [link["id"] for link in chain if link["kind"] == "task"]
     if kind == "task_mail" and tasks:
         named["task_id"] = tasks[-1]
@@ -92,13 +100,13 @@ def _upgraded(old: dict[str, Any]) -> dict[str, Any]:
 def _message_in(mail: str) -> str:
     """The user's message in a task's mail, as JSON; '' when it has none."""
     try:
-        return json.dumps(json.loads(mail)["message"])
+        return to_json(from_json(mail)["message"]).decode()
     except (ValueError, KeyError, TypeError):
         return ""
 
 
-def _links(ids: list[str]) -> Iterator[dict[str, str]]:
+def _links(ids: list[Any]) -> Iterator[dict[str, str]]:
     """Ids alone, the user's message first."""
-    for place, name in enumerate(each for each in ids if each):
+    for place, name in enumerate(each for each in ids if isinstance(each, str) and is_identifier(each)):
         kind = next((kind for prefix, kind in _KINDS if name.startswith(prefix)), "cause" if place else "message")
         yield {"kind": kind, "id": name}

@@ -1,7 +1,8 @@
 """What a tool is to everyone who did not write it: its name, its schema and what running it twice would mean."""
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -32,3 +33,50 @@ class ToolSpec(BaseModel):
     queue: str = Field(default="default", pattern=r"^[a-z0-9-]{1,32}$")
     isolated: bool = False
     """Each call has a process of its own."""
+
+
+OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """How a tool call ended, or one attempt of it: the one form from the tool to the transcript."""
+
+    kind: OutcomeKind
+    """``crashed``: the call brought its process down. ``interrupted``: its process was lost and the call may not be to
+    blame; only an attempt ends so. ``cancelled``: the tool cancelled itself, or its task gave it up. ``unknown``: an
+    unsafe call had started, and nobody knows what it has done."""
+    text: str
+    """The result of what is ``ok``, the reason of all else."""
+    duration_ms: int | None = None
+    """None: it did not run to its end."""
+    starts: int = 1
+
+    @property
+    def ok(self) -> bool:
+        return self.kind == "ok"
+
+    @property
+    def result(self) -> str | None:
+        """The result; None of what is not ``ok``."""
+        return self.text if self.ok else None
+
+    @property
+    def error(self) -> str | None:
+        """The reason; None of what is ``ok``."""
+        return None if self.ok else self.text
+
+    @property
+    def for_model(self) -> str:
+        """What the model is told."""
+        return self.text if self.ok else f"error: {self.text}"
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a ``tool_result`` event says of it."""
+        return {"result": self.result, "error": self.error, "duration_ms": self.duration_ms or 0}
+
+    @property
+    def counted_as(self) -> str:
+        """Its label in the metrics."""
+        return "error" if self.kind in ("crashed", "interrupted") else self.kind

@@ -37,7 +37,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rows(letters: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    rows = [(str(each["id"]), _what(each), _whom(each), _age(each), "") for each in letters]
+    rows = [tuple(map(harmless, (str(each["id"]), _what(each), _whom(each), _age(each), ""))) for each in letters]
     taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(4))
     left = max(30, width() - taken)
     reasons = [one_line(str(each.get("reason") or each.get("problem")), left) for each in letters]
@@ -73,11 +73,11 @@ def _lines(letter: dict[str, Any], style: Style) -> list[str]:
     facts = [("dead letter", letter["id"]), ("what", what)]
     facts += [(name, letter[field]) for name, field in _FOR_WHOM if field in letter]
     facts += [("reason", harmless(letter["reason"])), ("attempts", letter["attempts"]), ("set aside", _when(letter))]
-    lines = [f"{style.dim(name.ljust(12))}{value}" for name, value in facts]
-    lines += ["", style.bold("what led to it"), *(f"  {_link(link)}" for link in letter["chain"])]
+    lines = [f"{style.dim(name.ljust(12))}{harmless(str(value))}" for name, value in facts]
+    lines += ["", style.bold("what led to it"), *(f"  {harmless(_link(link))}" for link in letter["chain"])]
     clipped = " (the beginning: it was longer than what is kept)" if letter["clipped"] else ""
     lines += ["", style.bold(f"what was set aside{clipped}")]
-    lines += [f"  {name}: {harmless(value)}" for name, value in letter["body"].items()]
+    lines += [harmless(f"  {name}: {value}") for name, value in letter["body"].items()]
     return [*lines, "", style.bold("what a redrive sends"), *_proposal(letter["redrive"])]
 
 
@@ -98,7 +98,7 @@ def _proposal(redrive: dict[str, Any]) -> list[str]:
         return [f"  {redrive['problem']}"]
     if redrive["body"] is None:
         return ["  nothing: the task goes on where it stopped"]
-    return [f"  {line}" for line in json.dumps(redrive["body"], ensure_ascii=False, indent=2).splitlines()]
+    return [f"  {harmless(line)}" for line in json.dumps(redrive["body"], ensure_ascii=False, indent=2).splitlines()]
 
 
 async def _redrive(args: argparse.Namespace, settings: Settings) -> int:
@@ -122,6 +122,8 @@ async def _redrive(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _sent(sent: dict[str, Any]) -> str:
+    if sent.get("repeated"):
+        return "an earlier redrive had been cut off after that"
     if "message_ids" in sent:
         return f"message {', '.join(sent['message_ids'])} in session {sent['session_id']}"
     return next(f"{name.removesuffix('_id')} {sent[name]}" for name in ("task_id", "stream", "actor") if name in sent)

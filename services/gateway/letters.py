@@ -1,6 +1,5 @@
 """Reading dead letters: those of the inbound stream and of every shard, newest first."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +17,10 @@ from pentad.shared.immutable import immutable
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import data_of
 
-_READ = 20
+_READ = 5
 """Letters of one stream that are read at once: each has up to a MiB."""
+_LAST = 1 << 64
+"""Behind every number of an entry's id."""
 _NAME = re.compile(r"(inbound|\d{1,4})-(\d{1,20})-(\d{1,20})", re.ASCII)
 
 
@@ -53,7 +54,9 @@ class LetterName:
 def parse_name(text: str) -> LetterName | None:
     """The letter that an id names; None for what is no id."""
     found = _NAME.fullmatch(text)
-    return LetterName(found[1], int(found[2]), int(found[3])) if found else None
+    if found is None or max(int(found[2]), int(found[3])) >= _LAST:
+        return None
+    return LetterName(found[1], int(found[2]), int(found[3]))
 
 
 class Letters:
@@ -75,28 +78,32 @@ class Letters:
         items: list[dict[str, Any]] = []
         last = after
         while len(items) <= limit:
-            pieces = await asyncio.gather(*(self._piece(place, last) for place in self._places))
+            pieces = [
+                await self._piece(place, last) for place in self._places
+            ]  # one after the other: they may be large
             # What lies behind the end of a piece that is not its stream's end is not known yet.
             ends = [piece[-1][0].order for piece in pieces if len(piece) == _READ]
             floor = max(ends, default=None)
             known = [each for piece in pieces for each in piece if floor is None or each[0].order >= floor]
-            for name, letter in sorted(known, key=lambda each: each[0].order, reverse=True):
+            for name, summary in sorted(known, key=lambda each: each[0].order, reverse=True):
                 if len(items) == limit:
                     return Page(items, str(last))
-                items.append(_summary(name, letter))
+                items.append(summary)
                 last = name
             if floor is None:
                 return Page(items, None)
         return Page(items[:limit], str(last))
 
-    async def _piece(self, place: str, after: LetterName | None) -> list[tuple[LetterName, DeadLetter | None]]:
-        """Up to ``_READ`` letters of one stream behind ``after``, newest first."""
+    async def _piece(self, place: str, after: LetterName | None) -> list[tuple[LetterName, dict[str, Any]]]:
+        """Up to ``_READ`` letters of one stream behind ``after``, newest first, without their bodies."""
         highest = "+"
         if after is not None:
+            if (after.ms, after.seq) == (0, 0):  # no entry has this id, and Redis takes it for no interval
+                return []
             highest = after.entry if place < after.place else f"({after.entry}"
         key = LetterName(place, 0, 0).stream
         found = await self._store.call("XREVRANGE", key, highest, "-", "COUNT", _READ)
-        return [(_named(place, entry), _letter(fields)) for entry, fields in found]
+        return [(name := _named(place, entry), _summary(name, _letter(fields))) for entry, fields in found]
 
     async def read(self, name: LetterName) -> DeadLetter | None:
         """One letter whole; None when there is none. Raises ``DamagedError``."""
@@ -149,7 +156,7 @@ def _named(place: str, entry: bytes) -> LetterName:
 def _letter(fields: Sequence[bytes]) -> DeadLetter | None:
     try:
         return DeadLetter.model_validate_json(data_of(fields))
-    except ValidationError:
+    except (ValueError, TypeError, RecursionError):  # it may have been written by anybody
         return None
 
 

@@ -1,15 +1,16 @@
 """Redriving and discarding dead letters. Each is redriven once, however often that is asked or cut off.
 
-Three acts, each safe to repeat: what is sent is written down (claimed), it is sent under a guard in its shard, the
-letter is removed. They are apart because a letter of the inbound stream and its session have different hash tags.
+Three acts, each safe to repeat: the letter is claimed for a minute, what it says is sent under a guard in its shard,
+the letter is removed. They are apart because a letter of the inbound stream and its session have different hash tags.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from pentad.contracts.commands import EmbedCommand, WakeUp
+from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import ARCHIVE, EMBED, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
@@ -19,9 +20,26 @@ from pentad.services.gateway.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.mail import RedriveMail
-from pentad.shared.keys import DAY_S, REDRIVEN_TTL_S, SessionKeys, load, redrive_claim, redriven, session_index
+from pentad.shared.keys import (
+    DAY_S,
+    DEDUP_TTL_S,
+    REDRIVEN_TTL_S,
+    SessionKeys,
+    dedup,
+    load,
+    redrive_claim,
+    redriven,
+    session_index,
+)
 from pentad.shared.kinds import REDRIVE, USER
 from pentad.shared.store.store import Argument, Store
+
+_CLAIM_S = 60
+"""How long a redrive has a letter to itself: one that was killed holds it no longer."""
+
+
+def _being_redriven(name: LetterName) -> ProblemError:
+    return ProblemError(409, f"dead letter {name} is being redriven with something else: look again in a minute")
 
 
 class Redriving:
@@ -36,46 +54,57 @@ class Redriving:
         letter = await self._letters.read(name)
         if letter is None:
             raise await self._gone(name)
-        around = await self._letters.surroundings(letter)
-        now = await self._store.clock()
+        sent: dict[str, Any] = {"repeated": True}
+        if not await self._was_sent(name):
+            sent = await self._send_once(name, letter, edit)
+        await self._store.run("dead_remove", self._keys(name), [name.entry, "redriven", DAY_S])
+        return {"id": str(name)} | sent
+
+    async def _send_once(self, name: LetterName, letter: DeadLetter, edit: Mapping[str, Any] | None) -> dict[str, Any]:
+        around, now = await self._letters.surroundings(letter), await self._store.clock()
         try:
-            plan_redrive(str(name), letter, edit, around, now)  # what does not fit is not claimed
-            edit = await self._claim(name, edit)
             plan = plan_redrive(str(name), letter, edit, around, now)
         except UnfitError as error:
             raise ProblemError(409, str(error)) from None
+        await self._claim(name, edit)
         try:
             await self._send(name, plan, now)
         except ProblemError:  # nothing was sent: something else may be tried
             await self._store.call("DEL", redrive_claim(name.stream, name.entry))
             raise
-        args: list[Argument] = [name.entry, "redriven", DAY_S]
-        await self._store.run("dead_remove", [name.stream, redrive_claim(name.stream, name.entry)], args)
-        return {"id": str(name)} | _said(plan)
+        return _said(plan)
 
     async def discard(self, name: LetterName) -> None:
         """Remove a letter for good."""
-        keys = [name.stream, redrive_claim(name.stream, name.entry)]
-        if not await self._store.run("dead_remove", keys, [name.entry, "discarded", DAY_S]):
+        outcome = await self._store.run("dead_remove", self._keys(name), [name.entry, "discarded", DAY_S])
+        if outcome == b"busy":
+            raise _being_redriven(name)
+        if outcome == b"gone":
             raise await self._gone(name)
+
+    def _keys(self, name: LetterName) -> list[str]:
+        return [name.stream, redrive_claim(name.stream, name.entry)]
+
+    async def _was_sent(self, name: LetterName) -> bool:
+        """Whether a redrive that was cut off has got as far as sending: its guard lies in the shard that it went to."""
+        for shard in range(self._shards):
+            if await self._store.call("EXISTS", redriven(shard, str(name))):
+                return True
+        return False
 
     async def _gone(self, name: LetterName) -> ProblemError:
         if await self._store.call("GET", redrive_claim(name.stream, name.entry)) == b"done":
             return ProblemError(409, f"dead letter {name} was redriven before")
         return missing("there is no such dead letter: it may have been discarded, or dropped by age or number")
 
-    async def _claim(self, name: LetterName, edit: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Fix what is sent; returns the edit that counts, which is that of who asked first."""
+    async def _claim(self, name: LetterName, edit: Mapping[str, Any] | None) -> None:
+        """Have it to ourselves for a while, so that two who send different things do not both."""
         ours = b"" if edit is None else to_json(edit)
-        keys = [name.stream, redrive_claim(name.stream, name.entry)]
-        outcome, *counts = await self._store.run("redrive_claim", keys, [name.entry, ours, REDRIVEN_TTL_S])
+        outcome = await self._store.run("redrive_claim", self._keys(name), [name.entry, ours, _CLAIM_S])
+        if outcome == b"busy":
+            raise _being_redriven(name)
         if outcome != b"ok":
             raise await self._gone(name)
-        if counts[0] != ours:
-            if edit is not None:
-                raise UnfitError("its redrive was begun with something else: ask without an edit, that ends it")
-            return dict(from_json(counts[0]))
-        return edit
 
     async def _send(self, name: LetterName, plan: Redrive, now: int) -> None:
         if isinstance(plan, Say):
@@ -99,7 +128,14 @@ class Redriving:
         keys = [redriven(session.shard, str(name)), session.header, session.messages, session.wake]
         keys += [load(session.shard), session_index(session.shard, session.tenant)]
         args: list[Argument] = [REDRIVEN_TTL_S, self._session_ttl_s, session.actor, session.tenant, session.session]
-        posted, woken = await self._store.run("redrive_messages", keys, [*args, *(m.to_json() for m in plan.messages)])
+        args += [DEDUP_TTL_S, *(message.to_json() for message in plan.messages)]
+        if plan.new:
+            keys.append(dedup(session.shard, session.tenant, session.session, plan.messages[0].message_id or ""))
+        posted, woken = await self._store.run("redrive_messages", keys, args)
+        if posted < 0:
+            raise ProblemError(
+                409, "a message of this id has been accepted meanwhile: discard it, or edit `message_id`"
+            )
         metrics.published.labels(SESSION_WAKE.name, USER).inc(posted)
         count_wake_ups(SESSION_WAKE, woken)
 
@@ -107,7 +143,7 @@ class Redriving:
         keys = self._queries.task_keys(plan.tenant, plan.task)
         if keys is None:
             raise ProblemError(409, f"{plan.task[:128]!r} is no task of ours")
-        mail = RedriveMail(letter=str(name), at=now, call=plan.call)
+        mail = RedriveMail(letter=str(name), at=now, calls=list(plan.calls))
         names = [redriven(keys.shard, str(name)), keys.header, keys.signals, keys.wake]
         status, posted, woken = await self._store.run(
             "redrive_task", names, [REDRIVEN_TTL_S, keys.actor, mail.to_json()]
@@ -119,7 +155,8 @@ class Redriving:
 
     async def _append(self, name: LetterName, plan: Append) -> None:
         place = split_key(plan.stream)
-        assert place is not None
+        if place is None or place[0] >= self._shards:
+            raise ProblemError(409, f"there is no shard for {plan.stream}: discard it")
         keys = [redriven(place[0], str(name)), plan.stream]
         appended = await self._store.run("redrive_entry", keys, [REDRIVEN_TTL_S, plan.data])
         stream, kind = (EMBED, EmbedCommand) if plan.stream == EMBED.key(place[0]) else (ARCHIVE, WakeUp)

@@ -10,11 +10,11 @@ from pentad.services.task_runner.domain.plan import (
     WAIT_EXPIRED,
     AskModel,
     CallAgain,
-    Closed,
     End,
     Idle,
     Pause,
     Reopen,
+    give_up,
     plan,
 )
 from pentad.services.task_runner.model_step import ModelSteps
@@ -131,6 +131,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.pause(decided.reason)
         elif isinstance(decided, End):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
+            if decided.status == "cancelled":
+                writer.use_redrives()
             writer.ended_without_answer()
             writer.end(decided.status, decided.reason)
             writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "end"
@@ -151,7 +153,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
             await self._end(step, reason)
 
     async def _end(self, step: Step, reason: str) -> None:
-        closed = tuple(Closed(c, "the task failed") for c in step.task.open if c.id not in step.arrived.results)
+        missing = [call for call in step.task.open if call.id not in step.arrived.results]
+        closed = give_up(missing, "the task failed")
         task = step.task
         letter = make_letter(
             "task_mail",
@@ -168,6 +171,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         if step.task.ended:
             writer.restart()
         writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.use_redrives()
         writer.ended_without_answer()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
 from pentad.services.task_runner.deltas import DeltaWriter
-from pentad.services.task_runner.domain.after_answer import what_comes_next
+from pentad.services.task_runner.domain.after_answer import REDRIVEN, what_comes_next
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.retry import after_model_error
 from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache
@@ -47,10 +47,6 @@ _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (Mode
 """How model calls end that have no answer, for the metrics."""
 
 
-REDRIVEN = "redriven"
-"""Stands in transcripts for the model, where a person has redriven a tool call."""
-
-
 class ModelSteps:
     """Asks the model for steps, and commits what it answers."""
 
@@ -70,6 +66,7 @@ class ModelSteps:
         toolbox = await self._offer()
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.use_redrives()
         instruction = INSTRUCTIONS.get(step.instruction, EXECUTOR)
         system = to_json({"role": "system", "content": instruction.system_prompt})
         number = step.task.step + 1
@@ -173,6 +170,7 @@ class ModelSteps:
         """The model will not answer: the turn ends; what came since starts the next one."""
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.use_redrives()
         writer.ended_without_answer()
         writer.failed(ErrorCode.MODEL_ERROR, text)
         writer.end("failed", ErrorCode.MODEL_ERROR.value)

@@ -7,7 +7,7 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import ToolCallEvent, ToolResultEvent
 from pentad.contracts.ids import tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
-from pentad.contracts.tools import ToolSpec
+from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.after_answer import PlannedCall
 from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
@@ -43,11 +43,11 @@ def request_calls(
 
 
 def _answer_at_once(events: TaskEvents, call: str, planned: PlannedCall) -> None:
-    problem = f"{planned.tool}: {planned.problem}"
-    events.commit.tallies.count(metrics.tool_calls.labels(planned.tool if planned.spec else "unknown", "error"))
-    events.emit(ToolResultEvent, tool_call_id=call, tool=planned.tool, error=problem)
-    mail = ResultMail(tool_call_id=call, content=f"error: {problem}", ok=False)
-    events.commit.post(events.keys, RESULT, mail.to_json())
+    outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
+    tool = planned.tool if planned.spec else "unknown"
+    events.commit.tallies.count(metrics.tool_calls.labels(tool, outcome.counted_as))
+    events.emit(ToolResultEvent, tool_call_id=call, tool=planned.tool, **outcome.told)
+    events.commit.post(events.keys, RESULT, ResultMail.of(call, outcome).to_json())
 
 
 def _queue(events: TaskEvents, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> None:

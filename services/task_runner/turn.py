@@ -19,7 +19,7 @@ from pentad.contracts.events import (
 )
 from pentad.contracts.records import Manifest, Step, TranscriptMeta
 from pentad.services.task_runner.counters import Limits, counters
-from pentad.services.task_runner.domain.after_answer import CallTools, Complete, Next
+from pentad.services.task_runner.domain.after_answer import REDRIVEN, CallTools, Complete, Next
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.plan import Closed, Timer
 from pentad.services.task_runner.domain.retry import Retry
@@ -58,6 +58,7 @@ class TurnWriter(TaskEvents):
         self.added: list[bytes] = []
         """The messages that this handling appends to the transcript, as the model is sent them."""
         self.last_entry = b""
+        self._redrives_left = bool(arrived.redrives)
         commit.unmail(arrived.control_numbers)
         if arrived.controls & {"cancel", "deadline"}:
             commit.set(keys.header, control="")
@@ -78,20 +79,25 @@ class TurnWriter(TaskEvents):
             self.commit.expect_no_new_result()
         for c in closed:
             self.commit.unset(self.keys.calls, c.call.id)
-            self.commit.tallies.count(metrics.tool_calls.labels(c.call.tool, c.outcome))
-            self.emit(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, error=c.error)
+            self.commit.tallies.count(metrics.tool_calls.labels(c.call.tool, c.outcome.counted_as))
+            self.emit(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, **c.outcome.told)
 
     def place_mail(self, closed: Sequence[Closed], kept_aside: dict[str, str]) -> None:
         """Results in the order of their calls, then the users' messages word for word."""
         self._close(closed)
-        given_up = {c.call.id: c.error for c in closed}
+        given_up = {c.call.id: c.outcome.for_model for c in closed}
         for call in self.task.open:
             result = self._arrived.results.get(call.id)
             text = given_up[call.id] if result is None else self._text(result, kept_aside)
             self._log(tool_result(call.id, text))
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
         self._place_messages(self._arrived.users, self._arrived.user_number)
-        self.commit.unmail(self._arrived.result_numbers + self._arrived.redrive_numbers)
+        self.commit.unmail(self._arrived.result_numbers)
+
+    def use_redrives(self) -> None:
+        """What was redriven is done with this handling. Left where it is, it asks the task to go on after its end."""
+        self.commit.unmail(self._arrived.redrive_numbers)
+        self._redrives_left = False
 
     def _place_messages(self, messages: Sequence[UserMail], number: int) -> None:
         """Users' messages, word for word; they wait no more. ``number``: of the last of them."""
@@ -168,6 +174,8 @@ class TurnWriter(TaskEvents):
         self.commit.timer(keys, "archive", self._limits.grace_ms)
         if t.session:
             self.commit.expire(session.header, self._limits.session_ttl_s)
+        if self._redrives_left:
+            self.commit.rewake()
 
     def _turn_is_over(self, status: TaskStatus) -> None:
         """Counted: the task comes into this status, unless it stays waiting, and the time of its turn."""
@@ -225,7 +233,8 @@ class TurnWriter(TaskEvents):
         self._made = 1
         used = answer.usage
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
-        self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
+        if answer.model != REDRIVEN:
+            self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
         if answer.text or isinstance(following, Complete):
             self.emit(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
         manifest = self._manifest(answer, toolbox, system, before)

@@ -6,10 +6,10 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
-from pentad.contracts.tools import ToolSpec
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.errors import OutageError
 from pentad.shared.presence.tool_registry import lost, publish
 from pentad.shared.service.consuming import ConsumingService
@@ -32,22 +32,18 @@ class ToolWorker(ConsumingService):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._processes = ToolProcesses(
-            settings.pentad_plugins, settings.pentad_tool_processes, settings.pentad_tool_threads
-        )
+        plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
+        self._sources = ToolSources(Builtins(), ToolProcesses(plugins, processes, settings.pentad_tool_threads))
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""
 
-    def _specs(self) -> list[ToolSpec]:
-        return [tool.spec for tool in BUILTINS.values()] + list(self._processes.tools.values())
-
     async def prepare(self) -> None:
-        """Only the child processes know which queues their tools name."""
-        await self._processes.start()
-        for queue in sorted({spec.queue for spec in self._specs()}):
+        """Only the sources know which queues their tools name."""
+        await self._sources.start()
+        for queue in sorted({spec.queue for spec in self._sources.specs()}):
             for shard in self.shards:
-                handler = ToolHandler(self.store, self.settings, self._processes, shard, self.consumer_name)
+                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name)
                 handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
                 self._handlers.append(handler)
 
@@ -56,7 +52,7 @@ class ToolWorker(ConsumingService):
 
     async def start(self) -> None:
         await super().start()
-        await guarded("publish tools", lambda: publish(self.store, self._specs()))
+        await guarded("publish tools", lambda: publish(self.store, self._sources.specs()))
         self.background.run(self._publish())
 
     async def _publish(self) -> None:
@@ -65,7 +61,7 @@ class ToolWorker(ConsumingService):
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
-                specs = self._specs()
+                specs = self._sources.specs()
                 if monotonic() - said >= _PUBLISH_S or await lost(self.store, specs):
                     await publish(self.store, specs)
                     said = monotonic()
@@ -76,7 +72,7 @@ class ToolWorker(ConsumingService):
         await asyncio.gather(*(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
 
     async def close(self) -> None:
-        await self._processes.stop(0)
+        await self._sources.stop(0)
 
 
 def build(settings: Settings) -> ToolWorker:

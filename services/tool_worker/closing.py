@@ -1,6 +1,7 @@
 """The end of a tool call: its one result, as an event to clients and as mail to its task."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,11 +11,10 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.events import ToolResultEvent
 from pentad.contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.domain import (
     EVENT_LIMIT,
-    Answer,
     CallName,
-    Outcome,
     bounded,
     clip,
     named_call,
@@ -43,40 +43,36 @@ class Closing:
         self._consumed = metrics.consumed.labels(TOOL_CALLS.name, ToolCallCommand.__name__)
         self._attempts = metrics.attempts.labels(TOOL_CALLS.name)
 
-    async def close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, answer: Answer) -> None:
+    async def close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, outcome: ToolOutcome) -> None:
         """Write the result, unless the call was closed meanwhile."""
-        answer = bounded(answer)
+        outcome = bounded(outcome)
         session = SessionKeys(self._shard, command.tenant_id, command.session_id)
-        shown = clip(answer.text, EVENT_LIMIT)
-        large = shown is not answer.text
+        shown = clip(outcome.text, EVENT_LIMIT)
         call = command.tool_call_id
+        ref = call if shown is not outcome.text else None
         event = ToolResultEvent(
             event_id=f"{call}.result",
             at=await guarded("clock", self._store.now),
             **command.led_to(),
             tool_call_id=call,
             tool=command.tool,
-            result=shown if answer.ok else None,
-            error=None if answer.ok else shown,
-            duration_ms=answer.duration_ms or 0,
-            ref=call if large else None,
+            **replace(outcome, text=shown).told,
+            ref=ref,
         )
-        mail = ResultMail(
-            tool_call_id=call, content="" if large else answer.for_model, ok=answer.ok, ref=call if large else None
-        )
+        mail = ResultMail.of(call, outcome, ref)
         names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
         args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), event.to_json()]
         args += [self._maxlen, self._ttl, session.actor]
-        if large:
+        if ref is not None:
             names.append(keys.big)
-            args += [call, answer.for_model]
+            args += [ref, outcome.for_model]
         closed, woken = await guarded("tool result", self._store.run, "call_close", names, args)
         if closed == b"ok":
-            _count_result(command.tool, answer.outcome, woken)
+            _count_result(command.tool, outcome, woken)
             self._consumed.inc()
-            self._attempts.observe(answer.starts)
-            if answer.duration_ms is not None:
-                metrics.tool_seconds.labels(command.tool).observe(answer.duration_ms / 1000)
+            self._attempts.observe(outcome.starts)
+            if outcome.duration_ms is not None:
+                metrics.tool_seconds.labels(command.tool).observe(outcome.duration_ms / 1000)
 
     async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
         """Dead-letter an entry and close its call with an error, when what can be read of it names an open call.
@@ -93,8 +89,8 @@ class Closing:
         if state is None or tool is None:
             return SetAside.NOTHING
         session = SessionKeys(self._shard, name.tenant, fields[0].decode())
-        started = state.startswith(b"started ")
-        error = clip(when_set_aside(letter.reason, started), EVENT_LIMIT)
+        outcome = when_set_aside(letter.reason, state.startswith(b"started "))
+        outcome = replace(outcome, text=clip(outcome.text, EVENT_LIMIT))
         event = ToolResultEvent(
             event_id=f"{name.call}.result",
             at=letter.at,
@@ -106,9 +102,9 @@ class Closing:
             traceparent=(fields[3] or b"").decode() or None,
             tool_call_id=name.call,
             tool=tool,
-            error=error,
+            **outcome.told,
         )
-        mail = ResultMail(tool_call_id=name.call, content=Answer("error", error).for_model, ok=False)
+        mail = ResultMail.of(name.call, outcome)
         chain = chain_of(message=event.correlation_id or "", task=name.task, tool_call=name.call)
         whom = {"tenant_id": name.tenant, "session_id": event.session_id, "task_id": name.task}
         chained = letter.model_copy(update=whom | {"tool_call_id": name.call, "chain": chain})
@@ -118,13 +114,13 @@ class Closing:
         args += [event.to_json(), self._maxlen, self._ttl, session.actor]
         done, woken = await self._store.run("call_set_aside", names, args)
         if done == b"ok":
-            _count_result(tool, "unknown" if started else "error", woken)
+            _count_result(tool, outcome, woken)
         return SetAside.ENDED if done == b"gone" else SetAside.BURIED
 
 
-def _count_result(tool: str, outcome: Outcome, woken: int) -> None:
+def _count_result(tool: str, outcome: ToolOutcome, woken: int) -> None:
     """A call has its one result: an event, mail, perhaps a wake-up."""
-    metrics.tool_calls.labels(tool, outcome).inc()
+    metrics.tool_calls.labels(tool, outcome.counted_as).inc()
     for written in _written():
         written.inc()
     count_wake_ups(TASK_WAKE, woken)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic_core import from_json
 
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
-from pentad.contracts.tools import Effect
+from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
 from pentad.shared.immutable import immutable
 
 EVENT_LIMIT = 16 * 1024
@@ -16,31 +16,6 @@ RESULT_LIMIT = 1024 * 1024
 """Bytes of a result that are kept at all."""
 UNKNOWN = "outcome unknown: the tool had started when its worker died, and it must not run twice"
 
-OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted"]
-Outcome = Literal["ok", "error", "timeout", "cancelled", "unknown"]
-"""How a call ended, for the metrics."""
-_OUTCOMES: dict[OutcomeKind, Outcome] = {"ok": "ok", "timeout": "timeout", "cancelled": "cancelled"}
-
-
-@immutable
-class Answer:
-    """A call's one result: ``text`` is the result, or the error."""
-
-    outcome: Outcome
-    text: str
-    starts: int = 1
-    duration_ms: int | None = None
-    """None: it did not run here to its end."""
-
-    @property
-    def ok(self) -> bool:
-        return self.outcome == "ok"
-
-    @property
-    def for_model(self) -> str:
-        """What the model is told."""
-        return self.text if self.ok else f"error: {self.text}"
-
 
 def clip(text: str, limit: int) -> str:
     """At most ``limit`` bytes of UTF-8, cut at a character."""
@@ -48,22 +23,17 @@ def clip(text: str, limit: int) -> str:
     return text if len(raw) <= limit else raw[:limit].decode("utf-8", errors="ignore")
 
 
-def bounded(answer: Answer) -> Answer:
+def bounded(outcome: ToolOutcome) -> ToolOutcome:
     """A result that can be kept: what is over the limit is cut and says so."""
-    kept = clip(answer.text, RESULT_LIMIT)
-    if kept is answer.text:
-        return answer
-    return replace(answer, text=f"{kept}\n[cut: longer than {RESULT_LIMIT} bytes]")
+    kept = clip(outcome.text, RESULT_LIMIT)
+    if kept is outcome.text:
+        return outcome
+    return replace(outcome, text=f"{kept}\n[cut: longer than {RESULT_LIMIT} bytes]")
 
 
-def answer_of(kind: OutcomeKind, text: str, starts: int, duration_ms: int) -> Answer:
-    """The result of a call whose last attempt ended so."""
-    return Answer(_OUTCOMES.get(kind, "error"), text, starts, duration_ms)
-
-
-def unknown(starts: int) -> Answer:
-    """The result of a call of which nobody knows what it has done."""
-    return Answer("unknown", UNKNOWN, starts)
+def unknown(starts: int) -> ToolOutcome:
+    """The outcome of a call of which nobody knows what it has done."""
+    return ToolOutcome("unknown", UNKNOWN, starts=starts)
 
 
 def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again", "unknown"]:
@@ -103,6 +73,8 @@ def _first(name: str, data: bytes) -> str | None:
     return found[1].decode(errors="replace") if found else None
 
 
-def when_set_aside(reason: str, started: bool) -> str:
-    """What the model is told of a call whose entry was set aside."""
-    return f"outcome unknown: the call had started and was set aside: {reason}" if started else f"set aside: {reason}"
+def when_set_aside(reason: str, started: bool) -> ToolOutcome:
+    """The outcome of a call whose entry was set aside."""
+    if started:
+        return ToolOutcome("unknown", f"outcome unknown: the call had started and was set aside: {reason}")
+    return ToolOutcome("error", f"set aside: {reason}")

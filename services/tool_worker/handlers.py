@@ -12,14 +12,12 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.streams import TOOL_CALLS
-from pentad.contracts.tools import Effect
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS
-from pentad.services.tool_worker.children.invocation import ToolInvocation, ToolOutcome
-from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.closing import Closing
-from pentad.services.tool_worker.domain import Answer, after_outcome, answer_of, unknown
-from pentad.services.tool_worker.inline import run_builtin
+from pentad.services.tool_worker.domain import after_outcome, unknown
+from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.services.tool_worker.progress import Progress
+from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
@@ -58,10 +56,8 @@ class Running:
 class ToolHandler(Handler):
     """Serves one queue of one shard."""
 
-    def __init__(
-        self, store: Store, settings: Settings, processes: ToolProcesses, shard: int, consumer_name: str
-    ) -> None:
-        self._store, self._settings, self._processes, self._shard = store, settings, processes, shard
+    def __init__(self, store: Store, settings: Settings, sources: ToolSources, shard: int, consumer_name: str) -> None:
+        self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
         self._running: dict[str, Running] = {}
@@ -81,7 +77,8 @@ class ToolHandler(Handler):
 
     async def handle(self, entry: Entry) -> Done:
         command = entry.parse(ToolCallCommand)
-        if command.tool not in BUILTINS and command.tool not in self._processes.tools:
+        source = self._sources.of(command.tool)
+        if source is None:
             await asyncio.sleep(_ELSEWHERE_S)
             await self._release(entry, command)
             return Done.LEFT
@@ -89,10 +86,9 @@ class ToolHandler(Handler):
             await self._release(entry, command)
             return Done.LEFT
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
-        if not entry.redelivered and command.tool in BUILTINS and command.effect is Effect.PURE:
+        if source.quick and not entry.redelivered and command.effect is Effect.PURE:
             # Over before a claim would be written; may run twice; of a closed call its result is dropped.
-            answer = await self._execute(command, 1)
-            await self._closing.close(entry, command, keys, answer)
+            await self._closing.close(entry, command, keys, await self._execute(source, command, 1))
             return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
         ours = verdict in (b"run", b"mine")
@@ -100,12 +96,12 @@ class ToolHandler(Handler):
             return Done.LEFT
         # What is ours already: our claim's answer was lost, or what we wrote since was, with the call's end.
         if ours and command.tool_call_id not in self._ran:
-            await self._run(entry, command, keys, int(more[0]))
+            await self._run(source, entry, command, keys, int(more[0]))
         elif ours or verdict == b"unknown":
             await self._closing.close(entry, command, keys, unknown(int(more[0])))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
-            await self._closing.close(entry, command, keys, Answer("error", reason, int(more[0])))
+            await self._closing.close(entry, command, keys, ToolOutcome("error", reason, starts=int(more[0])))
         else:
             return Done.LEFT
         return Done.COMMITTED
@@ -122,53 +118,52 @@ class ToolHandler(Handler):
         finally:
             self._claims -= 1
 
-    async def _run(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int) -> None:
+    async def _run(
+        self, source: ToolSource, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._running[command.tool_call_id] = Running(command, keys, entry, attempt, task)
         if command.effect is Effect.UNSAFE:
             self._remember(command.tool_call_id)
         try:
-            answer = await self._execute(command, attempt)
+            outcome = await self._execute(source, command, attempt)
         finally:
             del self._running[command.tool_call_id]
         if command.effect is Effect.UNSAFE:
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
-        await self._closing.close(entry, command, keys, answer)
+        await self._closing.close(entry, command, keys, outcome)
 
     def _remember(self, call: str) -> None:
         self._ran[call] = None
         if len(self._ran) > _REMEMBERED:
             self._ran.popitem(last=False)
 
-    async def _execute(self, command: ToolCallCommand, attempt: int) -> Answer:
+    async def _execute(self, source: ToolSource, command: ToolCallCommand, attempt: int) -> ToolOutcome:
         """Run until there is an outcome that may be told."""
         while True:
-            outcome = await self._once(command, attempt)
+            outcome = await self._once(source, command, attempt)
             verdict = after_outcome(outcome.kind, command.effect)
             if verdict == "unknown":
                 return unknown(attempt)
             if verdict == "close" or attempt >= MAX_STARTS:
-                text = outcome.result if outcome.kind == "ok" else outcome.error
-                return answer_of(outcome.kind, text or "", attempt, outcome.duration_ms)
+                return outcome if attempt == 1 else replace(outcome, starts=attempt)
             attempt += 1
 
-    async def _once(self, command: ToolCallCommand, attempt: int) -> ToolOutcome:
+    async def _once(self, source: ToolSource, command: ToolCallCommand, attempt: int) -> ToolOutcome:
         if command.deadline is None:
-            return await self._within(command, attempt, command.timeout)
+            return await self._within(source, command, attempt, command.timeout)
         left = (milliseconds(command.deadline) - await self._store.clock()) / 1000
         if left <= 0:
-            return ToolOutcome(None, _DEADLINE_PASSED, "timeout", 0)
-        outcome = await self._within(command, attempt, min(command.timeout, left))
+            return ToolOutcome("timeout", _DEADLINE_PASSED, 0)
+        outcome = await self._within(source, command, attempt, min(command.timeout, left))
         if outcome.kind == "timeout" and left < command.timeout:
             # It was not the tool's own limit that ended it.
-            return replace(outcome, error=_DEADLINE_PASSED)
+            return replace(outcome, text=_DEADLINE_PASSED)
         return outcome
 
-    async def _within(self, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
-        if command.tool in BUILTINS:
-            return await run_builtin(BUILTINS[command.tool], command.args, timeout)
+    async def _within(self, source: ToolSource, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
         context = ToolContext(
             tool_call_id=command.tool_call_id,
             idempotency_key=command.tool_call_id,
@@ -180,7 +175,7 @@ class ToolHandler(Handler):
             deadline=datetime.fromisoformat(command.deadline) if command.deadline else None,
         )
         invocation = ToolInvocation(command.tool, command.args, timeout, context)
-        return await self._processes.run(invocation, self._progress(command), alone=attempt > 1)
+        return await source.run(invocation, self._progress(command), alone=attempt > 1)
 
     def _progress(self, command: ToolCallCommand) -> Progress:
         session, s = SessionKeys(self._shard, command.tenant_id, command.session_id), self._settings

@@ -7,6 +7,7 @@ from pydantic import Field
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import milliseconds
+from pentad.contracts.tools import ToolOutcome
 
 
 def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:
@@ -50,6 +51,11 @@ class ResultMail(Contract):
     ref: str | None = None
     """Set when the content is kept aside in the task's `big` hash under this name."""
 
+    @classmethod
+    def of(cls, call: str, outcome: ToolOutcome, ref: str | None = None) -> "ResultMail":
+        """The mail that tells a task of a call's outcome. ``ref``: what the model is told is kept aside under it."""
+        return cls(tool_call_id=call, content="" if ref else outcome.for_model, ok=outcome.ok, ref=ref)
+
 
 class CallRequest(Contract):
     """A tool call that somebody else than the model asks for."""
@@ -65,5 +71,5 @@ class RedriveMail(Contract):
     """Its id."""
     at: int
     """When, in ms."""
-    call: CallRequest | None = None
-    """The tool call to be made again; None: the task goes on where it stopped."""
+    calls: list[CallRequest] = Field(default_factory=list)
+    """Tool calls to be made again; none: the task goes on where it stopped."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pentad.contracts.dead_letters import DeadLetter, LetterKind, Link, named_in
+from pentad.contracts.dead_letters import FOR_WHOM, DeadLetter, LetterKind, Link, named_in
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import TOOL_CALLS, Stream
 from pentad.shared import metrics
@@ -12,7 +12,6 @@ from pentad.shared.work.entry import printable
 BODY_LIMIT = 1 << 20
 """Bytes of what was set aside that its dead letter keeps."""
 _REASON_LIMIT = 4096
-_FOR_WHOM = ("tenant_id", "session_id", "task_id", "tool_call_id")
 
 
 def make_letter(
@@ -29,12 +28,12 @@ def make_letter(
 ) -> DeadLetter:
     """A dead letter. ``whom``: the ids that are known; what is not an id is left out. A long body is clipped."""
     kept, clipped = _clipped(body)
-    named: dict[str, Any] = {name: value for name in _FOR_WHOM if (value := whom.get(name)) and is_identifier(value)}
+    named: dict[str, Any] = {name: value for name in FOR_WHOM if (value := whom.get(name)) and is_identifier(value)}
     return DeadLetter(
         kind=kind,
         stream=stream,
         entry_id=entry_id,
-        reason=reason[:_REASON_LIMIT],
+        reason=printable(reason[:_REASON_LIMIT].encode(errors="backslashreplace")),
         attempts=attempts,
         at=at,
         body=kept,
@@ -70,10 +69,10 @@ def letter_of_entry(
 
 
 def chain_of(*, message: str = "", task: str = "", cause: str = "", tool_call: str = "", entry: str = "") -> list[Link]:
-    """What led to it, in order; what is not known is left out."""
+    """What led to it, in order; what is not known, or is no id, is left out."""
     links = [Link(kind="message", id=message), Link(kind="task", id=task), Link(kind="cause", id=cause)]
     links += [Link(kind="call", id=tool_call), Link(kind="entry", id=entry)]
-    return [link for link in links if link.id]
+    return [link for link in links if is_identifier(link.id)]
 
 
 def _chain(said: Mapping[str, str]) -> list[Link]:

@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier, milliseconds
+from pentad.contracts.plain_json import read_json
 from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.frames import complaints
-from pentad.shared.actors.mail import CallRequest, UserMail
+from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
 from pentad.shared.errors import PentadError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
-from pentad.shared.kinds import USER
+from pentad.shared.kinds import REDRIVE, USER, MailKind
 
 C = TypeVar("C", bound=Contract)
 
@@ -54,15 +54,17 @@ class Say:
     tenant: str
     session: str
     messages: tuple[InboundMessage, ...]
+    new: bool = False
+    """They were never accepted under their ids."""
 
 
 @immutable
 class GoOn:
-    """A task goes on where it stopped, or makes a tool call again."""
+    """A task goes on where it stopped, or makes tool calls again."""
 
     tenant: str
     task: str
-    call: CallRequest | None = None
+    calls: tuple[CallRequest, ...] = ()
 
 
 @immutable
@@ -91,11 +93,8 @@ def proposal(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
     Raises ``UnfitError`` when there is nothing of which it could be made: then an edit must say all.
     """
     if letter.kind == "task_mail":
-        messages = _messages_of(letter, around)
-        if not messages and around.goes_on:
-            return None
-        return {"messages": _plain(messages or _said(around))}
-    if letter.kind == "call" and not around.goes_on and around.archived:
+        return _mail_again(letter, around)
+    if _asks_again(letter, around):
         return {"messages": _plain(_said(around))}
     if letter.clipped:
         raise UnfitError("its body was longer than what is kept of it: say with an edit what is to be sent")
@@ -105,9 +104,25 @@ def proposal(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
     return _object(text)
 
 
+def _mail_again(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
+    """What of a task's mail is sent again: what users have said, or else the calls that were redriven."""
+    messages = _messages_of(letter, around)
+    if messages:
+        return {"messages": _plain(messages)}
+    if not around.goes_on:
+        return {"messages": _plain(_said(around))}
+    calls = [call for redrive in _read_mail(letter, REDRIVE, RedriveMail) for call in redrive.calls]
+    return {"calls": [call.model_dump(mode="json") for call in calls]} if calls else None
+
+
+def _asks_again(letter: DeadLetter, around: Surroundings) -> bool:
+    """A call whose task is archived is made by a task that begins with what that one knew."""
+    return letter.kind == "call" and not around.goes_on and around.archived
+
+
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        found = from_json(text or "")
+        found = read_json(text or "")
     except ValueError:
         found = None
     if not isinstance(found, dict):
@@ -128,12 +143,16 @@ def _said(around: Surroundings) -> tuple[InboundMessage, ...]:
 def _messages_of(letter: DeadLetter, around: Surroundings) -> tuple[InboundMessage, ...]:
     """What users have said in a task's mail; it goes to that task again while there is one."""
     named = {"task_id": letter.task_id} if around.goes_on or (around.archived and not around.status) else {}
-    texts = [value for name, value in letter.body.items() if name.endswith(f" {USER}")]
+    return tuple(mail.message.model_copy(update=named) for mail in _read_mail(letter, USER, UserMail))
+
+
+def _read_mail(letter: DeadLetter, kind: MailKind, contract: type[C]) -> list[C]:
+    """The task's mail of this kind."""
     try:
-        found = [UserMail.model_validate_json(text).message for text in texts]
+        texts = [text for name, text in letter.body.items() if name.endswith(f" {kind}")]
+        return [contract.model_validate_json(text) for text in texts]
     except ValidationError:
         raise UnfitError("its mail cannot be read: say with an edit which messages are to be sent") from None
-    return tuple(message.model_copy(update=named) for message in found)
 
 
 def plan_redrive(
@@ -143,40 +162,61 @@ def plan_redrive(
     body = proposal(letter, around) if edit is None else edit
     if body is None:
         return GoOn(*_task_of(letter))
-    if "messages" in body and letter.kind in ("task_mail", "call"):
-        if edit is not None and letter.kind == "call":
-            raise UnfitError("the edit of a tool call is a tool call")
-        return _say(name, letter, body["messages"], now)
-    if letter.kind == "call":
-        return _call_again(letter, body, around)
     if letter.kind == "task_mail":
-        raise UnfitError('the edit of a task\'s mail is {"messages": [...]}')
+        return _mail_of(name, letter, body, around, now)
+    if letter.kind == "call":
+        if edit is None and _asks_again(letter, around):
+            return _say(name, letter, body["messages"], now)
+        return _call_again(letter, body, around)
     if letter.kind == "session_mail" or letter.stream == INBOUND.key():
         return _say(name, letter, [body], now)
     return _work(letter, body)
 
 
+def _mail_of(name: str, letter: DeadLetter, body: Mapping[str, Any], around: Surroundings, now: int) -> Redrive:
+    if "messages" in body:
+        return _say(name, letter, body["messages"], now)
+    calls = body.get("calls")
+    if not isinstance(calls, list) or not calls or not all(isinstance(call, Mapping) for call in calls):
+        raise UnfitError('the mail of a task is sent as {"messages": [...]}, or as {"calls": [...]} for tool calls')
+    if not around.goes_on:
+        raise UnfitError(_GONE)
+    return _going_on(letter, tuple(_read(CallRequest, call) for call in calls))
+
+
 def _task_of(letter: DeadLetter) -> tuple[str, str]:
     if letter.tenant_id is None or letter.task_id is None:
-        raise UnfitError("it does not say whose task it was: say with an edit which messages are to be sent")
+        raise UnfitError("it does not say whose task it was: discard it, or send a message to its session")
     return letter.tenant_id, letter.task_id
 
 
 def _say(name: str, letter: DeadLetter, bodies: object, now: int) -> Say:
     if not isinstance(bodies, list) or not bodies or not all(isinstance(body, Mapping) for body in bodies):
         raise UnfitError("`messages` is a list of one message or more")
-    known = {"tenant_id": letter.tenant_id or DEFAULT_TENANT, "session_id": letter.session_id or f"s-{letter.entry_id}"}
+    new = letter.stream == INBOUND.key()
+    known = {"tenant_id": letter.tenant_id, "session_id": letter.session_id}
+    if new:
+        known = {
+            "tenant_id": letter.tenant_id or DEFAULT_TENANT,
+            "session_id": letter.session_id or f"s-{letter.entry_id}",
+        }
     messages = []
     for number, body in enumerate(bodies):
         named = {"message_id": f"redrive-{name}" if not number else f"redrive-{name}-{number}"}
-        given = {key: value for key, value in body.items() if value is not None}
-        messages.append(_read(InboundMessage, known | named | given))
+        whole = _known(known) | named | _known(body)
+        if not {"tenant_id", "session_id"} <= whole.keys():
+            raise UnfitError("it does not say whose it was: say `tenant_id` and `session_id` with an edit")
+        messages.append(_read(InboundMessage, whole))
     if len({(message.tenant_id, message.session_id) for message in messages}) > 1:
         raise UnfitError("all messages of one dead letter go to one session")
     if any(message.deadline and milliseconds(message.deadline) <= now for message in messages):
         raise UnfitError("its deadline has passed: give it another, or none, with an edit")
     first = messages[0]
-    return Say(first.tenant_id, first.session_id or "", tuple(messages))
+    return Say(first.tenant_id, first.session_id or "", tuple(messages), new)
+
+
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _call_again(letter: DeadLetter, body: Mapping[str, Any], around: Surroundings) -> GoOn:
@@ -189,12 +229,19 @@ def _call_again(letter: DeadLetter, body: Mapping[str, Any], around: Surrounding
     if not around.goes_on:
         archived = "its task is archived: without an edit, the message of its turn is sent again"
         raise UnfitError(archived if around.archived else _GONE)
-    return GoOn(tenant, task, CallRequest(tool=command.tool, args=command.args))
+    return _going_on(letter, (CallRequest(tool=command.tool, args=command.args),))
+
+
+def _going_on(letter: DeadLetter, calls: tuple[CallRequest, ...]) -> GoOn:
+    try:
+        RedriveMail.model_validate_json(RedriveMail(letter="", at=0, calls=list(calls)).to_json())
+    except (ValidationError, ValueError):
+        raise UnfitError("its arguments cannot be sent: they are nested too deeply, or are no JSON") from None
+    return GoOn(*_task_of(letter), calls)
 
 
 def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
-    place = split_key(letter.stream)
-    shard = -1 if place is None else place[0]
+    shard = (split_key(letter.stream) or (0, ""))[0]
     if letter.stream in (SESSION_WAKE.key(shard), TASK_WAKE.key(shard)):
         kind = SessionKeys if letter.stream == SESSION_WAKE.key(shard) else TaskKeys
         return Wake(kind(shard, *_actor(_read(WakeUp, body))))

@@ -8,6 +8,9 @@ from pentad.contracts.tools import ToolSpec
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
+REDRIVEN = "redriven"
+"""Stands for the model where a person has redriven tool calls. That is no step of the turn's."""
+
 
 @immutable
 class PlannedCall:

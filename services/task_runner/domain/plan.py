@@ -1,10 +1,10 @@
 """What to do with a task that has mail. Pure: state and mail in, a plan out."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EndStatus
+from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.budget import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
@@ -31,11 +31,10 @@ class Idle:
 
 @immutable
 class Closed:
-    """An open call and how it ends without its tool: the text that the model is told."""
+    """An open call, and how it ends without its tool."""
 
     call: OpenCall
-    error: str
-    outcome: Literal["timeout", "cancelled"] = "cancelled"
+    outcome: ToolOutcome
 
 
 @immutable
@@ -93,13 +92,13 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
     missing = tuple(call for call in task.open if call.id not in arrived.results)
     if "cancel" in arrived.controls:
-        return End("cancelled", "cancelled", _give_up(missing, "the task was cancelled"))
+        return End("cancelled", "cancelled", give_up(missing, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
-        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, _give_up(missing, "the deadline has passed", "timeout"))
+        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, give_up(missing, "the deadline has passed", "timeout"))
     if missing and now < task.asked_at + bounds.step_timeout_ms:
         return Idle(arrived.control_numbers)
     if missing:
-        return _go_on(task, arrived, bounds.step_limit, _give_up(missing, _TOO_LATE, "timeout"))
+        return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
     if task.open or arrived.asks:
         return _go_on(task, arrived, bounds.step_limit, ())
     if task.status == "waiting" and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms:
@@ -134,7 +133,7 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
         refused = exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0)
         if refused:
             return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
-    again = tuple(redrive.call for redrive in arrived.redrives if redrive.call is not None)
+    again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
     if again:
         return CallAgain(again, closed)
     if arrived.asks:
@@ -146,7 +145,6 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
     return AskModel(closed=closed)
 
 
-def _give_up(
-    calls: Sequence[OpenCall], error: str, outcome: Literal["timeout", "cancelled"] = "cancelled"
-) -> tuple[Closed, ...]:
-    return tuple(Closed(call, error, outcome) for call in calls)
+def give_up(calls: Sequence[OpenCall], reason: str, kind: OutcomeKind = "cancelled") -> tuple[Closed, ...]:
+    """Calls that end without their tools, for this reason."""
+    return tuple(Closed(call, ToolOutcome(kind, reason)) for call in calls)

@@ -4,7 +4,8 @@ import asyncio
 from asyncio import AbstractEventLoop, TimerHandle
 from typing import Protocol
 
-from pentad.services.tool_worker.children.invocation import Kind, OnProgress, ToolInvocation, ToolOutcome
+from pentad.contracts.tools import OutcomeKind, ToolOutcome
+from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 
 _LONGEST = 1_000_000.0
 """Seconds; event loops refuse timers that are set much later."""
@@ -45,14 +46,13 @@ class Call:
         self.started = loop.time()
         self.timer = loop.call_later(min(self.invocation.timeout_s, _LONGEST), self._expire)
 
-    def finish(self, kind: Kind, text: str) -> None:
+    def finish(self, kind: OutcomeKind, text: str) -> None:
         """Sets the outcome, once."""
         self.stop_timer()
         if self.over:
             return
         took = round((self.future.get_loop().time() - self.started) * 1000) if self.child else 0
-        result, error = (text, None) if kind == "ok" else (None, text)
-        self.future.set_result(ToolOutcome(result, error, kind, took))
+        self.future.set_result(ToolOutcome(kind, text, took))
 
     def lose(self, how: str, *, guilty: bool) -> None:
         """Its process is gone. Alone in it, the call brought it down; among several nobody knows which one did."""

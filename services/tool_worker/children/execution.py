@@ -4,7 +4,7 @@ import logging
 from datetime import datetime
 from typing import Any
 
-from pentad.services.tool_worker.children.invocation import Kind
+from pentad.contracts.tools import OutcomeKind
 from pentad.shared.plugins.context import Report, ToolContext
 from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
 from pentad.shared.plugins.results import clean, result_text
@@ -13,7 +13,7 @@ MAX_RESULT = 16 << 20
 """Characters of a result."""
 _MAX_ERROR = 4_000
 
-Answer = tuple[Kind, str]
+Answer = tuple[OutcomeKind, str]
 """``ok`` and the result, or another kind and the reason."""
 
 _log = logging.getLogger("pentad.tools")

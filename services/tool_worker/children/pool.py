@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
-from pentad.contracts.tools import ToolSpec
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.backoff import Backoff
 from pentad.services.tool_worker.children.call import Call
-from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.process import Child
+from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.shared.plugins.errors import PluginError
 
 CHECK_S = 0.25
@@ -27,7 +26,7 @@ _log = logging.getLogger("pentad.tools")
 
 
 class ToolProcesses:
-    """Runs user-defined tools in child processes. Belongs to the event loop that called ``start``."""
+    """A source of tools: those of users, in child processes. Belongs to the event loop that called ``start``."""
 
     def __init__(self, plugins: Sequence[str], processes: int, threads: int) -> None:
         self._plugins = tuple(plugins)
@@ -42,6 +41,8 @@ class ToolProcesses:
         self._numbers = count(1)
         self._backoff = Backoff()
         self._ticking = self._stopping = False
+
+    quick = False
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -59,7 +60,6 @@ class ToolProcesses:
             return
         try:
             self._tools = (await self._open(own=False)).tools
-            self._refuse_taken_names()
             self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
         except BaseException:
             await self.stop(0)
@@ -130,10 +130,6 @@ class ToolProcesses:
     def _refuse(self, call: Call) -> None:
         state = "finished" if call.child else "started"
         call.finish("interrupted", f"tool {call.invocation.tool!r} was not {state}: the tool-worker stops")
-
-    def _refuse_taken_names(self) -> None:
-        for name in BUILTINS.keys() & self._tools.keys():
-            raise PluginError(f"tool {name!r} of a plugin has the name of a built-in tool: give it another with name=")
 
     def _dispatch(self) -> None:
         """Hands waiting calls to children, and asks for another child when they have to wait or to share."""

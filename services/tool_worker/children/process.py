@@ -6,10 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from pentad.contracts.tools import ToolSpec
+from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import Call
 from pentad.services.tool_worker.children.execution import context_frame
-from pentad.services.tool_worker.children.invocation import Kind
 from pentad.services.tool_worker.children.launch import Launched, ending, reap
 from pentad.services.tool_worker.children.outbox import Outbox
 from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
@@ -169,7 +168,7 @@ class Child(asyncio.Protocol):
             case "failed":
                 self._hello.set_exception(PluginError(frame[1]))
 
-    def _done(self, number: int, kind: Kind, text: str) -> None:
+    def _done(self, number: int, kind: OutcomeKind, text: str) -> None:
         call = self.calls.pop(number)
         self._free_threads += call.threaded
         call.finish(kind, text)

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from pentad.cli.main import main
-from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.dead_letters import DeadLetter, Link
 from pentad.contracts.streams import DEAD, INBOUND, INBOUND_DEAD
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.settings import load_settings
@@ -202,3 +202,25 @@ def test_a_letter_keeps_a_bounded_part_of_what_was_set_aside() -> None:
     assert (many.clipped, sum(map(len, many.body)) <= BODY_LIMIT) == (True, True)
     whole = make_letter("entry", "s", "1-1", [("data", b"x")], **about)
     assert (whole.clipped, whole.body, len(whole.reason)) == (False, {"data": "x"}, 4096)
+
+
+@pytest.mark.parametrize("cursor", ["0-0-0", "inbound-0-0", "0-18446744073709551615-18446744073709551615"])
+async def test_a_cursor_at_either_end_is_one(store: Store, http: httpx2.AsyncClient, cursor: str) -> None:
+    await put(store, DEAD.key(0), "5-1")
+    found = await http.get("/v1/dead-letters", params={"cursor": cursor})
+    assert (found.status_code, len(found.json()["items"])) == (200, 1 if "18446" in cursor else 0)
+
+
+async def test_nothing_in_a_letter_reaches_the_terminal_as_a_control_character(
+    store: Store, gateway: GatewayService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = "\x1b]0;pwn\x07\x1b[2J\x9b31m\u202e"
+    body = {odd: odd, "data": json.dumps({"content": odd}, ensure_ascii=False)}
+    letter = DeadLetter(kind="entry", stream=odd, entry_id=odd, reason=odd, attempts=1, at=odd, task_id=odd, body=body)
+    chain = [Link(kind="message", id=odd)]
+    for n, stream in enumerate((odd, INBOUND.key()), start=1):
+        data = letter.model_copy(update={"stream": stream, "chain": chain}).to_json()
+        await store.call("XADD", DEAD.key(0), f"5-{n}", "data", data)
+    for words in (["list"], ["show", "0-5-1"], ["show", "0-5-2"]):
+        assert await command(gateway, *words) == 0
+        assert [c for c in odd if c in capsys.readouterr().out and not c.isprintable()] == []

@@ -13,8 +13,9 @@ from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
-from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors, LeaseKeeper
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
@@ -92,7 +93,7 @@ class Flow:
             self.actors, self.keeper, Deciding(self.store, self.records, self.settings), self.settings, 0
         )
         runner = RunnerHandler(self.actors, self.keeper, self.model, _Builtins(store), self.settings, 0)
-        tools = ToolHandler(store, self.settings, ToolProcesses((), 1, 1), 0, "flow")
+        tools = ToolHandler(store, self.settings, ToolSources(Builtins()), 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [
             (SESSION_WAKE, SESSION_WAKE.key(0), router),
             (TASK_WAKE, TASK_WAKE.key(0), runner),

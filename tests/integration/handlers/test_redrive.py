@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import ARCHIVE, DEAD, INBOUND, INBOUND_DEAD, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.services.gateway.domain.redrive import proposal
 from pentad.services.gateway.letters import LetterName, Letters, parse_name
 from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
@@ -18,7 +19,7 @@ from pentad.services.gateway.redriving import Redriving
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.inbound.unreadable import Refusing
-from pentad.shared.keys import load
+from pentad.shared.keys import load, redrive_claim
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
@@ -289,6 +290,8 @@ class Cut:
         return command
 
 
+CLAIMED = 4
+"""The command that claims the letter of an inbound entry; the next sends."""
 ACTS = 14
 """More commands than any redrive has."""
 
@@ -326,15 +329,119 @@ async def test_cut_off_at_any_command_and_repeated_it_is_redriven_once(
     assert counts == {1}
 
 
-async def test_who_edits_first_counts(store: Store, tmp_path: Path) -> None:
+async def test_for_a_while_a_letter_belongs_to_who_redrives_it(store: Store, tmp_path: Path) -> None:
     flow, operator = await prepared(store, tmp_path)
     await unread_inbound(flow, {b"data": b"{"})
     name, _ = await operator.only()
-    with suppress(OutageError), Cut(store, 4, after=True):
+    claim = redrive_claim(name.stream, name.entry)
+    first, second = ({"session_id": session, "content": session} for session in ("s1", "s2"))
+    with suppress(OutageError), Cut(store, CLAIMED, after=True):
+        await operator.redriving.redrive(name, first)
+    assert 0 < await store.call("TTL", claim) <= 60
+    assert "look again in a minute" in await operator.refused(name, second)
+    with pytest.raises(ProblemError, match="look again in a minute"):
+        await operator.redriving.discard(name)
+    await store.call("DEL", claim)  # the minute is over
+    assert (await operator.redriving.redrive(name, second))["session_id"] == "s2"
+
+
+async def test_what_was_sent_before_it_was_cut_off_is_not_sent_with_another_edit(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await unread_inbound(flow, {b"data": b"{"})
+    name, _ = await operator.only()
+    with suppress(OutageError), Cut(store, CLAIMED + 1, after=True):
         await operator.redriving.redrive(name, {"session_id": "s1", "content": "first"})
-    assert await operator.refused(name, {"session_id": "s2", "content": "second"}) == (
-        "409 its redrive was begun with something else: ask without an edit, that ends it"
-    )
+    await store.call("DEL", redrive_claim(name.stream, name.entry))
+    assert await operator.redriving.redrive(name, {"session_id": "s2", "content": "second"}) == {
+        "id": str(name), "repeated": True
+    }  # fmt: skip
+    await flow.drive()
+    assert len(await told(store, "message")) == 1
+    assert await store.call("EXISTS", "pentad:{0}:session:default:s2") == 0
+
+
+async def test_a_message_that_was_accepted_meanwhile_is_not_said_twice(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await unread_inbound(flow, {b"data": b'{"session_id":"s1","message_id":"u1"}'})
+    await flow.say("hello")  # its producer has sent u1 again, mended
+    await flow.drive()
+    name, _ = await operator.only()
+    edit = {"session_id": "s1", "message_id": "u1", "content": "hello"}
+    assert "accepted meanwhile" in await operator.refused(name, edit)
+    await operator.redriving.redrive(name, edit | {"message_id": "u2"})
+    await flow.drive()
+    assert [event["correlation_id"] for event in await told(store, "message")] == ["u1", "u2"]
+    assert await store.call("TTL", SESSION.header) > 0
+
+
+@pytest.mark.parametrize("bound", [{"budget": {"steps": 0}}, {"deadline": "2020-01-01T00:00:00Z"}])
+async def test_a_redriven_call_outlives_the_end_or_pause_of_the_turn_that_it_meets(
+    store: Store, tmp_path: Path, bound: dict[str, Any]
+) -> None:
+    """Whether a message or the redrive comes first: the call is made."""
+    flow, operator = await prepared(store, tmp_path)
+    await broken_call(flow)
+    runner = flow._served.pop(1)
+    name, _ = await operator.only()
+    await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": "y"}})
+    await flow.say("and now", **bound)
+    await flow.drive()
+    flow._served.insert(1, runner)
+    await flow.drive()
+    if await flow.status() == "waiting":
+        await flow.say("go on")
+        await flow.drive()
+    assert "tool: y" in await transcript(flow)
+    assert await flow.status() == "completed"
+    assert await store.call("ZCARD", (await flow.task()).signals) == 0
+
+
+async def test_a_redriven_call_is_no_step_of_the_turn_that_it_meets(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await broken_call(flow)
+    runner = flow._served.pop(1)
+    name, _ = await operator.only()
+    await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": "y"}})
+    await flow.say("and now", budget={"steps": 1})
+    await flow.drive()
+    flow._served.insert(1, runner)
+    await flow.drive()
+    assert (await flow.status(), (await transcript(flow))[-2:]) == ("completed", ["tool: y", "assistant: done"])
+
+
+async def test_a_redrive_that_was_set_aside_itself_is_redriven_with_its_call(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await broken_call(flow)
+    task = await flow.task()
+    await store.call("RPUSH", task.log, "junk")
+    name, _ = await operator.only()
+    await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": "y"}})
+    await flow.drive()
+    assert await flow.status() == "failed"
+    await store.call("LREM", task.log, 1, "junk")
+    name, letter = await operator.only()
+    assert proposal(letter, await operator.letters.surroundings(letter)) == {
+        "calls": [{"tool": "echo", "args": {"text": "y"}}]
+    }
+    await operator.redriving.redrive(name, None)
+    await flow.drive()
+    assert (await transcript(flow))[-2:] == ["tool: y", "assistant: done"]
+
+
+@pytest.mark.parametrize("depth", [100, 190, 198, 250, 5000])
+async def test_arguments_that_are_nested_too_deeply_are_refused_before_they_break_the_task(
+    store: Store, tmp_path: Path, depth: int
+) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await broken_call(flow)
+    name, _ = await operator.only()
+    args: Any = "x"
+    for _ in range(depth):
+        args = [args]
+    with suppress(ProblemError):
+        await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": args}})
+    await flow.drive()
+    assert await flow.status() == "completed"
 
 
 async def test_wake_ups_and_other_work_go_back(store: Store, tmp_path: Path) -> None:

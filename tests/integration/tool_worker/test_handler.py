@@ -10,11 +10,11 @@ import pytest
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
-from pentad.contracts.tools import Effect, ToolSpec
-from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
-from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.domain import UNKNOWN
 from pentad.services.tool_worker.handlers import Running, ToolHandler
+from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
@@ -30,22 +30,30 @@ QUEUE = TOOL_CALLS.key(0, queue="default")
 
 
 class Tools:
-    """The side of `ToolProcesses` that the handler uses; its one tool returns what cannot be written down."""
+    """A source whose one tool returns what cannot be written down."""
+
+    quick = False
 
     def __init__(self, effect: Effect) -> None:
         self.tools = {"odd": ToolSpec(name="odd", effect=effect)}
         self.runs = 0
         self.limits: list[float] = []
 
+    async def start(self) -> None:
+        """Nothing has to be started."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Nothing has to be stopped."""
+
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         self.runs += 1
         self.limits.append(invocation.timeout_s)
-        return ToolOutcome("\ud800" if self.runs == 1 else "fine", None, "ok", 1)
+        return ToolOutcome("ok", "\ud800" if self.runs == 1 else "fine", 1)
 
 
 async def call(moves: Moves, effect: Effect, **more: Any) -> tuple[ToolHandler, Tools, Entry]:
     tools = Tools(effect)
-    handler = ToolHandler(moves.store, Settings(), cast(ToolProcesses, tools), 0, "one")
+    handler = ToolHandler(moves.store, Settings(), ToolSources(tools), 0, "one")
     await ensure_group(moves.store, QUEUE, "tool-worker")
     given: dict[str, Any] = {"event_id": "e", "at": "now", "tenant_id": "default", "session_id": "s1"}
     given |= {"timeout": 5} | more
@@ -117,14 +125,14 @@ async def _again(moves: Moves, entry: Entry) -> None:
 
 async def test_a_call_runs_under_the_time_limit_of_its_tool(moves: Moves) -> None:
     handler, tools, entry = await call(moves, Effect.UNSAFE, timeout=3)
-    await handler._execute(entry.parse(ToolCallCommand), 1)
+    await handler._execute(tools, entry.parse(ToolCallCommand), 1)
     assert tools.limits == [3]
 
 
 async def test_a_call_runs_no_longer_than_until_its_deadline(moves: Moves) -> None:
     deadline = rfc3339(await moves.store.clock() + 60_000)
     handler, tools, entry = await call(moves, Effect.UNSAFE, timeout=3600, deadline=deadline)
-    await handler._execute(entry.parse(ToolCallCommand), 1)
+    await handler._execute(tools, entry.parse(ToolCallCommand), 1)
     assert 0 < tools.limits[0] <= 60
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.shared.plugins.context import ToolContext
 from tests.support.waiting import wait_until
 

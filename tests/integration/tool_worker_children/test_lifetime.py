@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.plugins.errors import PluginError
 from tests.integration.tool_worker_children.conftest import PLUGIN, Tools, alive, running
 from tests.support.waiting import wait_until
 
 _WORKER = f"""
 import asyncio, json, sys
-from pentad.services.tool_worker.children.invocation import ToolInvocation
+from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.services.tool_worker.children.pool import ToolProcesses
 
 async def main(calls):
@@ -104,9 +106,9 @@ async def test_a_plugin_that_does_not_import_stops_the_start_with_its_own_error(
 ) -> None:
     (tmp_path / "broken_plugin.py").write_text(source)
     monkeypatch.chdir(tmp_path)
-    pool = ToolProcesses(["broken_plugin"], 1, 1)
+    sources = ToolSources(Builtins(), ToolProcesses(["broken_plugin"], 1, 1))
     with pytest.raises(PluginError) as caught:
-        await pool.start()
+        await sources.start()
     assert told in str(caught.value)
 
 

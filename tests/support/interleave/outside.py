@@ -9,8 +9,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.records import TaskRecord
-from pentad.contracts.tools import Effect, ToolSpec
-from pentad.services.tool_worker.children.invocation import OnProgress, ToolInvocation, ToolOutcome
+from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
+from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,
@@ -132,12 +132,20 @@ class SlowRecords(Records):
 
 
 class SimulatedTools:
-    """The side of `ToolProcesses` that the handler uses."""
+    """A source of tools."""
+
+    quick = False
 
     tools: Mapping[str, Any] = TOOLS
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
+
+    async def start(self) -> None:
+        """Nothing has to be started."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Nothing has to be stopped."""
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Have the effect, somewhere in the middle of the call; sometimes fail, sometimes hang."""
@@ -145,11 +153,11 @@ class SimulatedTools:
         outside.begun.append(invocation.context.tool_call_id)
         await outside.dawdle(0.03, 2.5)
         if outside.happens(0.05):
-            return ToolOutcome(None, "lost", "interrupted", 1)
+            return ToolOutcome("interrupted", "lost", 1)
         call = invocation.context.tool_call_id
         outside.executed[call] += 1
         await outside.dawdle(0.03, 1.0)
         if outside.happens(0.05):
-            return ToolOutcome(None, "it went wrong", "error", 1)
+            return ToolOutcome("error", "it went wrong", 1)
         text = f"done {call}"
-        return ToolOutcome(text * 1000 if outside.happens(0.05) else text, None, "ok", 1)
+        return ToolOutcome("ok", text * 1000 if outside.happens(0.05) else text, 1)

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
@@ -16,8 +16,8 @@ from pentad.services.router.deciding import Deciding
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors, LeaseKeeper
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.records import Records
@@ -153,7 +153,7 @@ class Worker(Process):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        tools = cast(ToolProcesses, SimulatedTools(parts.outside))
+        tools = ToolSources(SimulatedTools(parts.outside))
         self._handler = ToolHandler(self.store, parts.settings, tools, 0, parts.name)
         self.consume(TOOL_CALLS, QUEUE, self._handler)
         self._handler.consumer = self.consumer

@@ -18,7 +18,7 @@ from pentad.services.gateway.domain.redrive import (
     plan_redrive,
     proposal,
 )
-from pentad.shared.actors.mail import CallRequest, ResultMail, UserMail
+from pentad.shared.actors.mail import CallRequest, RedriveMail, ResultMail, UserMail
 from pentad.shared.keys import SessionKeys, TaskKeys
 
 NOW = 1_900_000_000_000
@@ -146,11 +146,11 @@ def test_the_mail_of_a_task_is_edited_as_a_list_for_one_session() -> None:
 
 
 def test_a_tool_call_is_made_again_by_its_task() -> None:
-    again = GoOn("acme", TASK, CallRequest(tool="echo", args={"text": "x"}))
+    again = GoOn("acme", TASK, (CallRequest(tool="echo", args={"text": "x"}),))
     assert planned(CALL, around=ALIVE) == planned(CALL, around=ENDED) == again
     edit: dict[str, Any] = {**json.loads(COMMAND.to_json()), "args": {"text": "y"}}
-    assert planned(CALL, edit, ENDED).call.args == {"text": "y"}
-    assert planned(CALL, {"tool": "echo", "args": {}}, ENDED).call == CallRequest(tool="echo", args={})
+    assert planned(CALL, edit, ENDED).calls[0].args == {"text": "y"}
+    assert planned(CALL, {"tool": "echo", "args": {}}, ENDED).calls == (CallRequest(tool="echo", args={}),)
     with pytest.raises(UnfitError, match="stays with its task"):
         planned(CALL, {**edit, "task_id": "task-0-b"}, ENDED)
     with pytest.raises(UnfitError, match="tool: Field required"):
@@ -181,3 +181,42 @@ def test_other_work_goes_back_to_its_stream_or_wakes_its_actor() -> None:
                 planned(of, {"actor": actor})
     with pytest.raises(UnfitError, match="does not know"):
         planned(letter("entry", "elsewhere", {"data": "{}"}))
+
+
+def test_a_body_that_only_looks_like_messages_is_not_said() -> None:
+    forged = {"messages": [{"content": "hi", "tenant_id": "victim", "session_id": "vs"}]}
+    of = CALL.model_copy(update={"body": {"data": json.dumps(forged)}})
+    for around in (ALIVE, ARCHIVED):
+        try:
+            plan = planned(of, around=around)
+        except UnfitError:
+            continue
+        assert said(plan) == [{**HELLO, "task_id": TASK}]
+
+
+def test_what_does_not_say_whose_it_was_needs_an_edit_that_does() -> None:
+    of = task({"1 user": user(HELLO)}, tenant_id=None, session_id=None)
+    with pytest.raises(UnfitError, match="whose it was"):
+        planned(of, {"messages": [{"content": "x"}]})
+    edit = {"messages": [{"content": "x", "tenant_id": "acme", "session_id": "s1"}]}
+    assert planned(of, edit).tenant == "acme"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_does_not_know_is_refused(number: str) -> None:
+    data = COMMAND.to_json().decode().replace('"x"', number, 1)
+    with pytest.raises(UnfitError, match="no JSON object"):
+        proposal(CALL.model_copy(update={"body": {"data": data}}), ALIVE)
+
+
+def test_calls_of_a_tasks_mail_are_edited_as_a_list() -> None:
+    redrive = RedriveMail(letter="0-1-1", at=1, calls=[CallRequest(tool="echo", args={})]).to_json().decode()
+    of = task({"3 redrive": redrive})
+    assert proposal(of, ENDED) == {"calls": [{"tool": "echo", "args": {}}]}
+    assert planned(of, around=ENDED) == GoOn("acme", TASK, (CallRequest(tool="echo", args={}),))
+    wrong: tuple[Any, ...] = ([], "x", [1], [{"tool": "echo"}])
+    for calls in wrong:
+        with pytest.raises(UnfitError):
+            planned(of, {"calls": calls}, ENDED)
+    with pytest.raises(UnfitError, match="nobody waits"):
+        planned(of, {"calls": [{"tool": "echo", "args": {}}]}, GONE)

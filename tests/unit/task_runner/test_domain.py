@@ -22,6 +22,7 @@ from pentad.services.task_runner.domain.plan import (
     Reopen,
     Timer,
     fired_early,
+    give_up,
     plan,
 )
 from pentad.services.task_runner.domain.retry import after_model_error
@@ -55,7 +56,7 @@ def planned(task: TaskHeader, *mail: Mail, now: int = NOW) -> Plan:
 
 
 def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
-    return tuple(Closed(call, error, "cancelled" if "cancelled" in error else "timeout") for call in calls)
+    return give_up(calls, error, "cancelled" if "cancelled" in error else "timeout")
 
 
 CANCELLED = closed("the task was cancelled", *CALLS)

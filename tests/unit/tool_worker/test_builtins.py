@@ -9,7 +9,8 @@ from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.services.tool_worker.builtins.clock import current_time
 from pentad.services.tool_worker.builtins.echo import echo
-from pentad.services.tool_worker.inline import run_builtin
+from pentad.services.tool_worker.builtins.running import Builtins
+from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.shared.plugins.registry import define
 
 
@@ -45,5 +46,6 @@ async def test_a_builtin_that_takes_longer_than_its_time_limit_is_ended() -> Non
         return ""
 
     tool = define(never, effect=Effect.PURE)
-    outcome = await asyncio.wait_for(run_builtin(tool, {}, 0.01), 10)
+    source = Builtins({"never": tool})
+    outcome = await asyncio.wait_for(source.run(ToolInvocation("never", {}, 0.01), lambda *_: None), 10)
     assert (outcome.kind, outcome.error) == ("timeout", "never: no result within 0.01 s")

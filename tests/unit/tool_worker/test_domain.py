@@ -2,12 +2,10 @@
 
 import pytest
 
-from pentad.contracts.tools import Effect
+from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
 from pentad.services.tool_worker.domain import (
     RESULT_LIMIT,
-    Answer,
     CallName,
-    OutcomeKind,
     after_outcome,
     bounded,
     clip,
@@ -57,15 +55,15 @@ def test_text_that_is_not_unicode_can_be_cut() -> None:
 
 
 def test_a_result_that_is_too_long_says_that_it_was_cut() -> None:
-    kept = bounded(Answer("ok", "x" * (RESULT_LIMIT + 1), 1, 5))
+    kept = bounded(ToolOutcome("ok", "x" * (RESULT_LIMIT + 1), 5))
     assert kept.text.endswith(f"[cut: longer than {RESULT_LIMIT} bytes]")
     assert (kept.ok, kept.duration_ms) == (True, 5)
-    short = Answer("ok", "x")
+    short = ToolOutcome("ok", "x")
     assert bounded(short) is short
 
 
 def test_the_model_is_told_what_is_an_error() -> None:
-    assert (Answer("ok", "42").for_model, Answer("timeout", "no").for_model) == ("42", "error: no")
+    assert (ToolOutcome("ok", "42").for_model, ToolOutcome("timeout", "no").for_model) == ("42", "error: no")
 
 
 CALL = b'{"tenant_id":"acme","task_id":"task-0-a","tool_call_id":"call-0-b","args":{"tool_call_id":"call-0-other"}'

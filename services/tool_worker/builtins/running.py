@@ -1,0 +1,59 @@
+"""A source of tools: the built-in ones. They run in the worker itself: they are ours, quick, and hold nothing up."""
+
+import asyncio
+from collections.abc import Mapping
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+from pentad.contracts.tools import ToolOutcome, ToolSpec
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.errors import InvalidArguments
+from pentad.shared.plugins.results import result_text
+
+
+class Builtins:
+    """The built-in tools."""
+
+    quick = True
+
+    def __init__(self, definitions: Mapping[str, ToolDefinition] = BUILTINS) -> None:
+        self._definitions = definitions
+        self.tools: Mapping[str, ToolSpec] = MappingProxyType({name: d.spec for name, d in definitions.items()})
+
+    async def start(self) -> None:
+        """Nothing has to be started."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Nothing has to be stopped."""
+
+    async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
+        """Run one call. Every failure is an outcome."""
+        return await _run(self._definitions[invocation.tool], invocation.args, invocation.timeout_s)
+
+
+async def _run(tool: ToolDefinition, args: dict[str, Any], timeout_s: float) -> ToolOutcome:
+    begun = perf_counter()
+    try:
+        kwargs = tool.validate(args)
+        value = tool.function(**kwargs)
+        if tool.is_async:
+            value = await asyncio.wait_for(value, timeout_s)
+        text = result_text(tool.spec.name, value)
+    except InvalidArguments as error:
+        return _failed(str(error), begun)
+    except TimeoutError:
+        return ToolOutcome("timeout", f"{tool.spec.name}: no result within {timeout_s:g} s", _ms(begun))
+    except Exception as error:
+        return _failed(f"{tool.spec.name}: {error}", begun)
+    return ToolOutcome("ok", text, _ms(begun))
+
+
+def _failed(text: str, begun: float) -> ToolOutcome:
+    return ToolOutcome("error", text, _ms(begun))
+
+
+def _ms(begun: float) -> int:
+    return round((perf_counter() - begun) * 1000)
