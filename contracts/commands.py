@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from pentad.contracts.envelope import Budget, Contract, Envelope
+from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
 from pentad.contracts.ids import DEFAULT_TENANT, Identifier, Timestamp
 from pentad.contracts.tools import Effect
 
@@ -29,6 +29,11 @@ class InboundMessage(Contract):
     deadline: Timestamp | None = None
     budget: Budget | None = None
     traceparent: str | None = Field(default=None, max_length=256)
+
+    @property
+    def due(self) -> int:
+        """The deadline as it is counted inside: ms since the epoch, 0 for none."""
+        return due_of(self.deadline)
 
 
 class WakeUp(Contract):

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pentad.contracts.ids import Timestamp
+from pentad.contracts.ids import Timestamp, milliseconds
 
 
 class Contract(BaseModel):
@@ -24,6 +24,11 @@ class Contract(BaseModel):
     def to_json(self) -> bytes:
         """The wire form: compact JSON without absent fields."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True)
+
+
+def due_of(deadline: str | None) -> int:
+    """A deadline in ms since the epoch; 0 for none."""
+    return max(1, milliseconds(deadline)) if deadline else 0
 
 
 class Budget(Contract):
@@ -53,6 +58,11 @@ class Envelope(Contract):
     deadline: Timestamp | None = None
     budget: Budget | None = None
     """What is left of the turn's budget."""
+
+    @property
+    def due(self) -> int:
+        """The deadline as it is counted inside: ms since the epoch, 0 for none."""
+        return due_of(self.deadline)
 
     def led_to(self) -> dict[str, Any]:
         """The fields of what this causes: whose it is, why it exists, and what bounds it (law 9)."""

@@ -8,6 +8,7 @@ from pydantic_core import from_json
 from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
 from pentad.contracts.records import Task, TaskRecord
 from pentad.services.gateway.pages import Entry, Page, newest_first
+from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
@@ -71,9 +72,8 @@ class Queries:
     async def session_tasks(self, keys: SessionKeys) -> list[dict[str, Any]]:
         """The tasks that a session's last messages belong to and that are not archived, oldest first."""
         named = [turn.get("task_id") for turn in await self.messages(keys)]
-        live, done = await self._store.call("HMGET", keys.header, "live", "done")
-        ids = [name for name in named if isinstance(name, str)]
-        ids += [task.decode(errors="replace") for task in (done, live) if task]
+        session = session_header(pairs(await self._store.call("HGETALL", keys.header)))
+        ids = [name for name in named if isinstance(name, str)] + [session.done, *session.live]
         found = await load_tasks(self._store, keys.shard, keys.tenant, list(dict.fromkeys(ids)))
         return [header.describe().model_dump(mode="json") for header in found if header is not None]
 

@@ -11,7 +11,6 @@ from collections import OrderedDict
 
 from pentad.contracts.commands import InboundMessage
 from pentad.services.router.deciding import Deciding, Said
-from pentad.services.router.domain import decide
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
 from pentad.shared.actors.sessions import load_tasks
@@ -52,12 +51,13 @@ class AtOnce:
         raw, waiting, known = await self._look(keys, source)
         if raw.get("wake") or waiting >= self._limit:
             return None
-        live, done = await self._tasks(keys, session_header(raw), known)
-        route = decide(self._deciding.view(message, (live, done, None), source.at))
+        session = session_header(raw)
+        live, done = await self._tasks(keys, session, known)
+        route = self._deciding.route(self._deciding.view(message, live, done, source.at))
         if route.decision == "rejected":
             return None
         commit = self._deciding.commit(keys)
-        task = await self._deciding.write(commit, said, route, source.at)
+        task = await self._deciding.write(commit, said, session, route, source.at)
         self._deciding.arrive(commit, said, source.generation)
         if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "ok":
             return None
@@ -90,13 +90,13 @@ class AtOnce:
 
     async def _tasks(
         self, keys: SessionKeys, session: SessionHeader, known: dict[str, TaskHeader | None]
-    ) -> tuple[TaskHeader | None, TaskHeader | None]:
-        """The session's live task and the one that ended last."""
-        wanted = {task for task in (session.live, session.done) if task}
+    ) -> tuple[list[TaskHeader | None], TaskHeader | None]:
+        """The session's live tasks and the one that ended last."""
+        wanted = {task for task in (*session.live, session.done) if task}
         if not wanted <= known.keys():
             ids = sorted(wanted)
             known = dict(zip(ids, await load_tasks(self._actors.store, keys.shard, keys.tenant, ids), strict=True))
-        return known.get(session.live), known.get(session.done)
+        return [known.get(task) for task in session.live], known.get(session.done)
 
     def _remember(self, keys: SessionKeys, task: str) -> None:
         self._last[keys.header] = task

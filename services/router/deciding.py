@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
-from pentad.services.router.domain import Route, View
+from pentad.services.router.domain import Question, Route, View, by_recency, decide
 from pentad.services.router.routing import RouteWriter
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import SessionHeader, TaskHeader
-from pentad.shared.actors.mail import Turn, due
+from pentad.shared.actors.mail import Turn
 from pentad.shared.actors.sessions import last_turns, load_tasks
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -56,8 +56,8 @@ class Deciding:
         """Everything that the decision depends on, read at once."""
         keys, message = said.keys, said.message
         named_id = message.task_id or ""
-        tasks = await load_tasks(self._store, keys.shard, keys.tenant, (session.live, session.done, named_id))
-        named = tasks[2]
+        ids = (*session.live, session.done, named_id)
+        *tasks, done, named = await load_tasks(self._store, keys.shard, keys.tenant, ids)
         if named is not None and named.session != keys.session:
             named = None
         archived, damaged = False, ""
@@ -67,22 +67,23 @@ class Deciding:
                 archived = record is not None and record.task.session_id == keys.session
             except DamagedError as error:
                 damaged = str(error)
-        return self.view(message, (tasks[0], tasks[1], named), now, archived=archived, damaged=damaged)
+        return self.view(message, tasks, done, now, named=named, archived=archived, damaged=damaged)
 
     def view(
         self,
         message: InboundMessage,
-        tasks: Sequence[TaskHeader | None],
+        live: Sequence[TaskHeader | None],
+        done: TaskHeader | None,
         now: int,
         *,
+        named: TaskHeader | None = None,
         archived: bool = False,
         damaged: str = "",
     ) -> View:
-        """What the decision sees. ``tasks``: the live one, the one that ended last, the one that the message names."""
-        live, done, named = tasks
+        """What the decision sees. ``live``: the session's live tasks, as far as they could be read."""
         return View(
             message=message,
-            live=live,
+            live=tuple(task for task in live if task is not None),
             done=done,
             named=named,
             archived=archived,
@@ -90,10 +91,14 @@ class Deciding:
             instructions=frozenset(INSTRUCTIONS),
             now=now,
             grace_ms=round(self._settings.pentad_grace_s * 1000),
-            deadline=due(message),
         )
 
-    async def write(self, commit: Commit, said: Said, route: Route, now: int) -> str:
+    def route(self, view: View) -> Route:
+        """The decision. What the rules leave open goes to the task that was spoken to last."""
+        decided = decide(view)
+        return by_recency(decided) if isinstance(decided, Question) else decided
+
+    async def write(self, commit: Commit, said: Said, session: SessionHeader, route: Route, now: int) -> str:
         """The decision, written into the commit; returns the task that takes the message, '' for a refusal."""
         writer, keys = self.writer(commit, said, now), said.keys
         if route.decision == "rejected":
@@ -108,6 +113,7 @@ class Deciding:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task)
             writer.existing(task, route.task, route)
         writer.send(task, context, route)
+        writer.keep_live(session, task)
         return task.task
 
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[Turn]:

@@ -17,8 +17,10 @@ class View:
     """What the decision sees. Each task as it is now, or None when there is none."""
 
     message: InboundMessage
-    live: TaskHeader | None
+    live: tuple[TaskHeader, ...]
+    """The session's tasks that go on, the one that was spoken to last first."""
     done: TaskHeader | None
+    """The task that ended last."""
     named: TaskHeader | None = None
     """The task that the message names, when it is a task of this session."""
     archived: bool = False
@@ -28,8 +30,6 @@ class View:
     instructions: frozenset[str] = frozenset({"executor"})
     now: int = 0
     grace_ms: int = 0
-    deadline: int = 0
-    """The message's deadline in ms, 0 for none."""
 
 
 @immutable
@@ -45,23 +45,48 @@ class Route:
     continues: Literal["session", "record"] = "session"
     """Where a new task's context comes from."""
     candidates: list[str] = field(default_factory=list)
+    confidence: float = 1.0
+    """How sure it is: 1.0 when the message or the lack of a choice says so."""
 
 
-def decide(view: View) -> Route:
-    """Route one message."""
-    candidates = [t.task for t in (view.live, view.done) if t is not None]
+@immutable
+class Question:
+    """No rule says which of these tasks a message belongs to."""
+
+    candidates: tuple[TaskHeader, ...]
+    """The one that was spoken to last first."""
+
+
+RECENCY = 0.6
+"""How often the task that was spoken to last is the one that is meant, of several, in labelled conversations."""
+
+
+def by_recency(question: Question) -> Route:
+    """The answer without asking anybody: the task that was spoken to last."""
+    candidates = [task.task for task in question.candidates]
+    reason = f"of {len(candidates)} live tasks the one that was spoken to last"
+    return Route("append", reason, question.candidates[0], candidates=candidates, confidence=RECENCY)
+
+
+def decide(view: View) -> Route | Question:
+    """Route one message by the rules, or say what they leave open."""
+    known = view.live
+    if view.done is not None and view.done.task not in {task.task for task in known}:
+        known += (view.done,)
+    candidates = [task.task for task in known]
     refusal = _refusal(view)
     if refusal is not None:
         return refusal
     if view.message.task_id is not None:
         return _to_named(view, candidates)
     # The session was read before its tasks: what was live may have ended by now, and what had ended may go on.
-    for task in (view.live, view.done):
-        if task is not None and not task.ended:
-            return Route("append", "the session's live task", task, candidates=candidates)
-    last = view.live or view.done
-    if last is not None and _reopenable(view, last):
-        return Route("reopen", "the session's last task ended within the grace time", last, candidates=candidates)
+    going_on = tuple(task for task in known if not task.ended)
+    if len(going_on) > 1:
+        return Question(going_on)
+    if going_on:
+        return Route("append", "the session's live task", going_on[0], candidates=candidates)
+    if known and _reopenable(view, known[0]):
+        return Route("reopen", "the session's last task ended within the grace time", known[0], candidates=candidates)
     return Route("new", "no live task, and none that ended within the grace time", candidates=candidates)
 
 
@@ -70,7 +95,7 @@ def _refusal(view: View) -> Route | None:
     if name not in view.instructions:
         known = ", ".join(sorted(view.instructions))
         return Route("rejected", f"there is no instruction {name!r}; known: {known}", error=ErrorCode.BAD_MESSAGE)
-    if view.deadline and view.deadline <= view.now:
+    if 0 < view.message.due <= view.now:
         return Route("rejected", "its deadline had passed", error=ErrorCode.DEADLINE_EXCEEDED)
     return None
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, SESSION_WAKE
 from pentad.services.router.deciding import Deciding, Said
-from pentad.services.router.domain import decide
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
-from pentad.shared.actors.headers import Mail, session_header
+from pentad.shared.actors.headers import Mail, pairs, session_header
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
@@ -59,20 +58,17 @@ class RouterHandler(WakeUps[SessionKeys]):
         said = _said(keys, mail)
         while True:
             now = taken.lease.now
-            route = decide(await self._deciding.look(said, session_header(taken.raw), now))
+            session = session_header(taken.raw)
+            route = self._deciding.route(await self._deciding.look(said, session, now))
             commit = self._deciding.commit(keys)
             if route.decision == "rejected":
                 commit.consume(mail.number)
             else:
                 commit.pass_on(mail.number)
-            await self._deciding.write(commit, said, route, now)
+            await self._deciding.write(commit, said, session, route, now)
             if await self._actors.commit(commit, taken) != "again":
                 return
-            taken = replace(taken, raw={**taken.raw, **await self._reread(keys)})
-
-    async def _reread(self, keys: SessionKeys) -> dict[str, bytes]:
-        raw = await self._actors.store.call("HMGET", keys.header, "live", "done")
-        return {name: value or b"" for name, value in zip(("live", "done"), raw, strict=True)}
+            taken = replace(taken, raw=pairs(await self._actors.store.call("HGETALL", keys.header)))
 
     async def give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
         """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""

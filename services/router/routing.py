@@ -7,8 +7,8 @@ from pentad.contracts.ids import rfc3339
 from pentad.services.router.domain import Route, goal_of
 from pentad.shared import metrics
 from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.headers import TaskHeader
-from pentad.shared.actors.mail import Turn, UserMail, due
+from pentad.shared.actors.headers import LIVE_TASKS, SessionHeader, TaskHeader, live_field
+from pentad.shared.actors.mail import Turn, UserMail
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
 
@@ -68,7 +68,7 @@ class RouteWriter:
                 **self._envelope(task),
                 "message_id": self._message.message_id,
                 "decision": route.decision,
-                "confidence": 1.0,
+                "confidence": route.confidence,
                 "reason": route.reason,
                 "candidates": route.candidates,
             }
@@ -118,7 +118,7 @@ class RouteWriter:
     def send(self, task: TaskKeys, context: list[Turn], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""
         message = self._message
-        if deadline := due(message):
+        if deadline := message.due:
             self._commit.set(task.header, deadline=deadline)
             self._commit.due(task, "deadline", deadline)
         elif route.decision == "reopen":
@@ -126,7 +126,18 @@ class RouteWriter:
             self._commit.untimer(task, "deadline")
         mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
         self._commit.post(task, USER, mail.to_json())
-        self._commit.set(self._keys.header, live=task.task)
         turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
         self._commit.expire(self._keys.turns, self._ttl_s)
+
+    def keep_live(self, session: SessionHeader, task: TaskKeys) -> None:
+        """The task was spoken to last of the session's live ones; who was longest ago makes room."""
+        header = self._keys.header
+        now = max(self._now, session.spoken_at + 1)  # two in one ms, or a clock that has stepped back
+        self._commit.set(header, **{live_field(task.task): now})
+        surplus = [name for name in session.live if name != task.task][LIVE_TASKS - 1 :]
+        gone = [live_field(name) for name in surplus]
+        if session.old_live:
+            gone.append("live")
+        if gone:
+            self._commit.unset(header, *gone)

@@ -29,7 +29,7 @@ from pentad.services.task_runner.tool_calls import request_calls
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.headers import TaskHeader, live_field
 from pentad.shared.actors.mail import ResultMail, Turn, UserMail
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
@@ -142,7 +142,7 @@ class TurnWriter(TaskEvents):
         self.commit.expect(self.keys.header, self.task.status)
         self.commit.tallies.count(metrics.tasks.labels("active"))
         self.emit(TaskStart, goal=self.task.goal)
-        self.commit.set_once(self.session.header, "live", self.keys.task)
+        self.commit.set(self.session.header, **{live_field(self.keys.task): self.turn.at})
         self.commit.untimer(self.keys, "archive")
 
     def reopen(self, deadline: int) -> None:
@@ -166,7 +166,7 @@ class TurnWriter(TaskEvents):
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
         self.emit(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
-        self.commit.cut(session.header, "live", keys.task)
+        self.commit.unset(session.header, live_field(keys.task))
         self.commit.set(session.header, done=keys.task)
         self.commit.stamp(session.header, "done_at")
         self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")

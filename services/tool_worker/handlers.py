@@ -10,7 +10,6 @@ from typing import Any
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.ids import milliseconds
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.closing import Closing
@@ -152,9 +151,9 @@ class ToolHandler(Handler):
             attempt += 1
 
     async def _once(self, source: ToolSource, command: ToolCallCommand, attempt: int) -> ToolOutcome:
-        if command.deadline is None:
+        if not command.due:
             return await self._within(source, command, attempt, command.timeout)
-        left = (milliseconds(command.deadline) - await self._store.clock()) / 1000
+        left = (command.due - await self._store.clock()) / 1000
         if left <= 0:
             return ToolOutcome("timeout", _DEADLINE_PASSED, 0)
         outcome = await self._within(source, command, attempt, min(command.timeout, left))

@@ -45,14 +45,29 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
+LIVE_TASKS = 10
+"""Tasks of a session that are candidates for its next message; others go on, and are named to be spoken to."""
+_LIVE = "live:"
+
+
+def live_field(task: str) -> str:
+    """The field of a session's header that names a live task; its value is when it was spoken to last, in ms."""
+    return _LIVE + task
+
+
 @immutable
 class SessionHeader:
-    """A session: which task is live, which one ended last."""
+    """A session: which tasks are live, which one ended last."""
 
-    live: str
+    live: tuple[str, ...]
+    """The one that was spoken to last first. Whoever adds one cuts them to `LIVE_TASKS`."""
     done: str
     done_at: int
     last_in: str
+    spoken_at: int = 0
+    """When one of them was spoken to last, in ms."""
+    old_live: str = ""
+    """The one live task, as versions before 0.2 noted it: it is among ``live``."""
 
 
 @immutable
@@ -185,11 +200,16 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
 
 def session_header(raw: dict[str, bytes]) -> SessionHeader:
     """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
+    spoken_to = {name.removeprefix(_LIVE): _integer(value) for name, value in raw.items() if name.startswith(_LIVE)}
+    if raw.get("live"):
+        spoken_to.setdefault(_text(raw["live"]), 0)
     return SessionHeader(
-        live=_text(raw.get("live", b"")),
+        live=tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)),
+        spoken_at=max(spoken_to.values(), default=0),
         done=_text(raw.get("done", b"")),
         done_at=_integer(raw.get("done_at", b"0")),
         last_in=_text(raw.get("last_in", b"")),
+        old_live=_text(raw.get("live", b"")),
     )
 
 

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import milliseconds
 from pentad.contracts.tools import ToolOutcome
 
 
@@ -14,11 +13,6 @@ def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:
     """A session's mail: the inbound entry's id and the message."""
     entry_id, message = body.split(b" ", 1)
     return entry_id.decode(), InboundMessage.model_validate_json(message)
-
-
-def due(message: InboundMessage) -> int:
-    """The message's deadline in ms, 0 for none."""
-    return max(1, milliseconds(message.deadline)) if message.deadline else 0
 
 
 class Turn(Contract):

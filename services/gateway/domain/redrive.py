@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import DEFAULT_TENANT, is_identifier, milliseconds
+from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.contracts.tools import Effect
@@ -209,7 +209,7 @@ def _say(name: str, letter: DeadLetter, bodies: object, now: int) -> Say:
         messages.append(_read(InboundMessage, whole))
     if len({(message.tenant_id, message.session_id) for message in messages}) > 1:
         raise UnfitError("all messages of one dead letter go to one session")
-    if any(message.deadline and milliseconds(message.deadline) <= now for message in messages):
+    if any(0 < message.due <= now for message in messages):
         raise UnfitError("its deadline has passed: give it another, or none, with an edit")
     first = messages[0]
     return Say(first.tenant_id, first.session_id or "", tuple(messages), new)

@@ -8,7 +8,7 @@ from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.budget import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import CallRequest, due
+from pentad.shared.actors.mail import CallRequest
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import TimerKind
 
@@ -88,7 +88,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling does."""
     if task.ended:
         if arrived.asks and task.status != "cancelled":
-            return Reopen(next((at for mail in reversed(arrived.users) if (at := due(mail.message))), 0))
+            return Reopen(next((at for mail in reversed(arrived.users) if (at := mail.message.due)), 0))
         return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
     missing = tuple(call for call in task.open if call.id not in arrived.results)
     if "cancel" in arrived.controls:

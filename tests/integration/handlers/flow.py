@@ -140,6 +140,10 @@ class Flow:
         (name,) = await self.store.call("ZRANGE", "pentad:{0}:tasks:default", 0, -1)
         return TaskKeys(0, "default", name.decode())
 
+    async def task_named(self, task: str) -> TaskKeys:
+        """One of several."""
+        return TaskKeys(0, "default", task)
+
     async def status(self) -> str:
         """The task's status."""
         status: bytes = await self.store.call("HGET", (await self.task()).header, "status")

@@ -10,6 +10,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
 from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index
@@ -21,6 +22,12 @@ SESSION = SessionKeys(0, "default", "s1")
 SETTINGS = Settings(pentad_grace_s=60)
 LIMIT = 5
 Touch = Callable[[Store], Awaitable[Any]]
+
+
+async def live_task(store: Store) -> TaskKeys:
+    """The session's live task that was spoken to last."""
+    live, *_ = session_header(pairs(await store.call("HGETALL", SESSION.header))).live
+    return TaskKeys(0, "default", live)
 
 
 class Entering:
@@ -48,8 +55,7 @@ class Entering:
 
     async def task(self) -> TaskKeys:
         """The session's live task."""
-        live = await self.store.call("HGET", SESSION.header, "live")
-        return TaskKeys(0, "default", live.decode())
+        return await live_task(self.store)
 
     async def decisions(self) -> list[str]:
         """What clients were told, in order."""
@@ -137,7 +143,7 @@ async def snapshot(store: Store) -> dict[bytes, Any]:
     """All that could have been written."""
     header = await store.call("HGETALL", SESSION.header)
     found = dict(zip(header[::2], header[1::2], strict=True))
-    task = TaskKeys(0, "default", found[b"live"].decode())
+    task = await live_task(store)
     found[b"counts"] = [
         await store.call("XLEN", SESSION.events),
         await store.call("ZCARD", task.messages),
@@ -152,8 +158,7 @@ async def somebody_decides(store: Store) -> None:
 
 
 async def the_task_ends(store: Store) -> None:
-    live = await store.call("HGET", SESSION.header, "live")
-    await store.call("HSET", TaskKeys(0, "default", live.decode()).header, "status", "completed")
+    await store.call("HSET", (await live_task(store)).header, "status", "completed")
 
 
 async def it_is_moved(store: Store) -> None:

@@ -3,7 +3,16 @@
 import pytest
 
 from pentad.contracts.envelope import Budget
-from pentad.shared.actors.headers import Mail, OpenCall, lease_of, mail_of, pairs, session_header, task_header
+from pentad.shared.actors.headers import (
+    Mail,
+    OpenCall,
+    lease_of,
+    live_field,
+    mail_of,
+    pairs,
+    session_header,
+    task_header,
+)
 from pentad.shared.errors import DamagedError
 
 FULL = {
@@ -76,8 +85,14 @@ def test_which_statuses_are_an_end(status: str, ended: bool) -> None:
 
 def test_a_session_that_nobody_wrote_to_is_an_empty_one() -> None:
     empty = session_header({})
-    assert (empty.live, empty.done, empty.done_at, empty.last_in) == ("", "", 0, "")
-    assert session_header({"live": b"t", "done_at": b"4"}).live == "t"
+    assert (empty.live, empty.done, empty.done_at, empty.last_in) == ((), "", 0, "")
+    assert session_header({"live": b"t", "done_at": b"4"}).live == ("t",)  # of a version before 0.2
+
+
+def test_the_live_tasks_are_ordered_by_when_they_were_spoken_to() -> None:
+    spoken_to = {live_field(f"t{n}"): str(n).encode() for n in (2, 9, 10)}
+    assert session_header({**spoken_to, "live": b"old"}).live == ("t10", "t9", "t2", "old")
+    assert session_header({live_field("a"): b"5", "live": b"a"}).live == ("a",)
 
 
 def test_mail_keeps_its_body_whatever_is_in_it() -> None:
