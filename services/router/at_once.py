@@ -59,7 +59,7 @@ class AtOnce:
         commit = self._deciding.commit(keys)
         task = await self._deciding.write(commit, said, session, route, source.at)
         self._deciding.arrive(commit, said, source.generation)
-        if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "ok":
+        if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "committed":
             return None
         self._remember(keys, task)
         return waiting + 1

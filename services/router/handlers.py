@@ -66,7 +66,7 @@ class RouterHandler(WakeUps[SessionKeys]):
             else:
                 commit.pass_on(mail.number)
             await self._deciding.write(commit, said, session, route, now)
-            if await self._actors.commit(commit, taken) != "again":
+            if await self._actors.commit(commit, taken) != "overtaken":
                 return
             taken = replace(taken, raw=pairs(await self._actors.store.call("HGETALL", keys.header)))
 

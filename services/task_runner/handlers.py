@@ -135,8 +135,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
                 writer.use_redrives()
             writer.ended_without_answer()
             writer.end(decided.status, decided.reason)
-            writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "end"
-        return await self._steps.commit(writer, step) != "again"
+            writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "stop"
+        return await self._steps.commit(writer, step) != "overtaken"
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str) -> None:
         """The task cannot be handled: a dead letter, an ``error``, and its end."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Literal
@@ -21,7 +21,6 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Held
-from pentad.shared.actors.commit import Outcome
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions import EXECUTOR, INSTRUCTIONS
 from pentad.shared.models.ports import (
@@ -40,9 +39,6 @@ from pentad.shared.store.store import guarded
 log = logging.getLogger(__name__)
 
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
-_OUTCOMES: Mapping[Outcome, StepOutcome] = {
-    "ok": "committed", "open": "committed", "again": "overtaken", "stale": "lost"
-}  # fmt: skip
 _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
 """How model calls end that have no answer, for the metrics."""
 
@@ -94,12 +90,12 @@ class ModelSteps:
         following = what_comes_next(answer, toolbox.specs)
         writer.answered(answer, following, toolbox, system, number, step.transcript.messages)
         outcome = await self._steps.commit(writer, step)
-        if outcome in ("ok", "open"):
+        if outcome in ("committed", "continued"):
             grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
             self._cache.keep(step.keys.header, grown)
         else:
             deltas.stop()
-        return _OUTCOMES[outcome]
+        return "committed" if outcome == "continued" else outcome
 
     async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer | ModelFailed:
         """A failure is returned, without its frames: they hold this task, and the task would hold them."""
@@ -164,7 +160,7 @@ class ModelSteps:
         log.warning("%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
         writer = self._steps.writer(step)
         writer.retry(again, str(error))
-        return await self._steps.commit(writer, step) != "again"
+        return await self._steps.commit(writer, step) != "overtaken"
 
     async def _model_failed(self, step: Step, closed: Sequence[Closed], text: str) -> bool:
         """The model will not answer: the turn ends; what came since starts the next one."""
@@ -175,7 +171,7 @@ class ModelSteps:
         writer.failed(ErrorCode.MODEL_ERROR, text)
         writer.end("failed", ErrorCode.MODEL_ERROR.value)
         writer.commit.mode = "fail"
-        return await self._steps.commit(writer, step) != "again"
+        return await self._steps.commit(writer, step) != "overtaken"
 
 
 async def _answer_of(planned: CallAgain) -> ModelAnswer:

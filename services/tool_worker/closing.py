@@ -56,7 +56,7 @@ class Closing:
             **command.led_to(),
             tool_call_id=call,
             tool=command.tool,
-            **replace(outcome, text=shown).told,
+            **(outcome if ref is None else replace(outcome, text=shown)).told,
             ref=ref,
         )
         mail = ResultMail.of(call, outcome, ref)

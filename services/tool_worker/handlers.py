@@ -38,7 +38,12 @@ _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
 _SOON_S = 0.005
 _REMEMBERED = 10_000
+_NO_CONTEXT = ToolContext()
 _DEADLINE_PASSED = "the deadline has passed"
+
+
+def _unheard(_: str, __: float | None) -> None:
+    """Progress of what has none."""
 
 
 @immutable
@@ -163,6 +168,8 @@ class ToolHandler(Handler):
         return outcome
 
     async def _within(self, source: ToolSource, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
+        if source.quick:  # over before it could say anything of itself
+            return await source.run(ToolInvocation(command.tool, command.args, timeout, _NO_CONTEXT), _unheard)
         context = ToolContext(
             tool_call_id=command.tool_call_id,
             idempotency_key=command.tool_call_id,

@@ -193,25 +193,25 @@ class Actors:
         args = commit.arguments(lease.token, lease.version, lease.wake_id, known, commit.actor.group)
         reply = await guarded("commit", self.store.run, "commit", commit.keys, args)
         outcome: Outcome = reply[0].decode()
-        if outcome in ("ok", "open"):
-            commit.tallies.apply(int(reply[1]), ended=outcome == "ok")
+        if outcome in ("committed", "continued"):
+            commit.tallies.apply(int(reply[1]), ended=outcome == "committed")
             consumed, attempts = _handled(commit.actor.stream.name)
             consumed.inc()
             attempts.observe(lease.starts)
             _count_woken(commit.actor, reply)
-        elif outcome == "stale":
+        elif outcome == "lost":
             self.lost(commit.actor, lease)
         return outcome
 
     async def commit_untaken(self, commit: Commit, version: str, on: int) -> Outcome:
-        """A commit to an actor that nobody has taken, because it had nothing to do; ``stale`` when that is over.
+        """A commit to an actor that nobody has taken, because it had nothing to do; ``lost`` when that is over.
 
         ``on``: over this connection or not at all. Raises ``OutageError``; then it may have been committed.
         """
         args = commit.arguments("", version, "", (0, 0), commit.actor.group)
         reply = await self.store.run("commit", commit.keys, args, on=on)
         outcome: Outcome = reply[0].decode()
-        if outcome == "ok":
+        if outcome == "committed":
             commit.tallies.apply(int(reply[1]), ended=True)
             _count_woken(commit.actor, reply)
         return outcome

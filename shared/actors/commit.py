@@ -12,8 +12,10 @@ from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, 
 from pentad.shared.kinds import MailKind, TimerKind
 from pentad.shared.store.store import Argument
 
-Mode = Literal["go", "complete", "end", "fail"]
-Outcome = Literal["ok", "open", "again", "stale"]
+Mode = Literal["continue", "complete", "stop", "fail"]
+"""What a commit means for its actor, see `scripts/commit.lua`."""
+Outcome = Literal["committed", "continued", "overtaken", "lost"]
+"""``continued``: committed without its end, because a message had come. The last two are refusals."""
 Kind = Literal["h", "l", "s", "z", "-"]
 """Hash, list, stream, sorted set; the last is not asked."""
 ActorKeys = SessionKeys | TaskKeys
@@ -35,7 +37,7 @@ class Commit:
     def __init__(self, actor: ActorKeys, step_id: str, events_maxlen: int = 10_000, events_ttl_s: int = 86_400) -> None:
         self.actor = actor
         self.step_id = step_id
-        self.mode: Mode = "go"
+        self.mode: Mode = "continue"
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
@@ -64,16 +66,16 @@ class Commit:
         return place
 
     def expect(self, header: str, status: str) -> None:
-        """Refuse the whole as ``again`` unless that actor still has this status ('none': does not exist)."""
+        """Refuse the whole as ``overtaken`` unless that actor still has this status ('none': does not exist)."""
         self._checks += ("expect", self._k(header), status)
 
     def expect_no_new_result(self) -> None:
-        """Refuse the whole as ``again`` when a tool's result has come that this step has not seen."""
+        """Refuse the whole as ``overtaken`` when a tool's result has come that this step has not seen."""
         self._checks += ("no-new-result",)
 
     def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
-        """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``again`` unless it is
-        newer than the last one and its id is not known. ``generation``: of the inbound stream.
+        """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``overtaken`` unless
+        it is newer than the last one and its id is not known. ``generation``: of the inbound stream.
         """
         shard, tenant = session.shard, session.tenant
         seen = self._k(dedup(shard, tenant, session.session, message_id))

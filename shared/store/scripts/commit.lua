@@ -4,18 +4,18 @@
 --   kinds, then operations
 --   read, seen: numbers of the newest message and the newest signal that the step knows
 --   kinds: what each of KEYS must hold, or nothing: (h)ash (l)ist (s)tream (z)set, (-) is not asked
---   mode: 'go'        no end
+--   mode: 'continue'  no end
 --         'complete'  an end, unless a message has come since: then the step commits without its end
---         'end'       an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
---         'fail'      an end; messages that have come start the next turn. Refused as 'again' when a cancel has come since:
+--         'stop'      an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
+--         'fail'      an end; messages that have come start the next turn. Refused as 'overtaken' when a cancel has come since:
 --                     it meant them too
 --   An end takes all signals with it but results and redrives: what was asked of the task as it was must not meet the next
 --   turn.
 -- Operations (k is an index into KEYS):
---   expect k status          refuse as 'again' unless the actor has this status (checked before anything is written)
---   no-new-result            refuse as 'again' when a tool's result has come that the step has not seen
+--   expect k status          refuse as 'overtaken' unless the actor has this status (checked before anything is written)
+--   no-new-result            refuse as 'overtaken' when a tool's result has come that the step has not seen
 --   arrive seen index load entry generation session tenant session-ttl seen-ttl
---                            the message that this is about enters its session, or the commit is refused as 'again'
+--                            the message that this is about enters its session, or the commit is refused as 'overtaken'
 --   unmail n                 remove signal number n
 --   consume n k tenant       remove the messages up to number n: they wait no more, which is counted in k
 --   pass n                   remove the messages up to number n: they go on waiting elsewhere
@@ -36,16 +36,16 @@
 --   rewake                   wake again even though no newer mail came
 --   finish                   what follows belongs to the end
 -- Returns {outcome, now, wake-ups added for others, wake-ups added for itself}
---   outcome: 'ok' | 'open' (committed without its end) | 'again' | 'stale'; of a refusal nothing but the time is said
+--   outcome: 'committed' | 'continued' (committed without its end) | 'overtaken' | 'lost'; of a refusal nothing but the time is said
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
 local last_step, last_outcome, version, current, n, nonce =
   unpack(call('HMGET', header, 'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce'))
-if last_step == ARGV[3] then return {last_outcome or 'ok', t, 0, 0} end
-if (version or '0') ~= ARGV[2] then return {'stale', t} end
+if last_step == ARGV[3] then return {last_outcome or 'committed', t, 0, 0} end
+if (version or '0') ~= ARGV[2] then return {'lost', t} end
 if ARGV[1] == '' then
-  if (current or '') ~= '' then return {'stale', t} end
-elseif token_of(n, nonce) ~= ARGV[1] then return {'stale', t} end
+  if (current or '') ~= '' then return {'lost', t} end
+elseif token_of(n, nonce) ~= ARGV[1] then return {'lost', t} end
 
 local read, seen = '(' .. ARGV[4], '(' .. ARGV[5]
 local group, wake_id, actor, mode = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -66,10 +66,10 @@ end
 local i = 11
 while ARGV[i] == 'expect' or ARGV[i] == 'no-new-result' do
   if ARGV[i] == 'no-new-result' then
-    if newer_signal('result') then return {'again', t} end
+    if newer_signal('result') then return {'overtaken', t} end
     i = i + 1
   else
-    if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return {'again', t} end
+    if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return {'overtaken', t} end
     i = i + 3
   end
 end
@@ -80,15 +80,15 @@ for n, key in ipairs(KEYS) do
   if ask then call(ask, key) end
 end
 
-local outcome, rewake = 'ok', false
-if mode == 'fail' and newer_signal('cancel') then return {'again', t} end
-if mode == 'complete' and newer_message then outcome = 'open' end
+local outcome, rewake = 'committed', false
+if mode == 'fail' and newer_signal('cancel') then return {'overtaken', t} end
+if mode == 'complete' and newer_message then outcome = 'continued' end
 
 local keeps = {} -- event streams whose time to live begins anew with this commit
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
 if ARGV[i] == 'arrive' then
   local entry, generation, session, tenant, session_ttl, seen_ttl = unpack(ARGV, i + 4, i + 9)
-  if arrive(header, k(1), k(2), entry, generation, session, session_ttl, seen_ttl) ~= 'new' then return {'again', t} end
+  if arrive(header, k(1), k(2), entry, generation, session, session_ttl, seen_ttl) ~= 'new' then return {'overtaken', t} end
   count_waiting(k(3), tenant, 1)
   i = i + 10
 end
@@ -155,19 +155,19 @@ while i <= #ARGV do
     rewake = true
   elseif op == 'finish' then
     words = 1
-    if outcome == 'open' then break end
+    if outcome == 'continued' then break end
   else return redis.error_reply('unknown operation ' .. tostring(op)) end
   i = i + words
 end
 
-if mode ~= 'go' and outcome == 'ok' then
+if mode ~= 'continue' and outcome == 'committed' then
   for _, m in ipairs(call('ZRANGE', signals, 0, -1)) do
     local kind = string.match(m, '^%d+ (%l+) ')
     if kind ~= 'result' and kind ~= 'redrive' then call('ZREM', signals, m) end
   end
   newer = call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1)[1]
   call('HDEL', header, 'control')
-  if mode == 'end' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
+  if mode == 'stop' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
 end
 
 call('HSET', header, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')

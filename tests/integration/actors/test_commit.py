@@ -25,7 +25,7 @@ async def test_a_commit_writes_everything_and_acknowledges(moves: Moves, taken: 
     step.log(b"entry")
     step.event(SESSION, b"{}")
     step.set(TASK.header, reason="because", step=1)
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     header = await moves.header()
     assert (header["v"], header["last_step"], header["exp"], header["wake"]) == ("1", "step-1", "0", "")
     assert await moves.store.call("LRANGE", TASK.log, 0, -1) == [b"entry"]
@@ -41,7 +41,7 @@ async def test_the_same_commit_again_changes_nothing_and_has_the_same_outcome(mo
     step.log(b"entry")
     step.mode = "complete"
     outcomes = [await moves.one.commit(step, taken) for _ in range(3)]
-    assert outcomes == ["open", "open", "open"]
+    assert outcomes == ["continued", "continued", "continued"]
     assert await moves.store.call("LLEN", TASK.log) == 1
     assert len(await moves.read()) == 1
 
@@ -51,23 +51,23 @@ async def test_a_zombies_commit_is_stale_and_writes_nothing(moves: Moves, taken:
     await moves.take(moves.two, taken.lease.wake_id)
     step = commit()
     step.log(b"zombie")
-    assert await moves.one.commit(step, taken) == "stale"
+    assert await moves.one.commit(step, taken) == "lost"
     assert await moves.store.call("EXISTS", TASK.log) == 0
     assert list(await moves.pending()) == [taken.lease.wake_id]
 
 
 async def test_a_commit_to_a_version_that_has_passed_is_stale(moves: Moves, taken: Taken) -> None:
-    assert await moves.one.commit(commit(), taken) == "ok"
-    assert await moves.one.commit(commit(), taken) == "stale"
+    assert await moves.one.commit(commit(), taken) == "committed"
+    assert await moves.one.commit(commit(), taken) == "lost"
 
 
 async def test_a_commit_to_a_task_that_is_gone_is_stale_and_makes_no_key(moves: Moves, taken: Taken) -> None:
     await moves.store.call("DEL", *TASK.all())
-    assert await moves.one.commit(commit(), taken) == "stale"
+    assert await moves.one.commit(commit(), taken) == "lost"
     assert await moves.store.call("EXISTS", *TASK.all()) == 0
 
 
-@pytest.mark.parametrize(("kind", "outcome"), [("user", "open"), ("result", "ok"), ("cancel", "ok")])
+@pytest.mark.parametrize(("kind", "outcome"), [("user", "continued"), ("result", "committed"), ("cancel", "committed")])
 async def test_a_task_does_not_complete_while_a_newer_message_waits(
     moves: Moves, taken: Taken, kind: str, outcome: str
 ) -> None:
@@ -79,7 +79,7 @@ async def test_a_task_does_not_complete_while_a_newer_message_waits(
     step.finish()
     step.set(TASK.header, status="completed")
     assert await moves.one.commit(step, taken) == outcome
-    assert (await moves.header())["status"] == ("active" if outcome == "open" else "completed")
+    assert (await moves.header())["status"] == ("active" if outcome == "continued" else "completed")
     assert await moves.store.call("LLEN", TASK.log) == 1
     left = [] if kind == "cancel" else [kind]
     assert await moves.kinds() == left, "what was asked of the task as it was ends with it"
@@ -91,8 +91,8 @@ async def test_an_end_that_takes_all_messages_says_up_to_which_and_wakes_for_the
 ) -> None:
     await moves.mail("user")
     step = commit()
-    step.mode = "end"
-    assert await moves.one.commit(step, taken) == "ok"
+    step.mode = "stop"
+    assert await moves.one.commit(step, taken) == "committed"
     assert (await moves.header())["ended_mail"] == "2"
     assert len(await moves.read()) == 1
 
@@ -101,7 +101,7 @@ async def test_a_failure_ends_whatever_has_come_and_what_has_come_wakes_again(mo
     await moves.mail("user")
     step = commit()
     step.mode = "fail"
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert len(await moves.read()) == 1
 
 
@@ -110,10 +110,10 @@ async def test_a_failure_is_refused_when_a_cancel_has_come(moves: Moves, taken: 
     await moves.one.post(TASK, "cancel", b"{}", ("active",), "cancel")
     step = commit()
     step.mode = "fail"
-    assert await moves.one.commit(step, taken) == "again"
+    assert await moves.one.commit(step, taken) == "overtaken"
     again = await moves.one.look(TASK, taken)
     assert again is not None
-    assert await moves.one.commit(step, again) == "ok"
+    assert await moves.one.commit(step, again) == "committed"
     assert await moves.kinds() == ["user", "user"]
 
 
@@ -122,11 +122,11 @@ async def test_giving_calls_up_is_refused_when_a_result_has_come(moves: Moves, t
     step.expect_no_new_result()
     step.log(b"given up")
     await moves.mail("result")
-    assert await moves.one.commit(step, taken) == "again"
+    assert await moves.one.commit(step, taken) == "overtaken"
     assert await moves.store.call("EXISTS", TASK.log) == 0
     again = await moves.one.look(TASK, taken)
     assert again is not None
-    assert await moves.one.commit(step, again) == "ok"
+    assert await moves.one.commit(step, again) == "committed"
 
 
 async def test_an_actor_that_has_changed_its_status_refuses_the_whole(moves: Moves, taken: Taken) -> None:
@@ -135,10 +135,10 @@ async def test_an_actor_that_has_changed_its_status_refuses_the_whole(moves: Mov
     step.set(OTHER.header, status="active")
     step.post(OTHER, "user", b"{}")
     await moves.store.call("HSET", OTHER.header, "status", "cancelled")
-    assert await moves.one.commit(step, taken) == "again"
+    assert await moves.one.commit(step, taken) == "overtaken"
     assert (await moves.kinds(OTHER), await moves.unread()) == ([], 0)
     await moves.store.call("DEL", OTHER.header)
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert await moves.kinds(OTHER) == ["user"]
 
 
@@ -150,24 +150,24 @@ async def test_messages_that_are_consumed_do_not_wait_any_more_and_those_passed_
     await moves.store.call("HSET", load(0), "mail", 9, "tenant:default", 4, "tenant:other", 5)
     step = commit()
     step.consume(2)
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert await moves.waiting() == {"mail": 7, "tenant:default": 2, "tenant:other": 5}
     (wake,) = await moves.read()
     step, taken = commit(), await moves.take(moves.one, wake)
     step.pass_on(3)
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert await moves.waiting() == {"mail": 7, "tenant:default": 2, "tenant:other": 5}
     (wake,) = await moves.read() or [(await moves.header())["wake"]]
     await moves.mail(count=3)
     taken = await moves.take(moves.one, wake or (await moves.read())[0])
     step = commit()
     step.consume(99)
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert await moves.waiting() == {"mail": 3, "tenant:other": 5}, "it never counts below nothing"
 
 
 async def test_mail_that_was_seen_and_left_does_not_spin(moves: Moves, taken: Taken) -> None:
-    assert await moves.one.commit(commit(), taken) == "ok"
+    assert await moves.one.commit(commit(), taken) == "committed"
     assert await moves.unread() == 0
     await moves.mail("result")
     assert len(await moves.read()) == 1
@@ -198,7 +198,7 @@ async def test_what_belongs_to_the_end_is_left_out_when_it_did_not_end(moves: Mo
     step.finish()
     step.untimer(TASK, "timeout")
     step.timer(TASK, "archive", 1000)
-    assert await moves.one.commit(step, taken) == "open"
+    assert await moves.one.commit(step, taken) == "continued"
     assert await moves.store.call("ZRANGE", timers(0), 0, -1) == [f"timeout {TASK.actor}".encode()]
 
 
@@ -218,7 +218,7 @@ async def test_every_operation_does_what_its_name_says(moves: Moves, taken: Take
     step.stamp(TASK.header, "asked_at", "ended_at")
     step.due(TASK, "deadline", 7)
     step.delta(SESSION, Content, b"{}", "content t 1 1 0 2")
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert await moves.store.call("LRANGE", SESSION.turns, 0, -1) == [b"b", b"c"]
     assert await moves.store.call("ZSCORE", timers(0), f"deadline {TASK.actor}") == b"7"
     assert await moves.store.call("HGET", TASK.big, "x") == b"first"

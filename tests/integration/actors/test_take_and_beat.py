@@ -61,7 +61,7 @@ async def test_a_step_takes_in_a_bounded_piece_of_the_messages_and_all_signals(m
     step = commit()
     step.consume(taken.read)
     step.mode = "complete"
-    assert await moves.one.commit(step, taken) == "open", "what it has not read waits"
+    assert await moves.one.commit(step, taken) == "continued", "what it has not read waits"
     (again,) = await moves.read()
     assert len((await moves.take(moves.one, again)).messages) == 6
 
@@ -95,9 +95,9 @@ async def test_a_token_is_given_once_also_when_redis_has_lost_its_last_writes(mo
     assert await moves.one.beat(TASK, old.lease) is None
     assert await moves.one.look(TASK, old) is None
     await moves.one.release(TASK, wake, old.lease.token)
-    assert await moves.one.commit(step, old) == "stale"
+    assert await moves.one.commit(step, old) == "lost"
     assert len(new.messages) == 2
-    assert await moves.two.commit(commit(), new) == "ok"
+    assert await moves.two.commit(commit(), new) == "committed"
 
 
 async def test_a_lease_that_ends_further_ahead_than_a_lease_is_long_is_over(moves: Moves) -> None:
@@ -218,7 +218,7 @@ async def test_a_session_is_read_one_message_at_a_time_and_the_rest_comes_next(m
         assert [m.number for m in taken.messages] == [number]
         step = commit(actor=SESSION)
         step.consume(number)
-        assert await moves.one.commit(step, taken) == "ok"
+        assert await moves.one.commit(step, taken) == "committed"
     assert await moves.read("one", SESSION.wake, "router") == []
 
 
@@ -226,7 +226,7 @@ async def test_a_beat_that_comes_after_the_commit_leases_nothing(moves: Moves) -
     await moves.mail()
     (wake,) = await moves.read("one")
     taken = await moves.take(moves.one, wake)
-    assert await moves.one.commit(commit(), taken) == "ok"
+    assert await moves.one.commit(commit(), taken) == "committed"
     await moves.mail()
     (again,) = await moves.read("two")
     assert await moves.one.beat(TASK, taken.lease) is None

@@ -45,21 +45,21 @@ def grown(counts: Counts) -> list[float]:
 
 async def test_a_commit_that_is_in_counts_all_of_it(moves: Moves, taken: Taken) -> None:
     counts = Counts()
-    assert await moves.one.commit(ending(), taken) == "ok"
+    assert await moves.one.commit(ending(), taken) == "committed"
     assert grown(counts) == [2, 1, 1]
 
 
 async def test_a_step_without_its_end_counts_no_end(moves: Moves, taken: Taken) -> None:
     await moves.mail()
     counts = Counts()
-    assert await moves.one.commit(ending(), taken) == "open"
+    assert await moves.one.commit(ending(), taken) == "continued"
     assert grown(counts) == [1, 1, 0]
 
 
-@pytest.mark.parametrize("refusal", ["stale", "again"])
+@pytest.mark.parametrize("refusal", ["lost", "overtaken"])
 async def test_a_refused_commit_counts_nothing(moves: Moves, taken: Taken, refusal: str) -> None:
     step = ending()
-    if refusal == "again":
+    if refusal == "overtaken":
         step.expect(TASK.header, "waiting")
     else:
         await moves.expire()
@@ -85,10 +85,10 @@ async def test_a_commit_whose_reply_was_lost_counts_once(
     monkeypatch.setattr(Store, "run", lossy)
     counts = Counts()
     step = ending("step-1")
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert len(lost) == 2
     assert grown(counts) == [2, 1, 1]
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     assert grown(counts) == [2, 1, 1]
 
 
@@ -98,7 +98,7 @@ async def test_a_time_counts_to_the_commit_by_the_server_s_clock(moves: Moves, t
     step.tallies.measure(metrics.turn_seconds.labels("completed"), begun - 5_000)
     step.tallies.measure(metrics.turn_seconds.labels("failed"), 0)
     counts = Counts()
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
     seconds = counts.seconds(metrics.turn_seconds, outcome="completed")
     assert 5.0 <= seconds <= 5.0 + (await moves.store.clock() - begun) / 1000
     assert counts.observed(metrics.turn_seconds, outcome="failed") == 0, "a time that nobody knows is not observed"

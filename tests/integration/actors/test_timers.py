@@ -24,7 +24,7 @@ async def set_timers(moves: Moves, **delays_ms: int) -> None:
     step.unmail([m.number for m in taken.mail])
     for kind, delay in delays_ms.items():
         step.timer(TASK, cast(TimerKind, kind), delay)
-    assert await moves.one.commit(step, taken) == "ok"
+    assert await moves.one.commit(step, taken) == "committed"
 
 
 async def fire(moves: Moves, kind: str) -> int:

@@ -53,7 +53,7 @@ _BEAT = Edit(
     "beat",
     "if not holds(header, ARGV[1]) or call('HGET', header, 'wake') ~= ARGV[5] then return false end",
 )
-_TOKEN = Edit("commit", "elseif token_of(n, nonce) ~= ARGV[1] then return {'stale', t} end", "end")
+_TOKEN = Edit("commit", "elseif token_of(n, nonce) ~= ARGV[1] then return {'lost', t} end", "end")
 _VERSION = Edit("commit", "if (version or '0') ~= ARGV[2] then", "if false then")
 _UNTAKEN = Edit("commit", "if (current or '') ~= '' then", "if false then")
 _MOVED = "if last_step ~= ARGV[3] or not ended or busy then"
@@ -64,14 +64,14 @@ _RULES = (
     Rule("who_was_read_is_as_it_was", (_VERSION,), "inbound", seeds=0),
     Rule(
         "completion_waits_for_the_newest_message",
-        (Edit("commit", "if mode == 'complete' and newer_message then outcome = 'open' end"),),
+        (Edit("commit", "if mode == 'complete' and newer_message then outcome = 'continued' end"),),
     ),
     Rule(
         "end_takes_all_messages",
         (
             Edit(
                 "commit",
-                "if mode == 'end' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end",
+                "if mode == 'stop' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end",
             ),
         ),
         "cancel",
@@ -90,12 +90,12 @@ _RULES = (
     ),
     Rule(
         "sender_checks_the_status",
-        (Edit("commit", "~= ARGV[i + 2] then return {'again', t} end", "== '?' then return {'again', t} end"),),
+        (Edit("commit", "~= ARGV[i + 2] then return {'overtaken', t} end", "== '?' then return {'overtaken', t} end"),),
         "cancel",
     ),
     Rule(
         "giving_up_waits_for_results",
-        (Edit("commit", "if newer_signal('result') then return {'again', t} end"),),
+        (Edit("commit", "if newer_signal('result') then return {'overtaken', t} end"),),
         first=43,
     ),
     Rule(

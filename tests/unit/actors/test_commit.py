@@ -29,7 +29,7 @@ def arguments(commit: Commit) -> list[object]:
 def test_an_empty_commit_has_the_actors_keys_and_no_operation() -> None:
     commit = made()
     assert commit.keys == [TASK.header, TASK.messages, TASK.signals, TASK.log, TASK.wake]
-    assert arguments(commit) == ["go", "----s"]
+    assert arguments(commit) == ["continue", "----s"]
 
 
 def test_a_session_has_no_transcript() -> None:
@@ -42,7 +42,7 @@ def test_checks_come_before_operations_whenever_they_are_added() -> None:
     commit.log(b"entry")
     commit.expect(SESSION.header, "none")
     commit.expect_no_new_result()
-    commit.mode = "end"
+    commit.mode = "stop"
     assert arguments(commit) == ["end", "---ls-", "expect", 6, "none", "no-new-result", "log", b"entry"]
 
 
