@@ -58,7 +58,7 @@ class Manifest(Contract):
     digest: str
 
 
-class Step(Contract):
+class StepRecord(Contract):
     """One committed step."""
 
     step: int
@@ -115,6 +115,6 @@ class TaskRecord(Contract):
     task: Task
     messages: list[dict[str, Any]]
     """The transcript: OpenAI chat form plus ``step attempt at model`` where they apply."""
-    steps: list[Step]
+    steps: list[StepRecord]
     materials: dict[str, Any] = Field(default_factory=dict)
     """What the manifests name by digest: tool schemas."""

@@ -35,7 +35,7 @@ class Received:
 
 
 @dataclass(slots=True)
-class Said:
+class Unplaced:
     """A message of which it is not known yet where it went."""
 
     message: dict[str, Any]
@@ -63,7 +63,7 @@ class Feed:
         self.session_id = session_id
         self.cursor = after
         self._address = address
-        self._unsure = {message["message_id"]: Said(message) for message in messages}
+        self._unsure = {message["message_id"]: Unplaced(message) for message in messages}
         self._socket: Socket | None = None
         self._sending = asyncio.Lock()
         self._opened_before = False
@@ -75,7 +75,7 @@ class Feed:
 
     async def say(self, message: dict[str, Any]) -> None:
         """One message more. What the connection of now does not take goes out with the next."""
-        said = self._unsure[message["message_id"]] = Said(message)
+        said = self._unsure[message["message_id"]] = Unplaced(message)
         with suppress(Dropped):
             await self._send(said)
 
@@ -106,7 +106,7 @@ class Feed:
         for said in [*self._unsure.values()]:
             await self._send(said)
 
-    async def _send(self, said: Said) -> None:
+    async def _send(self, said: Unplaced) -> None:
         async with self._sending:  # in the order in which they were said
             if self._socket is None or said.on is self._socket:
                 return

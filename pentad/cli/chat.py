@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.cli.progress import Progress
+from pentad.cli.spinner import Spinner
 from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
 from pentad.errors import ClientError, Conflict
@@ -40,7 +40,7 @@ class PipedChat:
         self._runner = runner
         self._out, self._err = streams()
         self._style = style_for(self._out, settings)
-        self._progress = Progress(self._err, live=self._err.isatty() and self._out.isatty())
+        self._progress = Spinner(self._err, live=self._err.isatty() and self._out.isatty())
         self._agent: Agent = agent_for(args, settings, self._progress.show)
         self._returned = args.session is not None
         self._agent.session_id = args.session or self._agent.session_id
@@ -75,7 +75,7 @@ class PipedChat:
     async def _followed(self, turn: Turn) -> bool:
         """Show one turn; whether it ended well. Raises ``Leave`` at the second Ctrl-C."""
         shown = asyncio.create_task(self._show(turn))
-        stop = Stop(self._agent, turn, shown, self._view, self._style)
+        stop = CtrlC(self._agent, turn, shown, self._view, self._style)
         async with self._progress:
             with on_interrupt(stop.pressed):
                 await asyncio.wait([shown])
@@ -87,10 +87,10 @@ class PipedChat:
 
     async def _show(self, turn: Turn) -> None:
         async for received in turn:
-            self._view.take(received.event)
+            self._view.show(received.event)
 
 
-class Stop:
+class CtrlC:
     """Ctrl-C: the first cancels the task as soon as it is known, the second leaves."""
 
     def __init__(self, agent: Agent, turn: Turn, shown: "asyncio.Task[None]", view: TurnView, style: Style) -> None:

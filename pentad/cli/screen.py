@@ -14,7 +14,7 @@ from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import get_cwidth
 
 from pentad.cli.history import Kept
-from pentad.cli.progress import TICK_S, waiting_line
+from pentad.cli.spinner import TICK_S, waiting_line
 from pentad.render import one_line
 
 _BELOW = 4

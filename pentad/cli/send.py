@@ -7,7 +7,7 @@ from typing import TextIO
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.cli.progress import CLEAR, Progress
+from pentad.cli.spinner import CLEAR, Spinner
 from pentad.cli.view import TurnView
 from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot
 from pentad.contracts.turns import TurnEnd
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _send(args: argparse.Namespace, settings: Settings) -> int:
     out, err = streams()
     watched = err.isatty() and not args.json
-    progress, outage = Progress(err, watched), Outage(err)
+    progress, outage = Spinner(err, watched), Outage(err)
     async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
         turn = agent.turn(args.text, session_id=args.session, task_id=args.task)
         answers = Answers(out, progress)
@@ -39,8 +39,8 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
                     _print_json(received, out)
                     continue
                 if view is not None and not isinstance(received.event, MessageEvent):
-                    view.take(received.event)
-                answers.take(received.event, turn.task_id)
+                    view.show(received.event)
+                answers.show(received.event, turn.task_id)
         except asyncio.CancelledError:  # Ctrl-C
             if err.isatty():
                 progress.show("")
@@ -78,12 +78,12 @@ class Outage:
 class Answers:
     """Prints the text of each step that has one, whole and once, in order: a turn may answer several messages."""
 
-    def __init__(self, out: TextIO, progress: Progress) -> None:
+    def __init__(self, out: TextIO, progress: Spinner) -> None:
         self._out = out
         self._progress = progress
         self._last = ""
 
-    def take(self, event: SessionEvent, task_id: str | None) -> None:
+    def show(self, event: SessionEvent, task_id: str | None) -> None:
         """Print what the agent says in this event, if anything."""
         if isinstance(event, MessageEvent):
             self._print(event.content)

@@ -88,7 +88,7 @@ class TypedChat:
     async def _follow(self, running: "Running") -> None:
         try:
             async for received in running.turn:
-                self._view.take(received.event)
+                self._view.show(received.event)
                 event = received.event
                 if isinstance(event, MessageRouted) and event.message_id in running.joined:
                     self._told_to(running, event)

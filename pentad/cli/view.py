@@ -50,7 +50,7 @@ class Waiting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ShownCall:
     """A running tool call: how it reads, and since when it runs (monotonic clock)."""
 
     line: str
@@ -70,10 +70,10 @@ class TurnView:
         self._live = live
         self._shown = Shown()
         self._mid_line = False
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, ShownCall] = {}
         self._task_id: str | None = None
 
-    def take(self, event: SessionEvent) -> None:
+    def show(self, event: SessionEvent) -> None:
         """Draw one event."""
         match event:
             case MessageRouted():
@@ -136,18 +136,18 @@ class TurnView:
         name, columns = harmless(event.tool), width()
         match event:
             case ToolCallEvent():
-                self._calls[event.tool_call_id] = Call(call_line(event.tool, event.args, columns))
+                self._calls[event.tool_call_id] = ShownCall(call_line(event.tool, event.args, columns))
                 self._end_line()
                 self._progress.show(f"running {name}")
             case ToolProgress():
-                since = self._calls.setdefault(event.tool_call_id, Call(name)).since
+                since = self._calls.setdefault(event.tool_call_id, ShownCall(name)).since
                 share = f" {event.fraction:.0%}" if event.fraction is not None else ""
                 told = one_line(event.content, columns // 2)
                 self._progress.show(f"running {name}{share}" + (f": {told}," if told else ""), since)
             case ApprovalRequest():
                 self.line(self._style.yellow(f"? {call_line(event.tool, event.args, columns)} waits for approval"))
             case ToolResultEvent():
-                call = self._calls.pop(event.tool_call_id, Call(name))
+                call = self._calls.pop(event.tool_call_id, ShownCall(name))
                 self.line(self._style.dim("⚙ " + result_line(call.line, event, columns - 2)))
                 first = min((running.since for running in self._calls.values()), default=None)
                 self._progress.show(f"running {len(self._calls)} more" if self._calls else "thinking", first)

@@ -4,7 +4,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import rfc3339, shard_in
-from pentad.contracts.records import Step, TaskRecord
+from pentad.contracts.records import StepRecord, TaskRecord
 from pentad.contracts.streams import ARCHIVE
 from pentad.shared import metrics
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
@@ -66,6 +66,6 @@ def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dic
         tenant_id=header.tenant,
         task=header.describe().model_copy(update={"archived_at": rfc3339(now)}),
         messages=[shown(raw) for raw in log],
-        steps=[Step.model_validate_json(raw) for raw in steps],
+        steps=[StepRecord.model_validate_json(raw) for raw in steps],
         materials={name: from_json(value) for name, value in big.items() if name.startswith("tools:")},
     )

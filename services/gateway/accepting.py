@@ -55,7 +55,7 @@ class Accepting:
     def __init__(self, inbox: Inbox, watch: "LossWatch", tenant_share: float, limit: int = WAITING_LIMIT) -> None:
         self._inbox, self._watch, self._tenant_share, self._limit = inbox, watch, tenant_share, limit
 
-    async def take(self, message: InboundMessage, keys: SessionKeys) -> str:
+    async def accept(self, message: InboundMessage, keys: SessionKeys) -> str:
         """Append a message that has an id; returns the id."""
         message_id = message.message_id
         assert message_id is not None

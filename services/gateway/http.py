@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.access import Caller
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
-from pentad.services.gateway.pages import BadPageError, Entry, parse_page
+from pentad.services.gateway.pages import BadPageError, IndexEntry, parse_page
 from pentad.services.gateway.problems import ProblemError, bad, invalid, missing
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def limit_of(request: "Request") -> int:
     return int(text)
 
 
-def page_of(request: "Request") -> tuple[int, Entry | None]:
+def page_of(request: "Request") -> tuple[int, IndexEntry | None]:
     """``limit`` and ``cursor`` of a list. Raises ``ProblemError`` (422)."""
     limit = limit_of(request)
     try:

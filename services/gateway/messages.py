@@ -39,7 +39,7 @@ async def post_message(parts: Parts, request: "Request") -> "Response":
         raise invalid(str(error)) from None
     try:
         if wait_s is None:
-            return answer(_receipt(keys, await parts.accepting.take(message, keys)), 202)
+            return answer(_receipt(keys, await parts.accepting.accept(message, keys)), 202)
         return await _take_and_wait(parts, message, keys, wait_s)
     except ProblemError as problem:
         problem.message_id = message.message_id
@@ -60,7 +60,7 @@ async def _take_and_wait(parts: Parts, message: InboundMessage, keys: SessionKey
             subscription.close()
             subscription = await parts.subscribe(keys, START)
         else:
-            await parts.accepting.take(message, keys)
+            await parts.accepting.accept(message, keys)
         turn = WaitedTurn(message_id)
         try:
             async with asyncio.timeout_at(limit):

@@ -21,7 +21,7 @@ class BadPageError(PentadError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class IndexEntry:
     """A member of an index with its score, in ms."""
 
     score: int
@@ -40,19 +40,19 @@ class Page:
     next: str | None
 
 
-def parse_page(cursor: str | None) -> Entry | None:
+def parse_page(cursor: str | None) -> IndexEntry | None:
     """What `Entry.cursor` has written. Raises ``BadPageError``."""
     if cursor is None:
         return None
     score, _, member = cursor.partition(".")
     if not score.isascii() or not score.isdigit() or len(score) > 16 or not is_identifier(member):
         raise BadPageError("the cursor must be the `next` of an earlier page")
-    return Entry(int(score), member)
+    return IndexEntry(int(score), member)
 
 
 async def newest_first(
-    store: Store, key_of: Callable[[int], str], shards: int, after: Entry | None
-) -> AsyncIterator[list[Entry]]:
+    store: Store, key_of: Callable[[int], str], shards: int, after: IndexEntry | None
+) -> AsyncIterator[list[IndexEntry]]:
     """The entries behind ``after``, in pieces. Equal scores are ordered by member."""
     while True:
         pieces = await asyncio.gather(*(_piece(store, key_of(shard), after) for shard in range(shards)))
@@ -67,9 +67,9 @@ async def newest_first(
         after = floor
 
 
-async def _piece(store: Store, key: str, after: Entry | None) -> list[Entry]:
+async def _piece(store: Store, key: str, after: IndexEntry | None) -> list[IndexEntry]:
     """Up to ``_READ`` entries behind ``after``."""
-    found: list[Entry] = []
+    found: list[IndexEntry] = []
     highest = "+inf" if after is None else after.score
     skip = 0
     while len(found) < _READ:
@@ -82,7 +82,7 @@ async def _piece(store: Store, key: str, after: Entry | None) -> list[Entry]:
     return found[:_READ]
 
 
-def _entry(member: bytes, score: bytes) -> Entry | None:
+def _entry(member: bytes, score: bytes) -> IndexEntry | None:
     """None for what is none of ours: nobody could ask for it."""
     name, at = member.decode(errors="replace"), float(score)
-    return Entry(int(at), name) if is_identifier(name) and 0 <= at < _END else None
+    return IndexEntry(int(at), name) if is_identifier(name) and 0 <= at < _END else None

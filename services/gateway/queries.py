@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
 from pentad.contracts.records import Task, TaskRecord
-from pentad.services.gateway.pages import Entry, Page, newest_first
+from pentad.services.gateway.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.transcript import shown
@@ -45,9 +45,9 @@ class Queries:
         shard = shard_in(task, self._shards)
         return None if shard is None else TaskKeys(shard, tenant, task)
 
-    async def sessions(self, tenant: str, limit: int, after: Entry | None) -> Page:
+    async def sessions(self, tenant: str, limit: int, after: IndexEntry | None) -> Page:
         """A tenant's sessions, the one with the newest message first."""
-        items: list[Entry] = []
+        items: list[IndexEntry] = []
         async for piece in newest_first(self._store, lambda s: session_index(s, tenant), self._shards, after):
             items += piece
             if len(items) > limit:
@@ -55,7 +55,7 @@ class Queries:
         shown_now = await asyncio.gather(*(self._session(tenant, entry) for entry in items[:limit]))
         return Page(list(shown_now), items[limit - 1].cursor() if len(items) > limit else None)
 
-    async def _session(self, tenant: str, entry: Entry) -> dict[str, Any]:
+    async def _session(self, tenant: str, entry: IndexEntry) -> dict[str, Any]:
         keys = self.session_keys(tenant, entry.member)
         newest = await last_turns(self._store, keys, 1)
         last = newest[-1].content[:200] if newest else ""

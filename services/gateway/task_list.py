@@ -7,7 +7,7 @@ from typing import Any
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task, UnreadableTask
-from pentad.services.gateway.pages import Entry, Page, newest_first
+from pentad.services.gateway.pages import IndexEntry, Page, newest_first
 from pentad.services.gateway.queries import Queries
 from pentad.shared.actors.sessions import load_task
 from pentad.shared.errors import DamagedError
@@ -41,7 +41,7 @@ class TaskList:
         self._store, self._queries, self._shards = store, queries, shards
 
     async def page(
-        self, tenant: str, limit: int, after: Entry | None, status: str | None = None, session: str | None = None
+        self, tenant: str, limit: int, after: IndexEntry | None, status: str | None = None, session: str | None = None
     ) -> Page:
         """The tasks behind ``after``, those alone that have this status and session when given.
 
@@ -63,7 +63,9 @@ class TaskList:
                         items.append(task.model_dump(mode="json"))
         return Page(items, None)
 
-    async def _load(self, tenant: str, entries: list[Entry], status: str | None, bounds: _Bounds) -> list[Task | None]:
+    async def _load(
+        self, tenant: str, entries: list[IndexEntry], status: str | None, bounds: _Bounds
+    ) -> list[Task | None]:
         found = list(await asyncio.gather(*(self._live(tenant, entry) for entry in entries)))
         bounds.headers += len(entries)
         if status in _LIVE:
@@ -75,7 +77,7 @@ class TaskList:
             found[n] = task
         return found
 
-    async def _live(self, tenant: str, entry: Entry) -> Task | None:
+    async def _live(self, tenant: str, entry: IndexEntry) -> Task | None:
         """The task of an index's entry, unless it has left Redis."""
         keys = self._queries.task_keys(tenant, entry.member)
         try:
@@ -84,7 +86,7 @@ class TaskList:
             return _unreadable(entry, error)
         return None if header is None else header.describe()
 
-    async def _kept(self, tenant: str, entry: Entry) -> Task | None:
+    async def _kept(self, tenant: str, entry: IndexEntry) -> Task | None:
         """The archived task of an index's entry."""
         try:
             record = await self._queries.record(tenant, entry.member)
@@ -93,7 +95,7 @@ class TaskList:
         return None if record is None else record.task
 
 
-def _unreadable(entry: Entry, error: DamagedError) -> UnreadableTask:
+def _unreadable(entry: IndexEntry, error: DamagedError) -> UnreadableTask:
     """A task of which nothing but its place in the index is known."""
     at = rfc3339(min(entry.score, LAST_MS))
     return UnreadableTask(

@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 
 from pentad.contracts.commands import InboundMessage
-from pentad.services.router.deciding import Deciding, Said
+from pentad.services.router.deciding import Deciding, IncomingMessage
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
 from pentad.shared.actors.sessions import load_tasks
@@ -35,7 +35,7 @@ class AtOnce:
     async def route(self, keys: SessionKeys, message: InboundMessage, entry_id: str, source: Source) -> int | None:
         """How many messages wait in the shard now; None, and nothing done, when this one is to be posted."""
         try:
-            return await self._route(Said(keys, message, entry_id), source)
+            return await self._route(IncomingMessage(keys, message, entry_id), source)
         except OutageError:
             raise
         except DamagedError:
@@ -44,7 +44,7 @@ class AtOnce:
             log.exception("a message of %s is posted to its session", keys.actor)
             return None
 
-    async def _route(self, said: Said, source: Source) -> int | None:
+    async def _route(self, said: IncomingMessage, source: Source) -> int | None:
         keys, message = said.keys, said.message
         if message.task_id is not None:
             return None

@@ -8,7 +8,7 @@ from pentad.services.router.domain import Question, Route, View, by_recency, dec
 from pentad.services.router.routing import RouteWriter
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import SessionHeader, TaskHeader
-from pentad.shared.actors.mail import Turn
+from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.actors.sessions import last_turns, load_tasks
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -24,7 +24,7 @@ _CONTEXT_CHARS = 4_000
 
 
 @immutable
-class Said:
+class IncomingMessage:
     """A message, the session that it is said in, and its entry in the inbound stream."""
 
     keys: SessionKeys
@@ -43,16 +43,16 @@ class Deciding:
         s = self._settings
         return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
-    def writer(self, commit: Commit, said: Said, now: int) -> RouteWriter:
+    def writer(self, commit: Commit, said: IncomingMessage, now: int) -> RouteWriter:
         """Writes what becomes of this message into the commit."""
         return RouteWriter(commit, said.keys, said.message, said.entry_id, now, self._settings.session_ttl_s)
 
-    def arrive(self, commit: Commit, said: Said, generation: str) -> None:
+    def arrive(self, commit: Commit, said: IncomingMessage, generation: str) -> None:
         """The message enters its session with this commit. ``generation``: of the inbound stream."""
         message_id = said.message.message_id or said.entry_id
         commit.arrive(said.keys, said.entry_id, message_id, generation, self._settings.session_ttl_s)
 
-    async def look(self, said: Said, session: SessionHeader, now: int) -> View:
+    async def look(self, said: IncomingMessage, session: SessionHeader, now: int) -> View:
         """Everything that the decision depends on, read at once."""
         keys, message = said.keys, said.message
         named_id = message.task_id or ""
@@ -98,13 +98,13 @@ class Deciding:
         decided = decide(view)
         return by_recency(decided) if isinstance(decided, Question) else decided
 
-    async def write(self, commit: Commit, said: Said, session: SessionHeader, route: Route, now: int) -> str:
+    async def write(self, commit: Commit, said: IncomingMessage, session: SessionHeader, route: Route, now: int) -> str:
         """The decision, written into the commit; returns the task that takes the message, '' for a refusal."""
         writer, keys = self.writer(commit, said, now), said.keys
         if route.decision == "rejected":
             writer.reject(route)
             return ""
-        context: list[Turn] = []
+        context: list[SessionMessage] = []
         if route.task is None:
             context = await self._context(keys, said.message, route)
             task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
@@ -116,14 +116,14 @@ class Deciding:
         writer.keep_live(session, task)
         return task.task
 
-    async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[Turn]:
+    async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
         """The last turns that a new task begins with."""
         if route.continues == "session":
             turns = await last_turns(self._store, keys, _CONTEXT_TURNS)
         else:
             record = await self._records.read(keys.tenant, message.task_id or "")
             turns = [
-                Turn(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
+                SessionMessage(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
                 for m in (record.messages if record else [])
                 if m.get("role") in ("user", "assistant") and m.get("content")
             ][-_CONTEXT_TURNS:]

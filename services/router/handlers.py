@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, SESSION_WAKE
-from pentad.services.router.deciding import Deciding, Said
+from pentad.services.router.deciding import Deciding, IncomingMessage
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
 from pentad.shared.actors.headers import Mail, pairs, session_header
@@ -102,12 +102,12 @@ def _first(taken: Taken) -> Mail | None:
     return taken.messages[0] if taken.messages else None
 
 
-def _said(keys: SessionKeys, mail: Mail) -> Said:
+def _said(keys: SessionKeys, mail: Mail) -> IncomingMessage:
     entry_id, message = read_session_mail(mail.body)
-    return Said(keys, message, entry_id)
+    return IncomingMessage(keys, message, entry_id)
 
 
-def _readable(keys: SessionKeys, mail: Mail) -> Said | None:
+def _readable(keys: SessionKeys, mail: Mail) -> IncomingMessage | None:
     """The mail's message, or None when it is not one: then nobody can be told but the dead letters."""
     try:
         return _said(keys, mail)

@@ -8,7 +8,7 @@ from pentad.services.router.domain import Route, goal_of
 from pentad.shared import metrics
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import LIVE_TASKS, SessionHeader, TaskHeader, live_field
-from pentad.shared.actors.mail import Turn, UserMail
+from pentad.shared.actors.mail import SessionMessage, UserMail
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
 
@@ -115,7 +115,7 @@ class RouteWriter:
         self._commit.tallies.count(metrics.tasks.labels("active"))
         self._commit.event(self._keys, TaskStart.model_validate({**self._envelope(task.task), "goal": goal}))
 
-    def send(self, task: TaskKeys, context: list[Turn], route: Route) -> None:
+    def send(self, task: TaskKeys, context: list[SessionMessage], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""
         message = self._message
         if deadline := message.due:
@@ -126,7 +126,9 @@ class RouteWriter:
             self._commit.untimer(task, "deadline")
         mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
         self._commit.post(task, USER, mail.to_json())
-        turn = Turn(role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id)
+        turn = SessionMessage(
+            role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id
+        )
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
         self._commit.expire(self._keys.turns, self._ttl_s)
 

@@ -18,7 +18,7 @@ from pentad.services.task_runner.domain.plan import (
     plan,
 )
 from pentad.services.task_runner.model_step import ModelSteps
-from pentad.services.task_runner.prompt import Known, TranscriptCache
+from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
@@ -82,13 +82,13 @@ class RunnerHandler(WakeUps[TaskKeys]):
         finally:
             self._running.discard(held)
 
-    async def _transcript(self, keys: TaskKeys, taken: Taken) -> Known:
+    async def _transcript(self, keys: TaskKeys, taken: Taken) -> KnownTranscript:
         """The committed transcript: what we knew and what has come since; read whole when it is another one."""
         known = self._cache.get(keys.header)
         grown = known.extended(taken.transcript) if known.start == taken.start else None
         if grown is None:
             entries = await guarded("transcript", self._actors.store.call, "LRANGE", keys.log, 0, -1)
-            grown = Known().extended(entries)
+            grown = KnownTranscript().extended(entries)
             assert grown is not None
         return grown
 

@@ -11,11 +11,11 @@ from typing import Literal
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.services.task_runner.domain.after_answer import REDRIVEN, what_comes_next
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.retry import after_model_error
-from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache
+from pentad.services.task_runner.prompt import KnownTranscript, Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.turn import TurnWriter
@@ -91,7 +91,7 @@ class ModelSteps:
         writer.answered(answer, following, toolbox, system, number, step.transcript.messages)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
-            grown = Known((*step.transcript.messages, *writer.added), writer.last_entry)
+            grown = KnownTranscript((*step.transcript.messages, *writer.added), writer.last_entry)
             self._cache.keep(step.keys.header, grown)
         else:
             deltas.stop()

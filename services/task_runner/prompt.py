@@ -73,7 +73,7 @@ class Toolbox:
 
 
 @immutable
-class Known:
+class KnownTranscript:
     """A transcript as it was when it was last read: its messages, and its last entry whole."""
 
     messages: tuple[bytes, ...] = ()
@@ -84,7 +84,7 @@ class Known:
         """Where to read on: the last known entry is read again, to see that it is still the same."""
         return max(0, len(self.messages) - 1)
 
-    def extended(self, entries: Sequence[bytes]) -> "Known | None":
+    def extended(self, entries: Sequence[bytes]) -> "KnownTranscript | None":
         """With the entries read from ``start`` on. None when the transcript is not the one that we knew."""
         if not self.messages:
             fresh = entries
@@ -94,7 +94,7 @@ class Known:
             return None
         if not fresh:
             return self
-        return Known((*self.messages, *map(message_of, fresh)), fresh[-1])
+        return KnownTranscript((*self.messages, *map(message_of, fresh)), fresh[-1])
 
 
 class TranscriptCache:
@@ -102,14 +102,14 @@ class TranscriptCache:
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._limit, self._size = limit, 0
-        self._kept: OrderedDict[str, tuple[Known, int]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[KnownTranscript, int]] = OrderedDict()
 
-    def get(self, key: str) -> Known:
+    def get(self, key: str) -> KnownTranscript:
         """What is known of a transcript."""
         kept = self._kept.get(key)
-        return kept[0] if kept else Known()
+        return kept[0] if kept else KnownTranscript()
 
-    def keep(self, key: str, known: Known) -> None:
+    def keep(self, key: str, known: KnownTranscript) -> None:
         """Remember a committed transcript; what was not used for longest goes."""
         _, old = self._kept.pop(key, (None, 0))
         self._size -= old

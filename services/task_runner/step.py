@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
-from pentad.services.task_runner.prompt import Known
+from pentad.services.task_runner.prompt import KnownTranscript
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
@@ -26,7 +26,7 @@ class Step:
     taken: Taken
     task: TaskHeader
     arrived: Arrived
-    transcript: Known
+    transcript: KnownTranscript
     """The committed transcript."""
 
     @property
@@ -62,7 +62,7 @@ class Steps:
             arrived = sort_mail(taken.mail, header.ended_mail)
         except ValueError as error:
             raise DamagedError(f"the mail of task {keys.task} cannot be read: {error}") from None
-        return Step(keys, taken, header, arrived, Known())
+        return Step(keys, taken, header, arrived, KnownTranscript())
 
     def writer(self, step: Step) -> TurnWriter:
         """Writes this handling into a commit of its own."""
@@ -105,4 +105,4 @@ def bare(keys: TaskKeys, taken: Taken) -> Step | None:
     assert header is not None
     signals = tuple(m.number for m in taken.signals)
     spent = Arrived((), (), {}, (), frozenset(), taken.read, 0, (), (), signals)
-    return Step(keys, taken, header, spent, Known())
+    return Step(keys, taken, header, spent, KnownTranscript())

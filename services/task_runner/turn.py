@@ -17,7 +17,7 @@ from pentad.contracts.events import (
     TaskUsage,
     ToolResultEvent,
 )
-from pentad.contracts.records import Manifest, Step, TranscriptMeta
+from pentad.contracts.records import Manifest, StepRecord, TranscriptMeta
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.after_answer import REDRIVEN, CallTools, Complete, Next
 from pentad.services.task_runner.domain.arrived import Arrived
@@ -30,7 +30,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader, live_field
-from pentad.shared.actors.mail import ResultMail, Turn, UserMail
+from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
 from pentad.shared.kinds import TimerKind
@@ -265,7 +265,7 @@ class TurnWriter(TaskEvents):
 
     def _remember(self, text: str) -> None:
         """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
-        turn = Turn(role="assistant", content=text, task_id=self.keys.task, at=self.at)
+        turn = SessionMessage(role="assistant", content=text, task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self.session.turns, self._limits.session_ttl_s)
 
@@ -288,7 +288,7 @@ class TurnWriter(TaskEvents):
         return users[-1].message.instruction if users else self.task.instruction
 
     def _record(self, answer: ModelAnswer, manifest: Manifest, step: int) -> None:
-        made = Step(
+        made = StepRecord(
             step=step,
             attempt=self._lease.attempt,
             at=self.at,

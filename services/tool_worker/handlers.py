@@ -47,7 +47,7 @@ def _unheard(_: str, __: float | None) -> None:
 
 
 @immutable
-class Running:
+class RunningCall:
     """A call that this worker has started."""
 
     command: ToolCallCommand
@@ -64,7 +64,7 @@ class ToolHandler(Handler):
         self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningCall] = {}
         self._ran: OrderedDict[str, None] = OrderedDict()
         """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
         self._writing: set[asyncio.Task[object]] = set()
@@ -127,7 +127,7 @@ class ToolHandler(Handler):
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._running[command.tool_call_id] = Running(command, keys, entry, attempt, task)
+        self._running[command.tool_call_id] = RunningCall(command, keys, entry, attempt, task)
         if command.effect is Effect.UNSAFE:
             self._remember(command.tool_call_id)
         try:
@@ -230,10 +230,10 @@ class ToolHandler(Handler):
         if late:
             await leave(self._store, "an unsafe call", self._report_unknown(late))
 
-    async def _report_unknown(self, calls: list[Running]) -> None:
+    async def _report_unknown(self, calls: list[RunningCall]) -> None:
         await asyncio.gather(*(self._closing.close(r.entry, r.command, r.keys, unknown(r.attempt)) for r in calls))
 
-    async def _release_all(self, calls: list[Running]) -> None:
+    async def _release_all(self, calls: list[RunningCall]) -> None:
         for r in calls:
             await self._release(r.entry, r.command)
 

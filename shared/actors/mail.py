@@ -15,7 +15,7 @@ def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:
     return entry_id.decode(), InboundMessage.model_validate_json(message)
 
 
-class Turn(Contract):
+class SessionMessage(Contract):
     """One message of the session's recent past."""
 
     role: Literal["user", "assistant"]
@@ -31,7 +31,7 @@ class UserMail(Contract):
     message: InboundMessage
     entry_id: str
     at: str
-    context: list[Turn] = Field(default_factory=list)
+    context: list[SessionMessage] = Field(default_factory=list)
     """For a new task: the last turns of the session, or of the archived task it continues."""
 
 

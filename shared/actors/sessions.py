@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.ids import shard_in
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
-from pentad.shared.actors.mail import Turn
+from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.store.store import Store
@@ -40,15 +40,15 @@ async def load_tasks(store: Store, shard: int, tenant: str, ids: Sequence[str]) 
     return list(await asyncio.gather(*(one(task) for task in ids)))
 
 
-async def last_turns(store: Store, keys: SessionKeys, count: int) -> list[Turn]:
+async def last_turns(store: Store, keys: SessionKeys, count: int) -> list[SessionMessage]:
     """The session's last turns, oldest first. One that cannot be read is left out."""
     found = await store.call("LRANGE", keys.turns, -count, -1)
     return [turn for raw in found if (turn := _turn(keys, raw)) is not None]
 
 
-def _turn(keys: SessionKeys, raw: bytes) -> Turn | None:
+def _turn(keys: SessionKeys, raw: bytes) -> SessionMessage | None:
     try:
-        return Turn.model_validate_json(raw)
+        return SessionMessage.model_validate_json(raw)
     except ValidationError:
         log.warning("a turn of %s cannot be read: it is left out", keys.actor)
         return None

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from pentad.shared.embedded.redis_child import Child, free_port, is_free
+from pentad.shared.embedded.redis_child import RedisChild, free_port, is_free
 from pentad.shared.embedded.redis_folder import Folder, write_atomically
 from pentad.shared.embedded.redis_orphan import end_left_behind
 from pentad.shared.errors import SettingsError
@@ -88,7 +88,7 @@ class EmbeddedRedis:
         self._address = data_dir / "redis.url"
         self._fsync = fsync
         self._wanted_port = port
-        self._child: Child | None = None
+        self._child: RedisChild | None = None
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -126,7 +126,7 @@ class EmbeddedRedis:
             self._address.unlink(missing_ok=True)
 
     @property
-    def _running(self) -> Child:
+    def _running(self) -> RedisChild:
         if self._child is None:
             raise RuntimeError("the embedded Redis does not run: call start() first")
         return self._child
@@ -135,7 +135,7 @@ class EmbeddedRedis:
         with contextlib.suppress(FileNotFoundError):
             self._folder.log.replace(self._folder.log.with_suffix(".log.1"))
 
-    async def _first(self) -> Child:
+    async def _first(self) -> RedisChild:
         for _ in range(_PORT_TRIES):
             port = self._choose_port()
             try:
@@ -152,8 +152,8 @@ class EmbeddedRedis:
         last = self._folder.known().port
         return last if last and is_free(last) else free_port()
 
-    async def _spawn(self, port: int) -> Child:
-        child = await Child.spawn(self._folder, port, self._options())
+    async def _spawn(self, port: int) -> RedisChild:
+        child = await RedisChild.spawn(self._folder, port, self._options())
         try:
             await child.until_ready(self._folder)
         except BaseException:

@@ -15,7 +15,7 @@ from typing import Any
 
 import hiredis
 
-from pentad.shared.embedded.redis_folder import Folder, Known
+from pentad.shared.embedded.redis_folder import Folder, KnownServer
 from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Child:
+class RedisChild:
     """One running server and its guard."""
 
     def __init__(self, port: int, process: asyncio.subprocess.Process, guard: "subprocess.Popen[bytes] | None") -> None:
@@ -110,17 +110,17 @@ class Child:
         self._guard = guard
 
     @classmethod
-    async def spawn(cls, folder: Folder, port: int, options: Mapping[str, str]) -> "Child":
+    async def spawn(cls, folder: Folder, port: int, options: Mapping[str, str]) -> "RedisChild":
         """Start a server on data that nobody else has open. Raises ``SettingsError`` when somebody has."""
         lock = await folder.lock_within(_END_S)
         if lock is None:
             raise SettingsError(f"another Redis has the data in {folder.path} open: end it first")
         try:
-            folder.note(Known(port))
+            folder.note(KnownServer(port))
             process = await _launch(folder, port, options, lock)
         finally:
             os.close(lock)
-        folder.note(Known(port, process.pid))
+        folder.note(KnownServer(port, process.pid))
         return cls(port, process, _guard(process.pid))
 
     @property

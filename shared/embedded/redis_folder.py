@@ -16,7 +16,7 @@ from pentad.shared.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownServer:
     """What an earlier run wrote down of its server. ``pid`` is 0 when it did not get that far."""
 
     port: int = 0
@@ -31,15 +31,15 @@ class Folder:
         self.log = self.path / "redis.log"
         self._known = self.path / "server.json"
 
-    def known(self) -> Known:
+    def known(self) -> KnownServer:
         """The last server that was started here; all zero when that is not known."""
         try:
             said = json.loads(self._known.read_text())
-            return Known(int(said["port"]), int(said["pid"]))
+            return KnownServer(int(said["port"]), int(said["pid"]))
         except (OSError, ValueError, KeyError, TypeError):
-            return Known()
+            return KnownServer()
 
-    def note(self, known: Known) -> None:
+    def note(self, known: KnownServer) -> None:
         """Write down the server of now."""
         write_atomically(self._known, json.dumps({"port": known.port, "pid": known.pid}))
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from pentad.shared.embedded.redis_child import ask
-from pentad.shared.embedded.redis_folder import Folder, Known
+from pentad.shared.embedded.redis_folder import Folder, KnownServer
 from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ async def _freed(folder: Folder) -> bool:
     return fd is not None
 
 
-async def _ask_to_end(folder: Folder, known: Known) -> bool:
+async def _ask_to_end(folder: Folder, known: KnownServer) -> bool:
     with contextlib.suppress(OSError):
         if not known.port or not await _serves(folder, known.port):
             return False
@@ -64,16 +64,16 @@ async def _serves(folder: Folder, port: int) -> bool:
     return isinstance(answer, list) and answer[1:] == [str(folder.path)]
 
 
-async def _tell_to_end(folder: Folder, known: Known) -> bool:
+async def _tell_to_end(folder: Folder, known: KnownServer) -> bool:
     # A stopped process hears SIGTERM only when it goes on.
     return await _signal(known, signal.SIGTERM, signal.SIGCONT)
 
 
-async def _kill(folder: Folder, known: Known) -> bool:
+async def _kill(folder: Folder, known: KnownServer) -> bool:
     return await _signal(known, signal.SIGKILL)
 
 
-async def _signal(known: Known, *numbers: signal.Signals) -> bool:
+async def _signal(known: KnownServer, *numbers: signal.Signals) -> bool:
     if not known.pid or str(known.port) not in await asyncio.to_thread(_command_of, known.pid):
         return False
     for number in numbers:

@@ -34,7 +34,7 @@ class Listener(Protocol):
         """The stream no longer holds what was read last: a gap, or a history that was lost."""
 
 
-class Feed:
+class SessionEvents:
     """A session that somebody here listens to, or is about to."""
 
     def __init__(self, keys: SessionKeys) -> None:
@@ -89,7 +89,7 @@ def events_of(entries: Sequence[Any]) -> list[StreamEvent]:
     return events
 
 
-class Outbox:
+class WaitingEvents:
     """Events that wait for a client that reads slower than they come. Bounded in number and bytes."""
 
     def __init__(self, events: int, size: int) -> None:
@@ -112,7 +112,7 @@ class Outbox:
         self._waiting.clear()
         self._size = 0
 
-    def take(self) -> list[StreamEvent]:
+    def drain(self) -> list[StreamEvent]:
         """All that waits, in order."""
         waiting = list(self._waiting)
         self.clear()

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.events.feed import START, Feed, Listener
+from pentad.shared.events.feed import START, Listener, SessionEvents
 from pentad.shared.keys import PROBE, SessionKeys, bell
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.refusals import is_outage, said
@@ -41,7 +41,7 @@ class ShardRelay:
 
     def __init__(self, url: str, shard: int, on_reconnect: Callable[[], None]) -> None:
         self.shard = shard
-        self.feeds: dict[bytes, Feed] = {}
+        self.feeds: dict[bytes, SessionEvents] = {}
         self.answered_at = float("-inf")
         """``monotonic`` time of Redis's last answer."""
         self._rings, self._rings_since, self._busy = 0, 0.0, False
@@ -52,26 +52,26 @@ class ShardRelay:
         self._opened = 0
         self._bell = bell(shard).encode()
         self._heard = b"$"
-        self._dirty: dict[bytes, Feed] = {}
+        self._dirty: dict[bytes, SessionEvents] = {}
         """To be read next."""
-        self._followed: dict[bytes, Feed] = {}
+        self._followed: dict[bytes, SessionEvents] = {}
         """Named by every reading; the one that rang first goes first."""
-        self._joined: dict[bytes, Feed] = {}
+        self._joined: dict[bytes, SessionEvents] = {}
         """Have new listeners, who read so far over another connection: maybe from a server that is none any more."""
-        self._sweep: list[Feed] = []
+        self._sweep: list[SessionEvents] = []
         self._sweep_at = 0.0
         self._on_reconnect = on_reconnect
 
-    def feed(self, keys: SessionKeys) -> Feed:
+    def feed(self, keys: SessionKeys) -> SessionEvents:
         """The feed of a session; a holder must `release` it."""
         feed = self.feeds.get(keys.actor.encode())
         if feed is None:
-            feed = Feed(keys)
+            feed = SessionEvents(keys)
             self.feeds[feed.name] = feed
         feed.holders += 1
         return feed
 
-    def release(self, feed: Feed) -> None:
+    def release(self, feed: SessionEvents) -> None:
         """One holder less; the last one ends the reading."""
         feed.holders -= 1
         if feed.holders == 0:
@@ -80,7 +80,7 @@ class ShardRelay:
             self._followed.pop(feed.name, None)
             self._joined.pop(feed.name, None)
 
-    def join(self, feed: Feed, listener: Listener) -> None:
+    def join(self, feed: SessionEvents, listener: Listener) -> None:
         """Tell a listener what comes after its position, or that the server asked here does not know that position."""
         if feed.position is None:
             feed.position = listener.position
@@ -153,7 +153,7 @@ class ShardRelay:
         if had_news and self._busy:
             await asyncio.sleep(_PAUSE_S)
 
-    def _to_read(self) -> dict[bytes, tuple[Feed, bytes]]:
+    def _to_read(self) -> dict[bytes, tuple[SessionEvents, bytes]]:
         """The streams that the next reading names: of each key the feed and its position."""
         if len(self._dirty) <= _SWEEP_CHUNK:
             feeds, self._dirty = self._dirty, {}
@@ -182,7 +182,7 @@ class ShardRelay:
         if len(rings) >= _COUNT:
             self._suspect_all()
 
-    def _follow(self, feed: Feed) -> None:
+    def _follow(self, feed: SessionEvents) -> None:
         self._followed.pop(feed.name, None)
         self._followed[feed.name] = feed
         if len(self._followed) > _FOLLOWED:
@@ -201,7 +201,7 @@ class ShardRelay:
         for feed in self.feeds.values():
             feed.has_news = True
 
-    def _live(self) -> dict[bytes, Feed]:
+    def _live(self) -> dict[bytes, SessionEvents]:
         return {name: feed for name, feed in self.feeds.items() if feed.position is not None}
 
     def _sweep_some(self) -> None:
@@ -212,7 +212,7 @@ class ShardRelay:
         self._dirty |= {feed.name: feed for feed in chunk}
         self._sweep_at = monotonic() + _SWEEP_S / (1 + len(self.feeds) // _SWEEP_CHUNK)
 
-    async def _hand_on(self, feed: Feed, position: bytes, entries: Sequence[Any]) -> None:
+    async def _hand_on(self, feed: SessionEvents, position: bytes, entries: Sequence[Any]) -> None:
         if len(entries) >= _SUSPECT and position != START and not await self._holds(feed, position):
             feed.restart(entries[-1][0])
         elif feed.position == position:
@@ -220,10 +220,10 @@ class ShardRelay:
         if len(entries) >= _COUNT or feed.position != entries[-1][0]:
             self._dirty[feed.name] = feed
 
-    async def _holds(self, feed: Feed, position: bytes) -> bool:
+    async def _holds(self, feed: SessionEvents, position: bytes) -> bool:
         return bool(await self._wire.ask(*_look_up(feed, position)))
 
-    async def _verify(self, feeds: list[Feed]) -> None:
+    async def _verify(self, feeds: list[SessionEvents]) -> None:
         """A stream that lost what was read last has another history than its listeners know; they are told."""
         marks = [(feed, position) for feed in feeds for position in feed.positions()]
         for first in range(0, len(marks), _SWEEP_CHUNK):
@@ -234,7 +234,7 @@ class ShardRelay:
                 feed.lost(position, last[0][0] if last else START)
 
 
-def _look_up(feed: Feed, position: bytes) -> tuple[bytes, ...]:
+def _look_up(feed: SessionEvents, position: bytes) -> tuple[bytes, ...]:
     return b"XRANGE", feed.key, position, position
 
 

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from pentad.shared.errors import PentadError
 from pentad.shared.events.deltas import DeltaFilter, StreamEvent, reaches_back, without_finished
-from pentad.shared.events.feed import START, Feed, Outbox, events_of, order
+from pentad.shared.events.feed import START, SessionEvents, WaitingEvents, events_of, order
 from pentad.shared.events.relay import Relay, ShardRelay
 from pentad.shared.keys import SessionKeys
 from pentad.shared.store.store import Store, guarded
@@ -54,10 +54,10 @@ class Subscription:
 
     def __init__(self, store: Store, relay: ShardRelay, keys: SessionKeys) -> None:
         self._store, self._relay = store, relay
-        self._feed: Feed = relay.feed(keys)
+        self._feed: SessionEvents = relay.feed(keys)
         self._key = keys.events
         self._filter = DeltaFilter()
-        self._outbox = Outbox(OUTBOX_EVENTS, OUTBOX_BYTES)
+        self._outbox = WaitingEvents(OUTBOX_EVENTS, OUTBOX_BYTES)
         self._news = asyncio.Event()
         self._skip: tuple[int, int] | None = None
         self._lost = False
@@ -104,7 +104,7 @@ class Subscription:
             if self._lost or self._outbox.overflown:
                 self._raise_trouble()
             if self._outbox:
-                return self._outbox.take()
+                return self._outbox.drain()
             if self._live:
                 self._news.clear()
                 await self._news.wait()

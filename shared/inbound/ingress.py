@@ -22,7 +22,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import Arrival, fields_of, read_entry
-from pentad.shared.inbound.at_once import AtOnce, Source
+from pentad.shared.inbound.at_once import RoutesAtOnce, Source
 from pentad.shared.inbound.news import News
 from pentad.shared.inbound.unreadable import Refusing
 from pentad.shared.keys import (
@@ -57,7 +57,7 @@ _LOOK_S = 0.25
 class Ingress:
     """Every router runs one; the lease decides which of them works."""
 
-    def __init__(self, store: Store, settings: Settings, at_once: AtOnce | None = None) -> None:
+    def __init__(self, store: Store, settings: Settings, at_once: RoutesAtOnce | None = None) -> None:
         self._store, self._settings, self._at_once = store, settings, at_once
         self._refusing = Refusing(store, settings)
         self._owner = token_hex(16)

@@ -17,7 +17,7 @@ from pentad.shared.models.assembly import Assembly, parse_object
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.failures import from_stream_error, shortened
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ModelCutOff, ModelRefused, ModelUnavailable
-from pentad.shared.models.sse import SseDecoder
+from pentad.shared.models.sse_decoder import SseDecoder
 
 if TYPE_CHECKING:
     import httpx2
@@ -153,7 +153,7 @@ class _Reader:
             self._document.append(part)
         elif not self._done:
             try:
-                self._take(self._decoder.feed(part))
+                self._read_events(self._decoder.feed(part))
             except ValueError as error:
                 raise self._cut_off(str(error)) from None
 
@@ -161,9 +161,9 @@ class _Reader:
         """The body ended in good order. Raises `ModelCutOff` when the answer had not."""
         try:
             if self._document is None:
-                self._take(self._decoder.flush())
+                self._read_events(self._decoder.flush())
             else:
-                self._take([b"".join(self._document)])
+                self._read_events([b"".join(self._document)])
                 self._done = True
         except ValueError as error:
             if not self.finished:
@@ -180,7 +180,7 @@ class _Reader:
         """The answer, once it is finished."""
         return self._assembly.answer(model)
 
-    def _take(self, events: list[bytes]) -> None:
+    def _read_events(self, events: list[bytes]) -> None:
         add = self._assembly.add
         for data in events:
             if data[:6] == b"[DONE]":

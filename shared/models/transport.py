@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 from openai import DefaultAsyncHttpxClient
 
-from pentad.shared.models.line import Line, Origin
+from pentad.shared.models.connection import ModelConnection, Origin
 
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
 """Sends a known request with another body; the response is still to be read."""
@@ -68,7 +68,7 @@ class PlainTransport(httpx2.AsyncBaseTransport):
     """Keeps idle connections per origin. A request beyond `max_connections` waits for one to end."""
 
     def __init__(self, max_connections: int) -> None:
-        self._idle: dict[Origin, list[Line]] = {}
+        self._idle: dict[Origin, list[ModelConnection]] = {}
         self._places = asyncio.Semaphore(max_connections)
         self._closed = False
 
@@ -79,9 +79,9 @@ class PlainTransport(httpx2.AsyncBaseTransport):
     async def exchange(self, request: httpx2.Request, data: bytes) -> httpx2.Response:
         """Send these bytes to where the request goes; otherwise as `handle_async_request`."""
         await self._places.acquire()
-        line: Line | None = None
+        line: ModelConnection | None = None
         try:
-            line = self._take(_origin(request)) or await self._connect(request)
+            line = self._kept(_origin(request)) or await self._connect(request)
             status, headers = await line.ask(data)
         except BaseException:
             self._release(line)
@@ -108,7 +108,7 @@ class PlainTransport(httpx2.AsyncBaseTransport):
     ) -> None:
         await self.aclose()
 
-    def give_back(self, line: Line) -> None:
+    def give_back(self, line: ModelConnection) -> None:
         """Keep a connection whose answer was read to its end, close any other."""
         idle = self._idle.setdefault(line.origin, [])
         reusable = line.reusable and len(idle) < _IDLE_LINES and not self._closed
@@ -117,12 +117,12 @@ class PlainTransport(httpx2.AsyncBaseTransport):
             idle.append(line)
         self._release(None if reusable else line)
 
-    def _release(self, line: Line | None) -> None:
+    def _release(self, line: ModelConnection | None) -> None:
         self._places.release()
         if line is not None:
             line.hang_up()
 
-    def _take(self, origin: Origin) -> Line | None:
+    def _kept(self, origin: Origin) -> ModelConnection | None:
         idle = self._idle.get(origin)
         oldest = asyncio.get_running_loop().time() - _IDLE_S
         while idle:
@@ -132,13 +132,13 @@ class PlainTransport(httpx2.AsyncBaseTransport):
             line.hang_up()
         return None
 
-    async def _connect(self, request: httpx2.Request) -> Line:
+    async def _connect(self, request: httpx2.Request) -> ModelConnection:
         origin = _origin(request)
         limits = request.extensions.get("timeout") or {}
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limits.get("connect")):
-                _, line = await loop.create_connection(lambda: Line(origin), *origin)
+                _, line = await loop.create_connection(lambda: ModelConnection(origin), *origin)
         except TimeoutError as error:
             raise httpx2.ConnectTimeout("it took too long to connect") from error
         except OSError as error:
@@ -149,9 +149,9 @@ class PlainTransport(httpx2.AsyncBaseTransport):
 class _Body(httpx2.AsyncByteStream):
     """The body of a response; closing it gives the connection back."""
 
-    def __init__(self, owner: PlainTransport, line: Line) -> None:
+    def __init__(self, owner: PlainTransport, line: ModelConnection) -> None:
         self._owner = owner
-        self._line: Line | None = line
+        self._line: ModelConnection | None = line
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while self._line is not None and (data := await self._line.read()):

@@ -17,8 +17,8 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from pentad.shared import metrics
 from pentad.shared.keys import PROBE
-from pentad.shared.store.line import Heard, Line
 from pentad.shared.store.refusals import quit_after
+from pentad.shared.store.replies import Heard, RedisReplies
 
 TIMEOUT_S = 10.0
 _FLUSH_S = 1.0
@@ -46,8 +46,8 @@ class Wire:
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._pool: Any = connect(url, socket_timeout=timeout_s).connection_pool
         self._timeout_s = timeout_s
-        self._line: Line | None = None
-        self._quitting: set[Line] = set()
+        self._line: RedisReplies | None = None
+        self._quitting: set[RedisReplies] = set()
         """Connections of which nothing more is asked, and whose servers still owe answers."""
         self._opening: asyncio.Task[None] | None = None
         self._leaving: list[bytes] = []
@@ -139,7 +139,7 @@ class Wire:
         try:
             connection = self._pool.make_connection()
             await connection.connect()
-            self._line = Line(connection, self._waiting, self._lost, self._refused)
+            self._line = RedisReplies(connection, self._waiting, self._lost, self._refused)
         except (RedisError, OSError) as error:
             self._lost(error)
         except Exception as error:  # redis-py lets through what a connection that breaks while it is made does to it
@@ -163,7 +163,7 @@ class Wire:
         elif self._waiting:
             self._watchdog = asyncio.get_running_loop().call_later(max(left, 0.01), self._watch)
 
-    def _refused(self, line: Line, error: Exception) -> None:
+    def _refused(self, line: RedisReplies, error: Exception) -> None:
         """Quit a server that says that it is not the one to ask. What it was asked already it may still answer."""
         after = quit_after(error)
         if after is None or line is not self._line or line.age < after:

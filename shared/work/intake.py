@@ -71,7 +71,7 @@ class Intake:
         self.give_back()
         if self._breaker.open:
             await asyncio.sleep(PROBE_S)
-        self.held = await self._slots.take(1 if self._breaker.open else _MOST)
+        self.held = await self._slots.acquire(1 if self._breaker.open else _MOST)
         try:
             if asyncio.get_running_loop().time() >= self._reclaim_at and not self._in_trouble:
                 await self._reclaim()

@@ -13,7 +13,7 @@ class Slots:
         """Consumers that take from here."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self, most: int) -> int:
+    async def acquire(self, most: int) -> int:
         """Wait, in turn, until a place is free, and take as many as are, up to so many."""
         if self._waiting or not self.free:
             await self._turn()

@@ -10,7 +10,7 @@ import sys
 import time
 
 from pentad.contracts.ids import rfc3339
-from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.keys import SessionKeys
 from pentad.shared.settings import load_settings

@@ -14,11 +14,11 @@ _LONGEST = 1_000_000.0
 class Home(Protocol):
     """What a call needs of the child that it runs in."""
 
-    def give_up(self, call: "Call", /) -> None:
+    def give_up(self, call: "ChildCall", /) -> None:
         """Cancels a call that nobody waits for."""
 
 
-class Call:
+class ChildCall:
     """A call, waiting for a child or in one. ``future`` becomes its outcome, or is cancelled with the caller."""
 
     __slots__ = ("child", "future", "invocation", "number", "on_progress", "started", "threaded", "timer")

@@ -8,10 +8,10 @@ import sys
 
 import uvloop
 
+from pentad.services.tool_worker.children.frames import Frame, pack
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.lifeline import tie_to_parent
 from pentad.services.tool_worker.children.serving import Serving
-from pentad.services.tool_worker.children.wire import Frame, pack
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.loading import load_plugins
 from pentad.shared.plugins.registry import registered_tools

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from pentad.services.tool_worker.children.wire import Frame, pack
+from pentad.services.tool_worker.children.frames import Frame, pack
 
 
-class Outbox:
+class FrameWriter:
     """The writing end of a connection. Used from its loop's thread only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:

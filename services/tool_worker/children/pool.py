@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.backoff import Backoff
-from pentad.services.tool_worker.children.call import Call
+from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.launch import launch
-from pentad.services.tool_worker.children.process import Child
+from pentad.services.tool_worker.children.process import ToolProcess
 from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.shared.plugins.errors import PluginError
 
@@ -34,10 +34,10 @@ class ToolProcesses:
         self._threads = threads
         self._tools: dict[str, tuple[ToolSpec, bool]] = {}
         self._specs: Mapping[str, ToolSpec] = MappingProxyType({})
-        self._children: set[Child] = set()
-        self._calls: set[Call] = set()
+        self._children: set[ToolProcess] = set()
+        self._calls: set[ChildCall] = set()
         self._openings: set[asyncio.Task[None]] = set()
-        self._queues: tuple[deque[Call], deque[Call]] = (deque(), deque())
+        self._queues: tuple[deque[ChildCall], deque[ChildCall]] = (deque(), deque())
         self._numbers = count(1)
         self._backoff = Backoff()
         self._ticking = self._stopping = False
@@ -72,7 +72,7 @@ class ToolProcesses:
         abandoned with its process.
         """
         spec, is_async = self._tools.get(invocation.tool, (None, False))
-        call = Call(self._loop, next(self._numbers), invocation, not is_async, on_progress)
+        call = ChildCall(self._loop, next(self._numbers), invocation, not is_async, on_progress)
         if spec is None:
             call.finish("error", f"tool {invocation.tool!r} is unknown here")
         elif self._stopping:
@@ -98,7 +98,7 @@ class ToolProcesses:
         for child in list(self._children):
             await child.gone.wait()
 
-    async def _outcome(self, call: Call) -> ToolOutcome:
+    async def _outcome(self, call: ChildCall) -> ToolOutcome:
         self._calls.add(call)
         try:
             return await call.future
@@ -110,7 +110,7 @@ class ToolProcesses:
             call.stop_timer()
             self._calls.discard(call)
 
-    async def _run_alone(self, call: Call) -> ToolOutcome:
+    async def _run_alone(self, call: ChildCall) -> ToolOutcome:
         async with self._room:
             if self._stopping:
                 self._refuse(call)
@@ -127,7 +127,7 @@ class ToolProcesses:
             finally:
                 child.leave()
 
-    def _refuse(self, call: Call) -> None:
+    def _refuse(self, call: ChildCall) -> None:
         state = "finished" if call.child else "started"
         call.finish("interrupted", f"tool {call.invocation.tool!r} was not {state}: the tool-worker stops")
 
@@ -149,11 +149,11 @@ class ToolProcesses:
         if short:
             self._grow()
 
-    def _pick(self, threaded: bool) -> Child | None:
+    def _pick(self, threaded: bool) -> ToolProcess | None:
         able = [child for child in self._children if child.takes(threaded)]
         return min(able, key=lambda child: len(child.calls), default=None)
 
-    def _changed(self, child: Child) -> None:
+    def _changed(self, child: ToolProcess) -> None:
         """A call has ended, or a child's state has changed."""
         if child.gone.is_set():
             self._children.discard(child)
@@ -194,8 +194,8 @@ class ToolProcesses:
                 _log.error("a process for tools could not be started: %s", error)
         self._dispatch()
 
-    async def _open(self, *, own: bool) -> Child:
-        child = Child(launch(self._plugins, self._threads), self._threads, self._changed, own)
+    async def _open(self, *, own: bool) -> ToolProcess:
+        child = ToolProcess(launch(self._plugins, self._threads), self._threads, self._changed, own)
         self._children.add(child)
         try:
             await child.open()

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from pentad.contracts.tools import OutcomeKind, ToolSpec
-from pentad.services.tool_worker.children.call import Call
+from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.execution import context_frame
+from pentad.services.tool_worker.children.frames import Frame, Unpacker
 from pentad.services.tool_worker.children.launch import Launched, ending, reap
-from pentad.services.tool_worker.children.outbox import Outbox
+from pentad.services.tool_worker.children.outbox import FrameWriter
 from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
-from pentad.services.tool_worker.children.wire import Frame, Unpacker
 from pentad.shared.plugins.errors import PluginError
 
 LINGER_S = 30.0
@@ -26,13 +26,13 @@ _EXIT_S = 0.5
 _log = logging.getLogger("pentad.tools")
 
 
-class Child(asyncio.Protocol):
+class ToolProcess(asyncio.Protocol):
     """One child process. Belongs to the loop it was made in."""
 
-    def __init__(self, launched: Launched, threads: int, on_change: Callable[["Child"], None], own: bool) -> None:
+    def __init__(self, launched: Launched, threads: int, on_change: Callable[["ToolProcess"], None], own: bool) -> None:
         self.own = own
         """Whether it serves a single call."""
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, ChildCall] = {}
         self.tools: dict[str, tuple[ToolSpec, bool]] = {}
         """Each tool with whether it is async."""
         self.ready = self.blocked = self.retired = self.killed = False
@@ -74,7 +74,7 @@ class Child(asyncio.Protocol):
             raise
         self.ready = True
 
-    def start(self, call: Call) -> None:
+    def start(self, call: ChildCall) -> None:
         """Hands it a call."""
         call.begin(self, self._loop)
         invocation = call.invocation
@@ -91,7 +91,7 @@ class Child(asyncio.Protocol):
         self.calls[call.number] = call
         self._free_threads -= call.threaded
 
-    def give_up(self, call: Call) -> None:
+    def give_up(self, call: ChildCall) -> None:
         """Cancels a call that nobody waits for. If its code does not end, the process has to."""
         if call.number not in self.calls:
             return
@@ -143,18 +143,18 @@ class Child(asyncio.Protocol):
             self._lose()
 
     def connection_made(self, transport: Any) -> None:
-        self._outbox = Outbox(self._loop, transport)
+        self._outbox = FrameWriter(self._loop, transport)
         self._hang_up = self._outbox.abort
 
     def data_received(self, data: bytes) -> None:
         for frame in self._unpacker.feed(data):
-            self._take(frame)
+            self._read_frame(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hung_up.set()
         self._lose()
 
-    def _take(self, frame: Frame) -> None:
+    def _read_frame(self, frame: Frame) -> None:
         match frame[0]:
             case "done":
                 self._done(*frame[1:])
@@ -205,7 +205,7 @@ class Child(asyncio.Protocol):
             _log.warning("a tool blocks the loop of process %d: it gets no new calls", self._launched.process.pid)
             self._on_change(self)
 
-    def _judge(self, call: Call) -> None:
+    def _judge(self, call: ChildCall) -> None:
         """The time to answer a cancellation is over."""
         if call.number in self.calls and self._ending is None:
             self.retire()

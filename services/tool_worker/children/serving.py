@@ -8,8 +8,8 @@ from inspect import isawaitable
 from typing import Any, cast
 
 from pentad.services.tool_worker.children.execution import Answer, context_from, failure, success
-from pentad.services.tool_worker.children.outbox import Outbox
-from pentad.services.tool_worker.children.wire import Frame, Unpacker
+from pentad.services.tool_worker.children.frames import Frame, Unpacker
+from pentad.services.tool_worker.children.outbox import FrameWriter
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.results import clean
@@ -49,11 +49,11 @@ class Serving(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Here and not after the connecting: what the worker has sent meanwhile is read first.
-        self._outbox = Outbox(self._loop, cast(asyncio.Transport, transport))
+        self._outbox = FrameWriter(self._loop, cast(asyncio.Transport, transport))
 
     def data_received(self, data: bytes) -> None:
         for frame in self._unpacker.feed(data):
-            self._take(frame)
+            self._read_frame(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finish()
@@ -62,7 +62,7 @@ class Serving(asyncio.Protocol):
         if not self._over.done():
             self._over.set_result(None)
 
-    def _take(self, frame: Frame) -> None:
+    def _read_frame(self, frame: Frame) -> None:
         match frame[0]:
             case "call":
                 self._call(*frame[1:])

@@ -9,7 +9,7 @@ import pytest
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import Content
 from pentad.contracts.tools import Effect
-from pentad.services.task_runner.deltas import DeltaWriter
+from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.services.tool_worker.progress import Progress
 from pentad.shared.actors.actors import LeaseKeeper
 from pentad.shared.events.ephemeral import EphemeralEvents

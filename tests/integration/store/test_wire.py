@@ -16,7 +16,7 @@ from redis.exceptions import (
 )
 
 from pentad.shared.store import wire as wire_module
-from pentad.shared.store.line import Line
+from pentad.shared.store.replies import RedisReplies
 from pentad.shared.store.wire import Wire
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -99,14 +99,14 @@ async def test_what_is_told_keeps_its_place(wire: Wire) -> None:
 
 async def test_what_is_told_leaves_with_what_is_asked_a_turn_later(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
-    send = Line.send
+    send = RedisReplies.send
 
-    def counted(line: Line, commands: list[bytes]) -> None:
+    def counted(line: RedisReplies, commands: list[bytes]) -> None:
         writes.append(len(commands))
         send(line, commands)
 
     await wire.ask("PING")
-    monkeypatch.setattr(Line, "send", counted)
+    monkeypatch.setattr(RedisReplies, "send", counted)
     wire.tell("SET", "k", "1")
     await asyncio.sleep(0)
     assert await wire.ask("GET", "k") == b"1"

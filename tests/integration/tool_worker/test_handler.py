@@ -12,7 +12,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.domain import UNKNOWN
-from pentad.services.tool_worker.handlers import Running, ToolHandler
+from pentad.services.tool_worker.handlers import RunningCall, ToolHandler
 from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.mail import ResultMail
@@ -168,7 +168,7 @@ async def test_a_beat_that_is_refused_is_said_and_the_next_one_comes(moves: Move
     handler.consumer = cast(Consumer, SimpleNamespace(key=QUEUE))
     running = asyncio.ensure_future(asyncio.Event().wait())
     command = entry.parse(ToolCallCommand)
-    handler._running["c1"] = Running(command, TASK, entry, 1, running)
+    handler._running["c1"] = RunningCall(command, TASK, entry, 1, running)
     await moves.store.call("HSET", TASK.calls, "c1", f"started {handler._owner} 1")
     await moves.store.call("RENAME", QUEUE, f"{QUEUE}:aside")
     await moves.store.call("SET", QUEUE, "x")

@@ -43,7 +43,7 @@ def test_checks_come_before_operations_whenever_they_are_added() -> None:
     commit.expect(SESSION.header, "none")
     commit.expect_no_new_result()
     commit.mode = "stop"
-    assert arguments(commit) == ["end", "---ls-", "expect", 6, "none", "no-new-result", "log", b"entry"]
+    assert arguments(commit) == ["stop", "---ls-", "expect", 6, "none", "no-new-result", "log", b"entry"]
 
 
 def test_a_key_is_named_once_and_then_by_its_place() -> None:

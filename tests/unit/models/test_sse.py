@@ -2,7 +2,7 @@
 
 import pytest
 
-from pentad.shared.models.sse import SseDecoder
+from pentad.shared.models.sse_decoder import SseDecoder
 
 STREAM = (
     b": a comment\n\n"

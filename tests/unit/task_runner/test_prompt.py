@@ -7,7 +7,15 @@ from pydantic_core import from_json
 
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.prompt import Known, Toolbox, TranscriptCache, assistant, chain, tool_result, user
+from pentad.services.task_runner.prompt import (
+    KnownTranscript,
+    Toolbox,
+    TranscriptCache,
+    assistant,
+    chain,
+    tool_result,
+    user,
+)
 from pentad.shared.actors.transcript import entry, message_of, shown
 
 
@@ -24,7 +32,7 @@ def test_an_entry_keeps_the_message_word_for_word_and_what_is_known_beside_it() 
 @pytest.mark.parametrize(("cut", "count"), [(c, n) for n in range(5) for c in range(n + 1)])
 def test_a_transcript_read_in_two_parts_is_the_transcript(cut: int, count: int) -> None:
     entries = logged(*map(str, range(count)))
-    first = Known().extended(entries[:cut])
+    first = KnownTranscript().extended(entries[:cut])
     assert first is not None
     whole = first.extended(entries[first.start :])
     assert whole is not None
@@ -32,7 +40,7 @@ def test_a_transcript_read_in_two_parts_is_the_transcript(cut: int, count: int) 
 
 
 def test_a_transcript_that_is_another_one_is_noticed() -> None:
-    known = Known().extended(logged("a", "b"))
+    known = KnownTranscript().extended(logged("a", "b"))
     assert known is not None
     assert known.extended(logged("a", "x")[known.start :]) is None
     assert known.extended([]) is None
@@ -40,29 +48,29 @@ def test_a_transcript_that_is_another_one_is_noticed() -> None:
 
 def test_nothing_new_is_the_same_transcript() -> None:
     entries = logged("a", "b")
-    known = Known().extended(entries)
+    known = KnownTranscript().extended(entries)
     assert known is not None
     assert known.extended(entries[known.start :]) is known
 
 
 def test_the_cache_forgets_what_was_not_used_for_longest_and_never_its_bound() -> None:
     cache = TranscriptCache(limit=1000)
-    known = [Known((b"x" * 200,), b"") for _ in range(4)]
+    known = [KnownTranscript((b"x" * 200,), b"") for _ in range(4)]
     for n, k in enumerate(known):
         cache.keep(f"t{n}", k)
     assert [bool(cache.get(f"t{n}").messages) for n in range(4)] == [False, True, True, True]
-    cache.keep("large", Known((b"x" * 501,), b""))
-    assert cache.get("large") == Known()
-    cache.keep("t1", Known((b"y" * 200,), b""))
-    cache.keep("t5", Known((b"y" * 200,), b""))
+    cache.keep("large", KnownTranscript((b"x" * 501,), b""))
+    assert cache.get("large") == KnownTranscript()
+    cache.keep("t1", KnownTranscript((b"y" * 200,), b""))
+    cache.keep("t5", KnownTranscript((b"y" * 200,), b""))
     assert [bool(cache.get(f"t{n}").messages) for n in (1, 2, 3, 5)] == [True, False, True, True]
 
 
 def test_a_kept_transcript_that_grew_too_large_is_not_served_in_its_old_form() -> None:
     cache = TranscriptCache(limit=1000)
-    cache.keep("t", Known((b"x",), b"x"))
-    cache.keep("t", Known((b"x" * 600,), b"x"))
-    assert cache.get("t") == Known()
+    cache.keep("t", KnownTranscript((b"x",), b"x"))
+    cache.keep("t", KnownTranscript((b"x" * 600,), b"x"))
+    assert cache.get("t") == KnownTranscript()
 
 
 def test_the_digest_depends_on_every_part_and_on_where_parts_end() -> None:

@@ -60,7 +60,7 @@ class DeltaWriter:
 
     def _flush(self) -> None:
         self._timer = None
-        for kind, data, summary in self._take():
+        for kind, data, summary in self._ready():
             self._events.append(kind, data, summary)
         now = monotonic()
         if now - self._kept_at > _KEEP_S:
@@ -71,7 +71,7 @@ class DeltaWriter:
     def finish(self, commit: Commit) -> None:
         """Leave what is not written yet to the commit."""
         self._end_timer()
-        for kind, data, summary in self._take():
+        for kind, data, summary in self._ready():
             commit.delta(self._session, kind, data, summary)
 
     def stop(self) -> None:
@@ -85,7 +85,7 @@ class DeltaWriter:
             self._timer.cancel()
             self._timer = None
 
-    def _take(self) -> list[tuple[type[Contract], bytes, str]]:
+    def _ready(self) -> list[tuple[type[Contract], bytes, str]]:
         pieces: list[tuple[type[Contract], bytes, str]] = []
         for kind in ("thinking", "content"):
             if not self._pending[kind]:

@@ -11,7 +11,7 @@ TICK_S = 0.1
 CLEAR = "\r\x1b[K"
 
 
-class Progress:
+class Spinner:
     """A spinner with a label and the seconds since it began. Silent unless ``live``: use it as a context."""
 
     def __init__(self, stream: TextIO, live: bool) -> None:

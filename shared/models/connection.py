@@ -15,7 +15,7 @@ _MAX_HEAD = 256 * 1024
 _PAUSE_ABOVE = 256 * 1024
 
 
-class Line(asyncio.Protocol):
+class ModelConnection(asyncio.Protocol):
     """One connection: one request at a time, its body in whatever pieces are there when it is read."""
 
     def __init__(self, origin: Origin) -> None:

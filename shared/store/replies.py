@@ -13,7 +13,7 @@ Heard = asyncio.Future[Any]
 _PROBE_S = 1.0
 
 
-class Line(asyncio.Protocol):
+class RedisReplies(asyncio.Protocol):
     """Reads the replies of one connection. ``lost`` is told when it ends, ``refused`` each refusal of the server."""
 
     def __init__(
@@ -21,7 +21,7 @@ class Line(asyncio.Protocol):
         connection: Any,
         waiting: deque[Heard | None],
         lost: Callable[[Exception], None],
-        refused: Callable[["Line", Exception], None],
+        refused: Callable[["RedisReplies", Exception], None],
     ) -> None:
         self._connection, self._waiting, self._lost, self._refused = connection, waiting, lost, refused
         # Not public in redis-py: the transport under the connection that it has made.
@@ -48,7 +48,7 @@ class Line(asyncio.Protocol):
             self._probed_at = now
         return due
 
-    def quit(self, within_s: float, done: Callable[["Line"], None]) -> None:
+    def quit(self, within_s: float, done: Callable[["RedisReplies"], None]) -> None:
         """Ask nothing more, hear what is still owed, and close; whoever waits longer than that is told."""
 
         def lost(error: Exception) -> None:
