@@ -104,5 +104,5 @@ def bare(keys: TaskKeys, taken: Taken) -> Step | None:
         header = task_header(keys.tenant, keys.task, {"status": b"active", "session": raw.get("session", b"")})
     assert header is not None
     signals = tuple(m.number for m in taken.signals)
-    spent = Arrived((), (), {}, (), frozenset(), taken.read, 0, (), (), signals)
+    spent = Arrived((), (), {}, (), {}, taken.read, 0, (), (), signals)
     return Step(keys, taken, header, spent, KnownTranscript())

@@ -60,7 +60,7 @@ class TurnWriter(TaskEvents):
         self.last_entry = b""
         self._redrives_left = bool(arrived.redrives)
         commit.unmail(arrived.control_numbers)
-        if arrived.controls & {"cancel", "deadline"}:
+        if not arrived.controls.keys().isdisjoint(("cancel", "deadline")):
             commit.set(keys.header, control="")
         for timer in early:
             commit.due(keys, timer.kind, timer.at)

@@ -77,7 +77,8 @@ class OpenCall:
     id: str
     tool: str
     queue: str
-    event_id: str = ""
+    for_person: bool = False
+    """It waits for a person, not for a worker: no step's time limit ends it."""
 
 
 @immutable

@@ -19,7 +19,8 @@ class Arrived:
     results: Mapping[str, ResultMail]
     redrives: tuple[RedriveMail, ...]
     """What a person has redriven: the task goes on with it, also when it had ended."""
-    controls: frozenset[str]
+    controls: Mapping[str, bytes]
+    """What else it was told, by kind, with the body of the newest."""
     user_number: int
     """Number of the newest of ``users``; 0 when there is none."""
     ended_number: int
@@ -49,7 +50,7 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         ended=tuple(u for _, u in ended),
         results={r.tool_call_id: r for _, r in results},
         redrives=tuple(r for _, r in redrives),
-        controls=frozenset(m.kind for m in controls),
+        controls={m.kind: m.body for m in controls},
         user_number=users[-1][0] if users else 0,
         ended_number=ended[-1][0] if ended else 0,
         result_numbers=tuple(n for n, _ in results),

@@ -95,7 +95,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         return End("cancelled", "cancelled", give_up(missing, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
         return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, give_up(missing, "the deadline has passed", "timeout"))
-    if missing and now < task.asked_at + bounds.step_timeout_ms:
+    if any(call.for_person for call in missing) or (missing and now < task.asked_at + bounds.step_timeout_ms):
         return Idle(arrived.control_numbers)
     if missing:
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))

@@ -164,14 +164,24 @@ def test_a_timer_that_fired_before_its_time_is_set_again_for_what_is_left(
     assert fired_early(task, sort_mail([control(1, "cancel")], 0), NOW, BOUNDS) == ()
 
 
+def test_a_call_that_waits_for_a_person_has_no_time_limit_but_ends_with_its_task() -> None:
+    asked = replace(ASKED, open=(CALLS[0], replace(CALLS[1], for_person=True)))
+    late = NOW + 100 * STEP_MS
+    assert planned(asked, result(1, "c1"), now=late) == planned(asked, now=late) == Idle()
+    assert planned(asked, result(1, "c1"), result(2, "c2"), now=late) == AskModel()
+    cancelled = planned(asked, result(1, "c1"), control(2, "cancel"), now=late)
+    assert isinstance(cancelled, End)
+    assert [each.call.id for each in cancelled.closed] == ["c2"]
+
+
 def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
     arrived = sort_mail([user(1), result(2, "c1"), control(3, "cancel"), user(4), result(5, "c2")], 0)
     assert [u.message.content for u in arrived.users] == ["m1", "m4"]
     assert list(arrived.results) == ["c1", "c2"]
     numbers = (arrived.user_number, arrived.result_numbers, arrived.control_numbers)
     assert numbers == (4, (2, 5), (3,))
-    assert arrived.controls == frozenset({"cancel"})
-    assert sort_mail([], 0) == Arrived((), (), {}, (), frozenset(), 0, 0, (), (), ())
+    assert arrived.controls == {"cancel": b"{}"}
+    assert sort_mail([], 0) == Arrived((), (), {}, (), {}, 0, 0, (), (), ())
 
 
 @pytest.mark.parametrize(
