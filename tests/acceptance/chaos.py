@@ -22,13 +22,13 @@ from tests.support.chaos.plan import Model, make_plan
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.troubles import EVERYTHING, KILLS, Troubles
-from tests.support.failover import Redundant
-from tests.support.follower import Follower
-from tests.support.model_server import ScriptedModel
-from tests.support.prompts import ill_formed
-from tests.support.redis_server import RedisServer
-from tests.support.sse_follower import SseFollower
-from tests.support.system import System
+from tests.support.clients.follower import Follower
+from tests.support.clients.sse_follower import SseFollower
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.prompts import ill_formed
+from tests.support.processes.system import System
+from tests.support.redis.failover import Redundant
+from tests.support.redis.redis_server import RedisServer
 
 _CALM_S = 120.0
 _PULSE_S = 0.1

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.cluster import Cluster, cluster_in
-from tests.support.stage import Stage, stage
+from tests.support.processes.cluster import Cluster, cluster_in
+from tests.support.processes.stage import Stage, stage
 
 
 @pytest.fixture(scope="session")

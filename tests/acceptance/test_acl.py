@@ -12,13 +12,13 @@ import pytest
 
 from pentad.shared.keys import OLD_INBOUND_LEASE
 from pentad.shared.store.key_kinds import kind_of
-from tests.support.bus_client import Bus
-from tests.support.crew import FIVE, Crew, crew
-from tests.support.line import Line
-from tests.support.redis_server import RedisServer
-from tests.support.refusing import say
-from tests.support.system import ROOT
-from tests.support.up import PENTAD
+from tests.support.clients.line import Line
+from tests.support.processes.crew import FIVE, Crew, crew
+from tests.support.processes.system import ROOT
+from tests.support.processes.up import PENTAD
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer
+from tests.support.redis.refusing import say
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

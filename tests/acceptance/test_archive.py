@@ -8,13 +8,13 @@ import pytest
 
 from pentad.contracts.records import TaskRecord
 from pentad.shared.records import Records
-from tests.support.api import Api
-from tests.support.bus_client import Bus
-from tests.support.crew import crew
-from tests.support.gates import Gates, plan, planned
-from tests.support.model_server import ScriptedModel
+from tests.support.clients.api import Api
+from tests.support.models.model_server import ScriptedModel
+from tests.support.processes.crew import crew
+from tests.support.processes.gates import Gates, plan, planned
 from tests.support.rebuilding import chat_form, prompts_of
-from tests.support.redis_server import RedisServer
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

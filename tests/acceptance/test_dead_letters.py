@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.support.raw_redis import dead_letters, events_of
-from tests.support.up import PENTAD, Up
+from tests.support.processes.up import PENTAD, Up
+from tests.support.redis.raw_redis import dead_letters, events_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

@@ -7,12 +7,12 @@ import pytest
 
 from pentad.shared.metrics import embed_cache
 from pentad.shared.models.embeddings import HashingEmbedding
-from tests.support.bus_client import Bus
-from tests.support.crew import crew
-from tests.support.eyes import metric
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer
-from tests.support.replies import say
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import say
+from tests.support.processes.crew import crew
+from tests.support.processes.eyes import metric
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer
 
 pytestmark = pytest.mark.acceptance
 

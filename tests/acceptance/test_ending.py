@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.prompts import ill_formed
-from tests.support.raw_redis import publish
-from tests.support.replies import Reply, call, say
-from tests.support.stage import Stage
+from tests.support.models.prompts import ill_formed
+from tests.support.models.replies import Reply, call, say
+from tests.support.processes.stage import Stage
+from tests.support.redis.raw_redis import publish
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

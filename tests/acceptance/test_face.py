@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.model_server import ScriptedModel
-from tests.support.raw_redis import events_of
-from tests.support.replies import say
-from tests.support.stage import PLUGINS
-from tests.support.terminal import Terminal
-from tests.support.up import PENTAD, Up
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import say
+from tests.support.processes.stage import PLUGINS
+from tests.support.processes.terminal import Terminal
+from tests.support.processes.up import PENTAD, Up
+from tests.support.redis.raw_redis import events_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

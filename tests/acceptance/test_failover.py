@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crew import FIVE, crew
-from tests.support.failover import Redundant
-from tests.support.line import Line
-from tests.support.redis_server import RedisServer
+from tests.support.clients.line import Line
+from tests.support.processes.crew import FIVE, crew
+from tests.support.redis.failover import Redundant
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

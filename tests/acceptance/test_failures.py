@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.line import Line
-from tests.support.model_server import Script
-from tests.support.prompts import ill_formed
-from tests.support.replies import Reply, call, cut, fail, say
-from tests.support.stage import Stage
+from tests.support.clients.line import Line
+from tests.support.models.model_server import Script
+from tests.support.models.prompts import ill_formed
+from tests.support.models.replies import Reply, call, cut, fail, say
+from tests.support.processes.stage import Stage
 
 pytestmark = pytest.mark.acceptance
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.support.up import ROOT, Up
+from tests.support.processes.up import ROOT, Up
 
 pytestmark = pytest.mark.acceptance
 

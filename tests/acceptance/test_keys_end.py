@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.bus_client import Bus
-from tests.support.crew import crew
-from tests.support.gates import Gates, plan, planned
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer
-from tests.support.replies import Reply, fail
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import Reply, fail
+from tests.support.processes.crew import crew
+from tests.support.processes.gates import Gates, plan, planned
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

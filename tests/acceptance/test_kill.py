@@ -45,7 +45,7 @@ async def test_the_kill_test_notices_a_broken_law(
     tmp_path: Path, rule: str, victim: str, aimed: bool, fault: str
 ) -> None:
     """The same run over services that break one law on purpose must fail, and for that reason."""
-    launcher = ("-m", "tests.support.broken", rule)
+    launcher = ("-m", "tests.support.processes.broken", rule)
     chaos = Chaos(tmp_path, 3, 20, 0.7, Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0))
     report = await chaos.run(20, Fire(KILLS, every_s=2.5, victims=[victim], aimed=aimed, most=4))
     print("\n".join(report.lines()))

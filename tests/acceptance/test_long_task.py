@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests.support.bus_client import Bus
-from tests.support.crew import crew
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer
-from tests.support.replies import Reply, call, say
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import Reply, call, say
+from tests.support.processes.crew import crew
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer
 
 pytestmark = pytest.mark.acceptance
 

@@ -16,13 +16,13 @@ from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, STREAMS, TASK_WAKE, T
 from pentad.shared import metrics
 from pentad.shared.keys import TaskKeys
 from pentad.shared.metrics import METRICS, Metric
-from tests.support.bus_client import Bus
-from tests.support.gates import plan, planned
-from tests.support.line import Line
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import free_port
-from tests.support.replies import MODEL, Reply, cut, fail, say
-from tests.support.up import Up
+from tests.support.clients.line import Line
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import MODEL, Reply, cut, fail, say
+from tests.support.processes.gates import plan, planned
+from tests.support.processes.up import Up
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -114,7 +114,7 @@ async def system(folder: Path, held: asyncio.Event) -> AsyncIterator[System]:
     environment = {
         "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1",
         "LLM_MODEL_ID": MODEL,
-        "PENTAD_PLUGINS": "tests.support.counted_tools",
+        "PENTAD_PLUGINS": "tests.support.plugins.counted_tools",
         "PENTAD_TOOL_PROCESSES": "1",
         "PENTAD_LEASE_S": "3",
         "PENTAD_MAX_ATTEMPTS": "2",

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.support.api import Api
-from tests.support.cluster import Cluster
-from tests.support.line import Event, Line
-from tests.support.raw_redis import INBOUND, events_of, publish, redis_at, unacknowledged
-from tests.support.replies import Reply, say
-from tests.support.stage import new_session
+from tests.support.clients.api import Api
+from tests.support.clients.line import Event, Line
+from tests.support.models.replies import Reply, say
+from tests.support.processes.cluster import Cluster
+from tests.support.processes.stage import new_session
+from tests.support.redis.raw_redis import INBOUND, events_of, publish, redis_at, unacknowledged
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

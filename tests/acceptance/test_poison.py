@@ -13,12 +13,12 @@ from pentad.contracts.streams import DEAD, INBOUND, INBOUND_DEAD, queues_of
 from pentad.services.embedding.domain import content_key
 from pentad.shared.keys import vector
 from pentad.shared.metrics import dead
-from tests.support.bus_client import Bus
-from tests.support.crew import LONG, Crew, crew
-from tests.support.eyes import doctor, metric
-from tests.support.gates import Gates, plan, planned
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer, free_port
+from tests.support.models.model_server import ScriptedModel
+from tests.support.processes.crew import LONG, Crew, crew
+from tests.support.processes.eyes import doctor, metric
+from tests.support.processes.gates import Gates, plan, planned
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api
-from tests.support.line import Event
-from tests.support.model_server import take_a_turn
-from tests.support.raw_redis import dead_letters, events_of, publish
-from tests.support.replies import say
-from tests.support.stage import Stage, new_session
+from tests.support.clients.api import Api
+from tests.support.clients.line import Event
+from tests.support.models.model_server import take_a_turn
+from tests.support.models.replies import say
+from tests.support.processes.stage import Stage, new_session
+from tests.support.redis.raw_redis import dead_letters, events_of, publish
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

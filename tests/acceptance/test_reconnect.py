@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api
-from tests.support.cluster import Cluster
-from tests.support.line import Event, Line
-from tests.support.model_server import Script
-from tests.support.raw_redis import events_of, publish
-from tests.support.replies import Reply, call, say
-from tests.support.stage import Stage, new_session
+from tests.support.clients.api import Api
+from tests.support.clients.line import Event, Line
+from tests.support.models.model_server import Script
+from tests.support.models.replies import Reply, call, say
+from tests.support.processes.cluster import Cluster
+from tests.support.processes.stage import Stage, new_session
+from tests.support.redis.raw_redis import events_of, publish
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import refusing
-from tests.support.bus_client import Bus, durable, twice
-from tests.support.crew import FIVE, Crew
-from tests.support.redis_server import RedisServer
-from tests.support.refusing import Way
-from tests.support.up import Up
+from tests.support.processes.crew import FIVE, Crew
+from tests.support.processes.up import Up
+from tests.support.redis import refusing
+from tests.support.redis.bus_client import Bus, durable, twice
+from tests.support.redis.redis_server import RedisServer
+from tests.support.redis.refusing import Way
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

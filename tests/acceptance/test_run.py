@@ -10,12 +10,12 @@ from signal import SIGTERM
 
 import pytest
 
-from tests.support.api import Api
-from tests.support.line import Event, Line
-from tests.support.raw_redis import events_of
-from tests.support.redis_server import free_port
-from tests.support.stage import PLUGINS
-from tests.support.up import PENTAD, ROOT, Up
+from tests.support.clients.api import Api
+from tests.support.clients.line import Event, Line
+from tests.support.processes.stage import PLUGINS
+from tests.support.processes.up import PENTAD, ROOT, Up
+from tests.support.redis.raw_redis import events_of
+from tests.support.redis.redis_server import free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

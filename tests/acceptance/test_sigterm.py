@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.bus_client import Bus, durable, twice
-from tests.support.crew import Crew, crew, marked, parent_of
-from tests.support.follower import Follower
-from tests.support.gates import Gates, plan, planned
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer, free_port
-from tests.support.replies import Reply, say
-from tests.support.system import Process
+from tests.support.clients.follower import Follower
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import Reply, say
+from tests.support.processes.crew import Crew, crew, marked, parent_of
+from tests.support.processes.gates import Gates, plan, planned
+from tests.support.processes.system import Process
+from tests.support.redis.bus_client import Bus, durable, twice
+from tests.support.redis.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bus_client import Bus, durable, twice
-from tests.support.crew import FIVE, Crew, crew
-from tests.support.gates import Gates, plan, planned
-from tests.support.line import Line
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer
-from tests.support.replies import Reply
-from tests.support.system import Process
+from tests.support.clients.line import Line
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import Reply
+from tests.support.processes.crew import FIVE, Crew, crew
+from tests.support.processes.gates import Gates, plan, planned
+from tests.support.processes.system import Process
+from tests.support.redis.bus_client import Bus, durable, twice
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

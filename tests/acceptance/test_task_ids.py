@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.prompts import ill_formed
-from tests.support.replies import call, say
-from tests.support.stage import Stage, new_session
+from tests.support.models.prompts import ill_formed
+from tests.support.models.replies import call, say
+from tests.support.processes.stage import Stage, new_session
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

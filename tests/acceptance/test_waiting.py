@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bus_client import Bus
-from tests.support.crew import LONG, crew, rss
-from tests.support.gates import Gates, plan, planned
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer
+from tests.support.models.model_server import ScriptedModel
+from tests.support.processes.crew import LONG, crew, rss
+from tests.support.processes.gates import Gates, plan, planned
+from tests.support.redis.bus_client import Bus
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance

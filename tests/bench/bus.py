@@ -18,7 +18,7 @@ from pentad.shared.work.entry import Done, Entry
 from pentad.shared.work.handler import Handler
 from tests.bench import bus_floor
 from tests.bench.common import Effort, Row, middle, quantile
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 
 _HOPS = 600
 _EVENTS = 40_000

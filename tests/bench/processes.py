@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.redis_server import RedisServer, free_port
-from tests.support.system import MODULES, ROOT, Process, System
+from tests.support.processes.system import MODULES, ROOT, Process, System
+from tests.support.redis.redis_server import RedisServer, free_port
 
 _START_S = 20.0
 
@@ -64,7 +64,7 @@ def _pids(processes: Sequence[Process]) -> dict[str, list[int]]:
 
 
 @asynccontextmanager
-async def model(*args: str, name: str = "tests.support.model_server") -> AsyncIterator[tuple[int, str]]:
+async def model(*args: str, name: str = "tests.support.models.model_server") -> AsyncIterator[tuple[int, str]]:
     """A model server: its process id and its address."""
     async with module(name, *args) as (pid, line):
         yield pid, line.removeprefix("ready on ")

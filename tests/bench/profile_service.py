@@ -20,8 +20,8 @@ from types import FrameType
 from tests.bench.common import Cpu
 from tests.bench.conversation import SocketClient, have_turns
 from tests.bench.processes import model
-from tests.support.redis_server import RedisServer
-from tests.support.system import MODULES, ROOT, System
+from tests.support.processes.system import MODULES, ROOT, System
+from tests.support.redis.redis_server import RedisServer
 
 _TICK_S = 0.001
 _SHOWN = 28

@@ -13,7 +13,7 @@ from tests.bench.processes import module, six
 from tests.bench.relay_feed import session_name
 from tests.bench.stamping_model import stamps
 from tests.bench.websocket import Socket
-from tests.support.system import ROOT
+from tests.support.processes.system import ROOT
 
 TASKS, RATE, IDLE = 200, 50, 5_000
 

@@ -9,8 +9,8 @@ import re
 import time
 from typing import cast
 
-from tests.support import model_wire as wire
-from tests.support.replies import say
+from tests.support.models import model_wire as wire
+from tests.support.models.replies import say
 
 _HEAD = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"stamping","choices":[{"index":0,'
 _STAMP = re.compile(rb"\b(\d{12,19}) ")

@@ -19,7 +19,7 @@ from tests.bench.processes import module, six
 from tests.bench.tool_durable import LeanRunner, StepRunner
 from tests.bench.tool_pace import Chains, Figures, command
 from tests.bench.tool_peer import CALLS, RAW_CALLS, RAW_RESULTS, RESULTS
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from tests.bench.common import Cpu, Effort, Row, middle, quantile
 from tests.bench.conversation import FloorClient, FloorFeed, SocketClient, Turns, have_turns
 from tests.bench.processes import model, six, up
 from tests.bench.turn_floor import floor
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 
 CLIENTS = 32
 

@@ -13,8 +13,8 @@ from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped
 from pentad.contracts.asyncapi import FIELD, carried, document, type_name
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, STREAMS, Stream
-from tests.support.examples import FOLDER, Example, examples
-from tests.support.streams_table import tables, written
+from tests.support.documents.examples import FOLDER, Example, examples
+from tests.support.documents.streams_table import tables, written
 
 COMMITTED = FOLDER.parent / "asyncapi.json"
 DOCUMENT = document()
@@ -140,4 +140,4 @@ def test_the_field_of_an_entry_is_the_one_that_is_read() -> None:
 
 
 def test_the_table_of_streams_is_todays() -> None:
-    assert written() == tables(), "run: python -m tests.support.streams_table"
+    assert written() == tables(), "run: python -m tests.support.documents.streams_table"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pentad.contracts.streams import SERVICES
-from tests.support.manifest_checks import SETTINGS, is_pinned
-from tests.support.manifest_links import PORTS
-from tests.support.manifests import ROOT, Document, read_documents
+from tests.support.documents.manifest_checks import SETTINGS, is_pinned
+from tests.support.documents.manifest_links import PORTS
+from tests.support.documents.manifests import ROOT, Document, read_documents
 
 TEXT = (ROOT / "docker-compose.yml").read_text()
 (COMPOSE,) = read_documents(TEXT)

@@ -1,11 +1,11 @@
 """What docs/operate.md says of the settings and the secrets is what the code and the manifests say."""
 
-from tests.support.manifests import containers, read_base
-from tests.support.settings_table import OPERATE, table, written
+from tests.support.documents.manifests import containers, read_base
+from tests.support.documents.settings_table import OPERATE, table, written
 
 
 def test_the_table_of_settings_is_todays() -> None:
-    assert written() == table(), "run: python -m tests.support.settings_table"
+    assert written() == table(), "run: python -m tests.support.documents.settings_table"
 
 
 def test_the_secret_that_the_operator_makes_has_every_key_that_pods_need() -> None:

@@ -5,7 +5,7 @@ import tomllib
 
 from packaging.requirements import Requirement
 
-from tests.support.manifests import ROOT
+from tests.support.documents.manifests import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 FINAL = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]

@@ -9,8 +9,8 @@ import kubernetes_validate
 import pytest
 
 from pentad.contracts.streams import SERVICES
-from tests.support.manifest_checks import CHECKS, is_pinned, quantity
-from tests.support.manifests import KUSTOMIZATION_FIELDS, ROOT, Document, of_kind, pod_spec, read_base, title
+from tests.support.documents.manifest_checks import CHECKS, is_pinned, quantity
+from tests.support.documents.manifests import KUSTOMIZATION_FIELDS, ROOT, Document, of_kind, pod_spec, read_base, title
 
 KUBERNETES = "1.34"
 KUSTOMIZATION, DOCUMENTS = read_base()

@@ -11,7 +11,7 @@ from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.events import ClientEvent, event_adapter
 from pentad.contracts.streams import EVENTS
 from pentad.shared.work.entry import complaint
-from tests.support.examples import CONTRACTS, FOLDER, Example, compact, examples
+from tests.support.documents.examples import CONTRACTS, FOLDER, Example, compact, examples
 
 ALL = examples()
 EXACT = [example for example in ALL if not example.is_input]

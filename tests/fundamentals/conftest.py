@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pentad
-from tests.support.up import Up
+from tests.support.processes.up import Up
 
 
 @dataclass

@@ -5,7 +5,7 @@ import httpx2
 import pentad
 from pentad.contracts.events import MessageEvent, TaskEnd, ToolCallEvent, ToolResultEvent
 from tests.fundamentals.conftest import Running
-from tests.support.raw_redis import events_of, publish
+from tests.support.redis.raw_redis import events_of, publish
 from tests.support.waiting import wait_until
 
 

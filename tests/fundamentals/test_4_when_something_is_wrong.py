@@ -8,7 +8,7 @@ import pentad
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import MessageEvent, MessageRouted
 from tests.fundamentals.conftest import Running
-from tests.support.raw_redis import dead_letters, events_of, publish
+from tests.support.redis.raw_redis import dead_letters, events_of, publish
 from tests.support.waiting import wait_until
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pentad.shared.store.store import Store
 from tests.integration.actors.moves import Moves
-from tests.support.server_kinds import (
+from tests.support.redis.server_kinds import (
     container_redis,
     container_redis_url,
     redis_server,

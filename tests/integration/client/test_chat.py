@@ -4,9 +4,9 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from tests.support.fake_gateway import cancelled, endless, fake_gateway, turn_events
-from tests.support.fake_wire import Json
-from tests.support.terminal import Terminal, piped
+from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway, turn_events
+from tests.support.clients.fake_wire import Json
+from tests.support.processes.terminal import Terminal, piped
 from tests.support.waiting import wait_until
 
 CALL = {"task_id": "task-0-a", "tool_call_id": "call-0-1", "tool": "calculator"}

@@ -13,7 +13,7 @@ import pytest
 import pentad
 from pentad.cli import send, tasks
 from pentad.shared.settings import Settings
-from tests.support.fake_gateway import FakeGateway, fake_gateway, task, turn_events
+from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 
 Command = Callable[[argparse.Namespace, Settings], int]
 DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "status", "limit", "id"), None)

@@ -16,8 +16,8 @@ from pentad.doctor.diagnosis import Diagnosis, diagnose, place_of
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 from pentad.shared.store.wire import connect
-from tests.support.fake_gateway import FakeGateway, fake_gateway
-from tests.support.redis_server import RedisServer
+from tests.support.clients.fake_gateway import FakeGateway, fake_gateway
+from tests.support.redis.redis_server import RedisServer
 
 INBOUND, WAKE = "pentad:inbound", "pentad:{0}:wake:task"
 Report = dict[str, Any]

@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pentad
-from tests.support.fake_gateway import FakeGateway, cancelled, endless, fake_gateway, task, turn_events
-from tests.support.fake_wire import Json
-from tests.support.terminal import Terminal, piped
+from tests.support.clients.fake_gateway import FakeGateway, cancelled, endless, fake_gateway, task, turn_events
+from tests.support.clients.fake_wire import Json
+from tests.support.processes.terminal import Terminal, piped
 from tests.support.waiting import wait_until
 
 STEP = {"task_id": "task-0-a", "step": 1, "attempt": 1}

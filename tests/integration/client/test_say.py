@@ -8,7 +8,7 @@ import pytest
 
 import pentad
 from pentad.contracts.events import SessionEvent
-from tests.support.fake_gateway import fake_gateway, turn_events
+from tests.support.clients.fake_gateway import fake_gateway, turn_events
 
 
 def types(events: list[SessionEvent]) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import pentad
 from pentad.client import Agent
 from pentad.contracts.events import SessionEvent
-from tests.support.fake_gateway import FakeGateway, fake_gateway, task, turn_events
+from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 from tests.support.waiting import wait_until
 
 TURN = ["message_routed", "task_start", "content", "content", "message", "task_end"]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tests.support.fake_gateway import cancelled, endless, fake_gateway
-from tests.support.fake_wire import Json
-from tests.support.terminal import Terminal
+from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway
+from tests.support.clients.fake_wire import Json
+from tests.support.processes.terminal import Terminal
 from tests.support.waiting import wait_until
 
 

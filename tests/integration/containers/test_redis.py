@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pentad.shared.store.store import Store
-from tests.support.container_redis import ContainerRedis
+from tests.support.redis.container_redis import ContainerRedis
 
 pytestmark = pytest.mark.containers
 

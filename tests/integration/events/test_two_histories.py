@@ -9,7 +9,7 @@ from pentad.shared.events.relay import Relay, ShardRelay
 from pentad.shared.events.subscription import CursorExpiredError, Subscription, subscribe
 from pentad.shared.keys import SessionKeys
 from pentad.shared.store.store import Store
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 
 KEYS = SessionKeys(0, "t", "s")
 OURS, LATER = [(f"{n}-0", f'{{"n":{n}}}') for n in (1, 2)], ("9-0", '{"n":9}')

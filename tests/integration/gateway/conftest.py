@@ -14,7 +14,7 @@ from pentad.services.gateway.app import GatewayService, build
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import Speaker
-from tests.support.redis_server import redis_server, redis_url
+from tests.support.redis.redis_server import redis_server, redis_url
 
 __all__ = ["redis_server", "redis_url"]
 

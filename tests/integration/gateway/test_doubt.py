@@ -15,7 +15,7 @@ from pentad.shared.inbound import backlog
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 BODY = {"content": "transfer 100 EUR", "session_id": "s1"}

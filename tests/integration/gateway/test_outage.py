@@ -13,7 +13,7 @@ from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import Speaker
 from tests.integration.gateway.test_cursors import gap
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 

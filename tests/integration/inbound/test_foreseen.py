@@ -18,7 +18,7 @@ from pentad.shared.settings import Settings
 from pentad.shared.store.store import Command, Store
 from tests.integration.inbound.test_ingress import contents, drained, send
 from tests.integration.work.test_lost_writes import replaced
-from tests.support.running import beside
+from tests.support.processes.running import beside
 from tests.support.waiting import wait_until
 
 KEY = INBOUND.key()

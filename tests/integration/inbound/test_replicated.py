@@ -10,8 +10,8 @@ from pentad.contracts.streams import INBOUND
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.store.store import Store
-from tests.support.failover import Redundant
-from tests.support.redis_server import RedisServer
+from tests.support.redis.failover import Redundant
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 KEY = INBOUND.key()

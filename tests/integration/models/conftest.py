@@ -13,8 +13,8 @@ import pytest
 
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
-from tests.support.model_server import Script, ScriptedModel
-from tests.support.replies import Reply, say
+from tests.support.models.model_server import Script, ScriptedModel
+from tests.support.models.replies import Reply, say
 
 USER = b'{"role":"user","content":"hi"}'
 

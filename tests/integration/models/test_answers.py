@@ -11,8 +11,8 @@ import pytest
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ChatRequest, ToolCallDraft, Usage
 from tests.integration.models.conftest import USER, Start, until
-from tests.support.model_server import ScriptedModel
-from tests.support.replies import Reply, call, events, raw, say
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import Reply, call, events, raw, say
 
 
 async def test_text_streams_and_comes_back_whole(start: Start) -> None:

@@ -10,8 +10,8 @@ import pytest
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
-from tests.support.model_server import ScriptedModel
-from tests.support.replies import say
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import say
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ToolCallDraft
-from tests.support.model_server import ScriptedModel
-from tests.support.replies import call, say
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import call, say
 
 ASKED: list[ChatCompletionUserMessageParam] = [{"role": "user", "content": "hi"}]
 
@@ -35,7 +35,7 @@ async def test_the_official_client_reads_its_answers() -> None:
 
 
 async def test_as_a_process_it_plays_a_turn() -> None:
-    command = [sys.executable, "-m", "tests.support.model_server", "--turn", "--say", "20"]
+    command = [sys.executable, "-m", "tests.support.models.model_server", "--turn", "--say", "20"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -10,7 +10,7 @@ import pytest
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 from tests.integration.models.conftest import USER, Start, until
-from tests.support.replies import Reply, cut, events, fail, raw, say
+from tests.support.models.replies import Reply, cut, events, fail, raw, say
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])

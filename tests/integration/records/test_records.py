@@ -17,7 +17,7 @@ from pentad.contracts.records import Task, TaskRecord
 from pentad.shared import records as records_module
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
 from pentad.shared.records import Records
-from tests.support.system import ROOT
+from tests.support.processes.system import ROOT
 from tests.support.waiting import wait_until
 
 
@@ -72,7 +72,7 @@ DIES = """
 import asyncio, os, sys
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.records import Records
-from tests.support.system import ROOT
+from tests.support.processes.system import ROOT
 from tests.support.waiting import wait_until
 from tests.integration.records.test_records import record
 os.rename = os.replace = lambda *_: os._exit(9)

@@ -16,12 +16,12 @@ from pentad.shared.service.options import Options
 from pentad.shared.service.run import run_services
 from pentad.shared.service.signals import Stop
 from pentad.shared.settings import Settings
-from tests.support.api import Api
-from tests.support.line import Line
-from tests.support.model_server import ScriptedModel
-from tests.support.redis_server import RedisServer
-from tests.support.replies import MODEL, Reply, call, fail, say
-from tests.support.stage import new_session
+from tests.support.clients.api import Api
+from tests.support.clients.line import Line
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import MODEL, Reply, call, fail, say
+from tests.support.processes.stage import new_session
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 _WATCHED = ("contracts", "httptools", "openai", "pentad", "pydantic", "redis", "services", "shared", "uvicorn")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.service.asking import get
 from tests.integration.service.processes import Started
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 _SYSTEM = "tests.integration.service.system"

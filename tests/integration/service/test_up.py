@@ -12,7 +12,7 @@ from pentad.contracts.streams import SERVICES
 from pentad.shared.embedded.redis_child import ask
 from tests.integration.service.asking import get
 from tests.integration.service.processes import Started
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 _SYSTEM = "tests.integration.service.system"

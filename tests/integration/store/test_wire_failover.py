@@ -9,9 +9,9 @@ from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 from pentad.shared.store import replies
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
-from tests.support.redis_server import RedisServer
-from tests.support.refusing import say
-from tests.support.switch import Switch
+from tests.support.redis.redis_server import RedisServer
+from tests.support.redis.refusing import say
+from tests.support.redis.switch import Switch
 from tests.support.waiting import wait_until
 
 KEY = "pentad:x"

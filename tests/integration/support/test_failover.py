@@ -4,8 +4,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError
 
-from tests.support.failover import End, Redundant
-from tests.support.redis_server import RedisServer
+from tests.support.redis.failover import End, Redundant
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 

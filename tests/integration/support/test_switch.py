@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.redis_server import RedisServer
-from tests.support.switch import Switch
+from tests.support.redis.redis_server import RedisServer
+from tests.support.redis.switch import Switch
 from tests.support.waiting import wait_until
 
 

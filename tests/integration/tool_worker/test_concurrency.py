@@ -29,7 +29,7 @@ async def states(moves: Moves) -> Counter[bytes]:
 
 
 async def test_a_worker_of_several_queues_runs_no_more_calls_at_once_than_it_may(moves: Moves, tmp_path: Path) -> None:
-    plugins, go = ("tests.support.queued_tools",), tmp_path / "go"
+    plugins, go = ("tests.support.plugins.queued_tools",), tmp_path / "go"
     settings = Settings(
         redis_url=moves.store.url, pentad_plugins=plugins, pentad_tool_concurrency=PLACES, pentad_tool_processes=1
     )

@@ -23,7 +23,7 @@ from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
 from tests.integration.actors.moves import TASK, Moves
-from tests.support.running import beside
+from tests.support.processes.running import beside
 from tests.support.waiting import wait_until
 
 QUEUE = TOOL_CALLS.key(0, queue="default")

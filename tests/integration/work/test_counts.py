@@ -12,7 +12,7 @@ from pentad.shared.work.housekeeping import Housekeeping
 from tests.integration.inbound.test_ingress import drained, messages, send
 from tests.integration.work.crew import GROUP, KEY, add, consuming, settled, working
 from tests.support.counting import Counts, reading
-from tests.support.running import beside
+from tests.support.processes.running import beside
 from tests.support.waiting import wait_until
 
 STREAM = "archive"

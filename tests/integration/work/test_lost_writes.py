@@ -13,7 +13,7 @@ from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from tests.integration.inbound.test_ingress import drained, messages, send
 from tests.integration.work.crew import GROUP, KEY, add, consuming, settled
-from tests.support.running import beside
+from tests.support.processes.running import beside
 from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000

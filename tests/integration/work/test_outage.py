@@ -7,7 +7,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from tests.integration.work.crew import GROUP, KEY, add, consuming, settled
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 LEASE_S = 1.0

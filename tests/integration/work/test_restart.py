@@ -16,7 +16,7 @@ from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store, guarded
 from pentad.shared.work.entry import Entry
 from tests.integration.work.crew import KEY, consuming, settled
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 

@@ -16,7 +16,7 @@ from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.plan import Step
 from tests.support.chaos.report import Report
 from tests.support.chaos.troubles import Troubles
-from tests.support.follower import DURABLE, Follower
+from tests.support.clients.follower import DURABLE, Follower
 
 _SETTLED_S = 15.0
 

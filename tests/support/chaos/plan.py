@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from tests.support.replies import Reply, call, say
+from tests.support.models.replies import Reply, call, say
 
 Step = list[tuple[str, dict[str, Any]]]
 TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tests.support.chaos.report import Report
-from tests.support.failover import End, Redundant
-from tests.support.redis_server import RedisServer
-from tests.support.system import Process, System
+from tests.support.processes.system import Process, System
+from tests.support.redis.failover import End, Redundant
+from tests.support.redis.redis_server import RedisServer
 
 Kind = Literal["kill", "stop", "demotion", "new primary"]
 EVERYTHING: Mapping[Kind, float] = {"kill": 0.5, "stop": 0.25, "demotion": 0.1, "new primary": 0.15}

@@ -13,7 +13,7 @@ from time import perf_counter
 from tests.support.interleave.rules import NOTHING_DROPPED, RULES, STRESSES, Rule
 from tests.support.interleave.server import Server
 from tests.support.interleave.world import run
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 
 _SLICE = 50
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.prompts import ill_formed
+from tests.support.models.prompts import ill_formed
 
 SYSTEM = {"role": "system", "content": "s"}
 USER = {"role": "user", "content": "u"}

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal
 
-from tests.support.redis_server import Aof, RedisServer
-from tests.support.switch import Switch
+from tests.support.redis.redis_server import Aof, RedisServer
+from tests.support.redis.switch import Switch
 
 End = Literal["killed", "paused", "demoted"]
 """What becomes of the old primary: its process ends; it hangs, and the load balancer ends its connections; it stays,

@@ -15,14 +15,14 @@ from pathlib import Path
 from signal import SIGTERM
 from uuid import uuid4
 
-from tests.support.api import Api
-from tests.support.line import Line
-from tests.support.model_server import Script, ScriptedModel
-from tests.support.redis_server import free_port
-from tests.support.replies import MODEL
-from tests.support.up import Up
+from tests.support.clients.api import Api
+from tests.support.clients.line import Line
+from tests.support.models.model_server import Script, ScriptedModel
+from tests.support.models.replies import MODEL
+from tests.support.processes.up import Up
+from tests.support.redis.redis_server import free_port
 
-PLUGINS = "tests.support.staged_tools"
+PLUGINS = "tests.support.plugins.staged_tools"
 
 
 class Stage:

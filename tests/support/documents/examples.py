@@ -13,7 +13,7 @@ from pentad.contracts.asyncapi import carried, type_name
 from pentad.contracts.envelope import Contract
 from pentad.contracts.records import TaskRecord
 
-FOLDER = Path(__file__).parents[2] / "contracts" / "examples"
+FOLDER = Path(__file__).parents[3] / "contracts" / "examples"
 CONTRACTS: dict[str, type[Contract]] = {type_name(contract): contract for contract in carried()}
 """Every contract that needs an example, by the name of its folder."""
 CONTRACTS[type_name(TaskRecord)] = TaskRecord

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.redis_server import free_port
+from tests.support.redis.redis_server import free_port
 from tests.support.waiting import wait_until
 
 MODULES = {
@@ -22,7 +22,7 @@ MODULES = {
     "embedding": "pentad.services.embedding",
     "archiver": "pentad.services.archiver",
 }
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass

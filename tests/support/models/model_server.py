@@ -3,7 +3,7 @@
     async with ScriptedModel(lambda request: say("hello")) as server:
         client = OpenAIChat(server.base_url, "none", None)
 
-`python -m tests.support.model_server --port 9999 --turn` runs it as a process.
+`python -m tests.support.models.model_server --port 9999 --turn` runs it as a process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from pentad.shared.models.embeddings import HashingEmbedding
-from tests.support import model_wire as wire
-from tests.support.replies import MODEL, Reply, call, error_body, events, fail, say
+from tests.support.models import model_wire as wire
+from tests.support.models.replies import MODEL, Reply, call, error_body, events, fail, say
 
 _SUM = re.compile(r"\(*\d[\d\s.()+*/-]*[+*/-][\d\s.()+*/-]*[\d)]")
 
@@ -218,7 +218,7 @@ def take_a_turn(answer: Reply) -> Script:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.model_server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.models.model_server", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--turn", action="store_true", help="a tool call, then the answer; else the answer alone")
     parser.add_argument("--say", type=int, default=20, metavar="N", help="length of the answer in chunks")

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.model_server import Script, ScriptedModel
-from tests.support.redis_server import RedisServer, free_port
-from tests.support.replies import MODEL
-from tests.support.stage import PLUGINS
-from tests.support.system import System
+from tests.support.models.model_server import Script, ScriptedModel
+from tests.support.models.replies import MODEL
+from tests.support.processes.stage import PLUGINS
+from tests.support.processes.system import System
+from tests.support.redis.redis_server import RedisServer, free_port
 
 COUNTS = {"router": 3, "task-runner": 2, "gateway": 2, "tool-worker": 1}
 

@@ -1,6 +1,6 @@
 """The table of settings in docs/operate.md, made from the one place that spells them.
 
-``python -m tests.support.settings_table`` writes it anew.
+``python -m tests.support.documents.settings_table`` writes it anew.
 """
 
 import ast
@@ -11,10 +11,10 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from pentad.shared.settings import Settings
-from tests.support.manifests import ROOT
+from tests.support.documents.manifests import ROOT
 
 OPERATE = ROOT / "docs" / "operate.md"
-BEGIN, END = "<!-- settings: made by python -m tests.support.settings_table -->", "<!-- end of settings -->"
+BEGIN, END = "<!-- settings: made by python -m tests.support.documents.settings_table -->", "<!-- end of settings -->"
 
 
 def table() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 Document = dict[str, Any]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BASE = ROOT / "k8s" / "base"
 KUSTOMIZATION_FIELDS = {"apiVersion", "kind", "namespace", "resources", "images"}
 """Those this reader understands. The resources are valid as they stand, so nothing else is needed."""

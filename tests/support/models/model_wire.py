@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.shared.models.embeddings import HashingEmbedding
-from tests.support.replies import Reply, document, error_body, events
+from tests.support.models.replies import Reply, document, error_body, events
 
 _REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found", 429: b"Too Many Requests"}
 

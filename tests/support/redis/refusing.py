@@ -5,7 +5,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from tests.support.redis_server import RedisServer
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 Way = Callable[[RedisServer], AbstractAsyncContextManager[None]]

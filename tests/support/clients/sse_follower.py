@@ -5,7 +5,7 @@ from typing import Any
 
 from httpx2 import AsyncClient, HTTPError, Timeout
 
-from tests.support.follower import Follower
+from tests.support.clients.follower import Follower
 
 _SILENT_S = 40.0
 """The gateway says at least every 15 s that it is alive."""

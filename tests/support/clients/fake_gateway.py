@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fake_wire import AT, Json, Plan, Script, Wire
+from tests.support.clients.fake_wire import AT, Json, Plan, Script, Wire
 
 
 def turn_events(task_id: str = "task-0-a", answer: str = "42", decision: str = "new", **routed: Any) -> Script:

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from tests.support.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PENTAD = Path(sys.executable).with_name("pentad")
 """The command, of the same virtual environment."""
 _OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from pentad.shared.settings import Settings
-from tests.support.manifest_links import mounts, ports, references, selector_of, selectors, selects, streams
-from tests.support.manifests import Document, containers, of_kind, pod_labels, title
+from tests.support.documents.manifest_links import mounts, ports, references, selector_of, selectors, selects, streams
+from tests.support.documents.manifests import Document, containers, of_kind, pod_labels, title
 
 Check = Callable[[list[Document]], list[str]]
 

@@ -1,6 +1,6 @@
 """The table of streams in docs/streams.md, made from the registry.
 
-``python -m tests.support.streams_table`` writes it anew.
+``python -m tests.support.documents.streams_table`` writes it anew.
 """
 
 from pathlib import Path
@@ -8,8 +8,8 @@ from pathlib import Path
 from pentad.contracts.asyncapi import carried, type_name
 from pentad.contracts.streams import STREAMS, Stream
 
-STREAMS_PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
-BEGIN, END = "<!-- streams: made by python -m tests.support.streams_table -->", "<!-- end of streams -->"
+STREAMS_PAGE = Path(__file__).parents[3] / "docs" / "streams.md"
+BEGIN, END = "<!-- streams: made by python -m tests.support.documents.streams_table -->", "<!-- end of streams -->"
 
 
 def tables() -> str:

@@ -1,6 +1,6 @@
 """A service that breaks one law on purpose, to show that the kill test notices.
 
-``python -m tests.support.broken RULE NAME [--port N]``
+``python -m tests.support.processes.broken RULE NAME [--port N]``
 """
 
 import importlib
@@ -13,7 +13,7 @@ from pentad.shared.store.script import Script
 from pentad.shared.store.store import Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
-from tests.support.system import MODULES
+from tests.support.processes.system import MODULES
 
 
 def acknowledge_first() -> None:

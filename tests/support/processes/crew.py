@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from tests.support.system import Process, System
+from tests.support.processes.system import Process, System
 
 FIVE = {"router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 """One of each but the gateway."""

@@ -7,9 +7,9 @@ import sys
 import urllib.request
 from typing import Any
 
-from tests.support.crew import Crew
-from tests.support.redis_server import free_port
-from tests.support.system import Process
+from tests.support.processes.crew import Crew
+from tests.support.processes.system import Process
+from tests.support.redis.redis_server import free_port
 
 
 async def doctor(team: Crew) -> dict[str, Any]:

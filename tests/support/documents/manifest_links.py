@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pentad.contracts.streams import SERVICES, STREAMS
-from tests.support.manifests import Document, containers, of_kind, pod_labels, pod_spec, title
+from tests.support.documents.manifests import Document, containers, of_kind, pod_labels, pod_spec, title
 
 SECRETS = {"pentad-secrets"}
 """Made by the operator, not in the repository."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.replies import Reply, call, say
+from tests.support.models.replies import Reply, call, say
 
-PLUGIN = "tests.support.gated_tools"
+PLUGIN = "tests.support.plugins.gated_tools"
 
 
 @dataclass(frozen=True)

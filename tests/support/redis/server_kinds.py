@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pentad.shared.store.store import Store
-from tests.support.container_redis import container_redis, container_redis_url, server_kinds
-from tests.support.redis_server import redis_server, redis_url
+from tests.support.redis.container_redis import container_redis, container_redis_url, server_kinds
+from tests.support.redis.redis_server import redis_server, redis_url
 
 __all__ = ["container_redis", "container_redis_url", "redis_server", "redis_url", "server_url", "store"]
 
