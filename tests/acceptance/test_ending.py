@@ -70,7 +70,7 @@ async def test_cancel_inside_a_running_tool_takes_effect_within_a_second(pentad_
     assert took < _CANCEL_S
     assert end["status"] == "cancelled"
     assert results == {"echo": "quick", "hold": "the task was cancelled"}
-    assert [m["content"] for m in transcript if m["role"] == "tool"] == ["the task was cancelled", "quick"]
+    assert [m["content"] for m in transcript if m["role"] == "tool"] == ["error: the task was cancelled", "quick"]
     assert ill_formed(transcript) == []
 
 
