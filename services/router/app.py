@@ -7,7 +7,8 @@ from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
 from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
 from pentad.services.router.handlers import RouterHandler
-from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService

@@ -9,8 +9,9 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, SESSION_WAKE
 from pentad.services.router.deciding import Deciding, IncomingMessage
 from pentad.shared import metrics
-from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
+from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.headers import Mail, pairs, session_header
+from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys

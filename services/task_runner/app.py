@@ -9,7 +9,8 @@ from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
-from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.models.registry import described, make_chat_model
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.service.consuming import ConsumingService

@@ -22,7 +22,8 @@ from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
-from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
+from pentad.shared.actors.actors import Actors, Taken
+from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.models.ports import ChatModel

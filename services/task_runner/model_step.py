@@ -20,7 +20,7 @@ from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared import metrics
-from pentad.shared.actors.actors import Held
+from pentad.shared.actors.leases import Held
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions import EXECUTOR, INSTRUCTIONS
 from pentad.shared.models.ports import (

@@ -23,7 +23,8 @@ from pentad.services.task_runner.domain.after_answer import REDRIVEN, CallTools,
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.plan import Closed, Timer
 from pentad.services.task_runner.domain.retry import Retry
-from pentad.services.task_runner.prompt import Toolbox, assistant, chain, tool_result, user
+from pentad.services.task_runner.manifest import manifest_of
+from pentad.services.task_runner.prompt import Toolbox, assistant, tool_result, user
 from pentad.services.task_runner.task_events import TaskEvents
 from pentad.services.task_runner.tool_calls import request_calls
 from pentad.shared import metrics
@@ -273,14 +274,7 @@ class TurnWriter(TaskEvents):
         if toolbox.json is not None and toolbox.digest != self.task.tools:
             self.commit.set_once(self.keys.big, f"tools:{toolbox.digest}", toolbox.json)
             self.commit.set(self.keys.header, tools=toolbox.digest)
-        since = [*before[self.task.covered :], *self.added]
-        return Manifest(
-            messages=(0, self.task.covered + len(since)),
-            instruction=self._instruction,
-            tools=toolbox.digest,
-            model=answer.model,
-            digest=chain(self.task.digest, since, system, toolbox.digest, answer.model),
-        )
+        return manifest_of(self.task, self._instruction, toolbox, answer.model, system, (*before, *self.added))
 
     @property
     def _instruction(self) -> str:

@@ -12,7 +12,8 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD
 from pentad.shared import metrics
-from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken, count_wake_ups
+from pentad.shared.actors.actors import Actors, Taken, count_wake_ups
+from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import DamagedError, OutageError, PoisonError
 from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
 from pentad.shared.store.store import Argument

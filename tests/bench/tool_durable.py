@@ -13,8 +13,9 @@ from pentad.contracts.ids import task_id, tool_call_id
 from pentad.contracts.streams import TASK_WAKE, TOOL_CALLS
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.shared.actors.actors import Actors, LeaseKeeper, Taken
+from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.actors.mail import UserMail
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.keys import SessionKeys, TaskKeys

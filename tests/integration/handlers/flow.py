@@ -16,7 +16,8 @@ from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
-from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.records import Records

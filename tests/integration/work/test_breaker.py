@@ -6,8 +6,9 @@ from collections import Counter
 import pytest
 
 from pentad.contracts.streams import DEAD, TASK_WAKE
-from pentad.shared.actors.actors import Actors, Held, LeaseKeeper, Taken
+from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.keys import TaskKeys, attempts
 from pentad.shared.store.store import Store

@@ -18,7 +18,8 @@ from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
-from pentad.shared.actors.actors import Actors, LeaseKeeper
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings

@@ -1,0 +1,24 @@
+"""What is written down of a step, so that its prompt can be rebuilt exactly."""
+
+from collections.abc import Sequence
+
+from pentad.contracts.records import Manifest
+from pentad.services.task_runner.prompt import Toolbox, chain
+from pentad.shared.actors.headers import TaskHeader
+
+
+def manifest_of(
+    task: TaskHeader, instruction: str, toolbox: Toolbox, model: str, system: bytes, transcript: Sequence[bytes]
+) -> Manifest:
+    """The manifest of a step. ``transcript``: all messages that the model was sent, the system prompt aside.
+
+    The digest is chained on that of the step before, so that its cost is what the step adds.
+    """
+    since = transcript[task.covered :]
+    return Manifest(
+        messages=(0, task.covered + len(since)),
+        instruction=instruction,
+        tools=toolbox.digest,
+        model=model,
+        digest=chain(task.digest, since, system, toolbox.digest, model),
+    )

@@ -1,0 +1,84 @@
+"""Keeping leases: beats for all that a process holds, and the end of what has lost its lease or was told to stop."""
+
+import asyncio
+from typing import Any
+
+from pentad.shared.actors.actors import Actors
+from pentad.shared.actors.commit import ActorKeys
+from pentad.shared.actors.headers import Lease
+from pentad.shared.store.store import Store
+
+
+class LeaseKeeper:
+    """Beats for everything that this process holds, and interrupts what has lost its lease or was told to stop."""
+
+    def __init__(self, actors: Actors, every_s: float = 0.5) -> None:
+        self._actors = actors
+        self._every = min(every_s, actors.lease_ms / 4000)
+        self._held: dict[str, Held] = {}
+
+    def hold(self, actor: ActorKeys, lease: Lease) -> "Held":
+        """Begin to beat for an actor; ``with`` ends it."""
+        held = Held(self._held, actor, lease, self._actors.store)
+        self._held[actor.header] = held
+        return held
+
+    async def run(self) -> None:
+        """Beat for ever. A beat that gets no answer is no loss: the fence decides in the end."""
+        while True:
+            await asyncio.sleep(self._every)
+            held = [h for h in self._held.values() if not h.done]
+            await asyncio.gather(*(self._beat(h) for h in held), return_exceptions=True)
+
+    async def _beat(self, held: "Held") -> None:
+        connection = self._actors.store.connection
+        control = await self._actors.beat(held.actor, held.lease)
+        if control is not None:
+            held.confirmed_on = connection
+        if control is None:
+            if not held.done:  # what has just ended has given its lease back
+                self._actors.lost(held.actor, held.lease)
+            held.interrupt("lost")
+        elif control:
+            held.interrupt(control)
+
+
+class Held:
+    """An actor that is being handled here."""
+
+    def __init__(self, registry: dict[str, "Held"], actor: ActorKeys, lease: Lease, store: Store) -> None:
+        self.actor, self.lease = actor, lease
+        self._store = store
+        self.confirmed_on = store.connection
+        """The connection on which Redis said last that the lease is ours."""
+        self.interrupted = ""
+        """Why the work must stop: ``lost``, ``cancel``, ``deadline``, ``timeout``; '' while it may go on."""
+        self._registry = registry
+        self._work: asyncio.Future[Any] | None = None
+        self.done = False
+
+    @property
+    def sure(self) -> bool:
+        """Whether the lease was ours on the connection of now. A new one may lead to a server that lost it."""
+        return self.confirmed_on == self._store.connection
+
+    def watch(self, work: "asyncio.Future[Any]") -> None:
+        """Cancel this future when the work must stop."""
+        self._work = work
+        if self.interrupted:
+            work.cancel()
+
+    def interrupt(self, why: str) -> None:
+        """Stop the work; the first reason counts."""
+        if not self.interrupted:
+            self.interrupted = why
+            if self._work is not None:
+                self._work.cancel()
+
+    def __enter__(self) -> "Held":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done = True
+        if self._registry.get(self.actor.header) is self:
+            del self._registry[self.actor.header]
