@@ -8,12 +8,11 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
-from pentad.services.task_runner.domain.after_answer import parse_arguments
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
-from pentad.services.task_runner.domain.budget import exceeded_by, remaining
 from pentad.services.task_runner.domain.plan import (
     AskModel,
     Bounds,
+    CallAgain,
     Closed,
     End,
     Idle,
@@ -25,9 +24,8 @@ from pentad.services.task_runner.domain.plan import (
     give_up,
     plan,
 )
-from pentad.services.task_runner.domain.retry import after_model_error
 from pentad.shared.actors.headers import Mail, OpenCall, TaskHeader
-from pentad.shared.actors.mail import ResultMail, UserMail
+from pentad.shared.actors.mail import CallRequest, RedriveMail, ResultMail, UserMail
 from pentad.shared.kinds import TimerKind
 
 NOW, STEP_MS, LIMIT, WAIT_MS = 100_000, 10_000, 10, 50_000
@@ -184,81 +182,27 @@ def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
     assert sort_mail([], 0) == Arrived((), (), {}, (), {}, 0, 0, (), (), ())
 
 
-@pytest.mark.parametrize(
-    ("raw", "args", "problem"),
-    [
-        ('{"a":1}', {"a": 1}, ""),
-        ("", {}, ""),
-        ("{", None, "are not JSON"),
-        ("[1]", None, "are not a JSON object"),
-        ("null", None, "are not a JSON object"),
-        ('"text"', None, "are not a JSON object"),
-        ('{"a":1e308}', {"a": 1e308}, ""),
-        ('{"a":NaN}', None, "are not JSON"),
-        ('{"a":[{"b":-Infinity}]}', None, "are not JSON"),
-        ('{"a":[1e999]}', None, "are not JSON (a number in it is too large)"),
-    ],
-)
-def test_arguments_are_an_object_or_a_problem(raw: str, args: dict[str, object] | None, problem: str) -> None:
-    parsed = parse_arguments(raw)
-    assert (parsed.args, parsed.raw if args is None else raw) == (args, raw)
-    assert problem in parsed.problem
-    assert bool(parsed.problem) is bool(problem)
+CALL = CallRequest(tool="echo", args={"text": "y"})
+
+
+def redrive(number: int, *calls: CallRequest) -> Mail:
+    return Mail(number, "redrive", RedriveMail(letter="0-1-1", at=1, calls=list(calls)).to_json())
 
 
 @pytest.mark.parametrize(
-    ("budget", "used", "over", "left"),
+    ("task", "mail", "expected"),
     [
-        (None, (9, 9.0, 9), False, None),
-        (Budget(), (9, 9.0, 9), False, Budget()),
-        (Budget(tokens=10), (9, 0.0, 0), False, Budget(tokens=1)),
-        (Budget(tokens=10), (10, 0.0, 0), True, Budget(tokens=0)),
-        (Budget(tokens=10), (50, 0.0, 0), True, Budget(tokens=0)),
-        (Budget(usd=1.0), (0, 0.25, 0), False, Budget(usd=0.75)),
-        (Budget(usd=1.0), (0, 1.0, 0), True, Budget(usd=0.0)),
-        (Budget(steps=2, tokens=10), (1, 0.0, 2), True, Budget(steps=0, tokens=9)),
+        pytest.param(ACTIVE, [redrive(1)], AskModel(), id="the task goes on"),
+        pytest.param(ACTIVE, [redrive(1, CALL)], CallAgain((CALL,)), id="a call is made again"),
+        pytest.param(ACTIVE, [redrive(1, CALL), redrive(2, CALL)], CallAgain((CALL, CALL)), id="two are"),
+        pytest.param(ACTIVE, [redrive(1, CALL), user(2)], CallAgain((CALL,)), id="the call before the message"),
+        pytest.param(ASKED, [redrive(1, CALL)], Idle(), id="it waits for the calls that are open"),
+        pytest.param(ASKED, [result(1, "c1"), result(2, "c2"), redrive(3, CALL)], CallAgain((CALL,)), id="and follows"),
+        pytest.param(replace(ACTIVE, turn_steps=LIMIT), [redrive(1)], AskModel(), id="its steps are counted anew"),
+        pytest.param(replace(ACTIVE, status="completed"), [redrive(1)], Reopen(0), id="an ended task opens again"),
+        pytest.param(replace(ACTIVE, status="cancelled"), [redrive(1)], Idle((1,)), id="not a cancelled one"),
+        pytest.param(ACTIVE, [user(1, Budget(steps=0)), redrive(2, CALL)], Pause("budget_exceeded"), id="no budget"),
     ],
 )
-def test_a_budget_is_used_up_exactly_at_its_end(
-    budget: Budget | None, used: tuple[int, float, int], over: bool, left: Budget | None
-) -> None:
-    assert exceeded_by(budget, *used) is over
-    assert remaining(budget, *used) == left
-
-
-LIMITS = (5, 60_000)
-
-
-def test_an_unavailable_model_is_asked_again_without_counting_until_the_step_is_over() -> None:
-    first = after_model_error(ACTIVE, "unavailable", NOW, None, 0.0, LIMITS)
-    assert first is not None
-    assert (first.fails, first.retry_since, first.delay_ms) == (0, NOW, 125)
-    later = after_model_error(replace(ACTIVE, retry_since=NOW), "unavailable", NOW + 59_999, None, 0.0, LIMITS)
-    assert later is not None
-    assert later.delay_ms == 1, "the last try is at the step's end"
-    assert after_model_error(replace(ACTIVE, retry_since=NOW), "unavailable", NOW + 60_000, None, 0.0, LIMITS) is None
-
-
-@pytest.mark.parametrize(("fails", "gives_up"), [(0, False), (3, False), (4, True)])
-def test_a_cut_answer_counts_as_an_attempt(fails: int, gives_up: bool) -> None:
-    again = after_model_error(replace(ACTIVE, fails=fails), "cut_off", NOW, None, 0.5, LIMITS)
-    assert (again is None) is gives_up
-    assert again is None or again.fails == fails + 1
-
-
-def test_a_pause_that_the_server_asks_for_is_kept() -> None:
-    again = after_model_error(ACTIVE, "unavailable", NOW, 7.0, 0.0, LIMITS)
-    assert again is not None
-    assert again.delay_ms == 7000
-
-
-@pytest.mark.parametrize("jitter", [0.0, 0.999])
-def test_pauses_grow_and_have_an_upper_end(jitter: float) -> None:
-    waits = []
-    for seconds in range(9):
-        task = replace(ACTIVE, retry_since=NOW)
-        again = after_model_error(task, "unavailable", NOW + 1000 * seconds, None, jitter, (5, 600_000))
-        assert again is not None
-        waits.append(again.delay_ms)
-    assert waits == sorted(waits)
-    assert waits[-1] <= 30_000
+def test_what_is_redriven_asks_the_task_to_go_on(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
+    assert planned(task, *mail) == expected
