@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from pentad.contracts.ids import is_identifier
 from pentad.shared.errors import SettingsError
@@ -125,6 +125,12 @@ class Settings(BaseModel):
             parse_api_keys(value.get_secret_value())
         return value
 
+    @model_validator(mode="after")
+    def _admin_key_is_no_tenants(self) -> Self:
+        if self.admin_key is not None and self.admin_key in self.api_keys:
+            raise ValueError("PENTAD_ADMIN_KEY is wrong: it is also a key of PENTAD_API_KEYS")
+        return self
+
     @property
     def api_keys(self) -> Mapping[str, str]:
         """API key to tenant; empty means one open tenant on loopback."""
@@ -206,4 +212,5 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
 
 
 def _complaints(error: ValidationError) -> list[str]:
-    return [f"{str(e['loc'][0]).upper()} is wrong: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
+    said = [(e["loc"], e["msg"].removeprefix("Value error, ")) for e in error.errors()]
+    return [f"{str(where[0]).upper()} is wrong: {text}" if where else text for where, text in said]

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
 from pentad.services.gateway.domain.redrive import Surroundings
 from pentad.services.gateway.pages import BadPageError, Page
@@ -118,6 +119,8 @@ class Letters:
     async def surroundings(self, letter: DeadLetter) -> Surroundings:
         """What is known of its task, and the user's message that it goes back to."""
         if letter.tenant_id is None or letter.task_id is None:
+            return Surroundings()
+        if not (is_identifier(letter.tenant_id) and is_identifier(letter.task_id)):  # somebody else has written it
             return Surroundings()
         keys = self._queries.task_keys(letter.tenant_id, letter.task_id)
         if keys is None:

@@ -70,7 +70,7 @@ class Redriving:
         try:
             await self._send(name, plan, now)
         except ProblemError:  # nothing was sent: something else may be tried
-            await self._store.call("DEL", redrive_claim(name.stream, name.entry))
+            await self._store.run("redrive_unclaim", self._keys(name)[1:], [_as_json(edit)])
             raise
         return _said(plan)
 
@@ -99,8 +99,8 @@ class Redriving:
 
     async def _claim(self, name: LetterName, edit: Mapping[str, Any] | None) -> None:
         """Have it to ourselves for a while, so that two who send different things do not both."""
-        ours = b"" if edit is None else to_json(edit)
-        outcome = await self._store.run("redrive_claim", self._keys(name), [name.entry, ours, _CLAIM_S])
+        args: list[Argument] = [name.entry, _as_json(edit), _CLAIM_S]
+        outcome = await self._store.run("redrive_claim", self._keys(name), args)
         if outcome == b"busy":
             raise _being_redriven(name)
         if outcome != b"ok":
@@ -161,6 +161,10 @@ class Redriving:
         appended = await self._store.run("redrive_entry", keys, [REDRIVEN_TTL_S, plan.data])
         stream, kind = (EMBED, EmbedCommand) if plan.stream == EMBED.key(place[0]) else (ARCHIVE, WakeUp)
         metrics.published.labels(stream.name, kind.__name__).inc(appended)
+
+
+def _as_json(edit: Mapping[str, Any] | None) -> bytes:
+    return b"" if edit is None else to_json(edit)
 
 
 def _said(plan: Redrive) -> dict[str, Any]:

@@ -53,11 +53,12 @@ class AtOnce:
             return None
         session = session_header(raw)
         live, done = await self._tasks(keys, session, known)
-        route = self._deciding.route(self._deciding.view(message, live, done, source.at))
+        view = self._deciding.view(message, live, done, source.at)
+        route = self._deciding.route(view)
         if route.decision == "rejected":
             return None
         commit = self._deciding.commit(keys)
-        task = await self._deciding.write(commit, said, session, route, source.at)
+        task = await self._deciding.write(commit, said, session, view, route)
         self._deciding.arrive(commit, said, source.generation)
         if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "committed":
             return None

@@ -98,9 +98,11 @@ class Deciding:
         decided = decide(view)
         return by_recency(decided) if isinstance(decided, Question) else decided
 
-    async def write(self, commit: Commit, said: IncomingMessage, session: SessionHeader, route: Route, now: int) -> str:
+    async def write(
+        self, commit: Commit, said: IncomingMessage, session: SessionHeader, view: View, route: Route
+    ) -> str:
         """The decision, written into the commit; returns the task that takes the message, '' for a refusal."""
-        writer, keys = self.writer(commit, said, now), said.keys
+        writer, keys = self.writer(commit, said, view.now), said.keys
         if route.decision == "rejected":
             writer.reject(route)
             return ""
@@ -113,7 +115,7 @@ class Deciding:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task)
             writer.existing(task, route.task, route)
         writer.send(task, context, route)
-        writer.keep_live(session, task)
+        writer.keep_live(session, set(session.live) - {found.task for found in view.live} - {task.task}, task)
         return task.task
 
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:

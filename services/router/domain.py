@@ -85,8 +85,9 @@ def decide(view: View) -> Route | Question:
         return Question(going_on)
     if going_on:
         return Route("append", "the session's live task", going_on[0], candidates=candidates)
-    if known and _reopenable(view, known[0]):
-        return Route("reopen", "the session's last task ended within the grace time", known[0], candidates=candidates)
+    last = max(known, key=lambda task: task.ended_at, default=None)
+    if last is not None and _reopenable(view, last):
+        return Route("reopen", "the session's last task ended within the grace time", last, candidates=candidates)
     return Route("new", "no live task, and none that ended within the grace time", candidates=candidates)
 
 

@@ -60,13 +60,14 @@ class RouterHandler(WakeUps[SessionKeys]):
         while True:
             now = taken.lease.now
             session = session_header(taken.raw)
-            route = self._deciding.route(await self._deciding.look(said, session, now))
+            view = await self._deciding.look(said, session, now)
+            route = self._deciding.route(view)
             commit = self._deciding.commit(keys)
             if route.decision == "rejected":
                 commit.consume(mail.number)
             else:
                 commit.pass_on(mail.number)
-            await self._deciding.write(commit, said, session, route, now)
+            await self._deciding.write(commit, said, session, view, route)
             if await self._actors.commit(commit, taken) != "overtaken":
                 return
             taken = replace(taken, raw=pairs(await self._actors.store.call("HGETALL", keys.header)))

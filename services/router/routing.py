@@ -1,5 +1,7 @@
 """A routed message, written down as a commit."""
 
+from collections.abc import Collection
+
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageRouted, TaskStart
@@ -132,14 +134,20 @@ class RouteWriter:
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
         self._commit.expire(self._keys.turns, self._ttl_s)
 
-    def keep_live(self, session: SessionHeader, task: TaskKeys) -> None:
-        """The task was spoken to last of the session's live ones; who was longest ago makes room."""
+    def keep_live(self, session: SessionHeader, gone: Collection[str], task: TaskKeys) -> None:
+        """The task was spoken to last of the session's live ones; who was longest ago makes room.
+
+        ``gone``: those that are there no more.
+        """
         header = self._keys.header
         now = max(self._now, session.spoken_at + 1)  # two in one ms, or a clock that has stepped back
         self._commit.set(header, **{live_field(task.task): now})
-        surplus = [name for name in session.live if name != task.task][LIVE_TASKS - 1 :]
-        gone = [live_field(name) for name in surplus]
+        others = [name for name in session.live if name != task.task and name not in gone]
+        kept, surplus = others[: LIVE_TASKS - 1], others[LIVE_TASKS - 1 :]
+        removed = [live_field(name) for name in (*surplus, *gone)]
         if session.old_live:
-            gone.append("live")
-        if gone:
-            self._commit.unset(header, *gone)
+            removed.append("live")
+            if session.old_live in kept:
+                self._commit.set(header, **{live_field(session.old_live): now - 1})
+        if removed:
+            self._commit.unset(header, *removed)

@@ -129,6 +129,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.reopen(decided.deadline)
         elif isinstance(decided, Pause):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
+            writer.use_redrives()
             writer.pause(decided.reason)
         elif isinstance(decided, End):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))

@@ -88,7 +88,8 @@ class ModelSteps:
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
         deltas.finish(writer.commit)
         following = what_comes_next(answer, toolbox.specs)
-        writer.answered(answer, following, toolbox, system, number, step.transcript.messages)
+        before, redriven = step.transcript.messages, isinstance(planned, CallAgain)
+        writer.answered(answer, following, toolbox, system, number, before, redriven=redriven)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             grown = KnownTranscript((*step.transcript.messages, *writer.added), writer.last_entry)

@@ -19,7 +19,7 @@ from pentad.contracts.events import (
 )
 from pentad.contracts.records import Manifest, StepRecord, TranscriptMeta
 from pentad.services.task_runner.counters import Limits, counters
-from pentad.services.task_runner.domain.after_answer import REDRIVEN, CallTools, Complete, Next
+from pentad.services.task_runner.domain.after_answer import CallTools, Complete, Next
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.plan import Closed, Timer
 from pentad.services.task_runner.domain.retry import Retry
@@ -143,7 +143,10 @@ class TurnWriter(TaskEvents):
         self.commit.expect(self.keys.header, self.task.status)
         self.commit.tallies.count(metrics.tasks.labels("active"))
         self.emit(TaskStart, goal=self.task.goal)
-        self.commit.set(self.session.header, **{live_field(self.keys.task): self.turn.at})
+        # Nobody has spoken to it: what was redriven does not draw the conversation to itself.
+        self.commit.set_once(
+            self.session.header, live_field(self.keys.task), self.turn.at if self._arrived.users else 0
+        )
         self.commit.untimer(self.keys, "archive")
 
     def reopen(self, deadline: int) -> None:
@@ -227,14 +230,25 @@ class TurnWriter(TaskEvents):
         self._header()
 
     def answered(
-        self, answer: ModelAnswer, following: Next, toolbox: Toolbox, system: bytes, step: int, before: Sequence[bytes]
+        self,
+        answer: ModelAnswer,
+        following: Next,
+        toolbox: Toolbox,
+        system: bytes,
+        step: int,
+        before: Sequence[bytes],
+        *,
+        redriven: bool = False,
     ) -> None:
-        """A step: the answer, its manifest, and what comes next. ``before``: the committed transcript."""
+        """A step: the answer, its manifest, and what comes next. ``before``: the committed transcript.
+
+        ``redriven``: a person asks for it, not the model; it is no step of the turn's.
+        """
         self.read_clock()
         self._made = 1
         used = answer.usage
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
-        if answer.model != REDRIVEN:
+        if not redriven:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
         if answer.text or isinstance(following, Complete):
             self.emit(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)

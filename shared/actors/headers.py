@@ -60,7 +60,7 @@ class SessionHeader:
     """A session: which tasks are live, which one ended last."""
 
     live: tuple[str, ...]
-    """The one that was spoken to last first. Whoever adds one cuts them to `LIVE_TASKS`."""
+    """The one that was spoken to last first. The router keeps `LIVE_TASKS` of them."""
     done: str
     done_at: int
     last_in: str
@@ -202,8 +202,8 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
 def session_header(raw: dict[str, bytes]) -> SessionHeader:
     """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
     spoken_to = {name.removeprefix(_LIVE): _integer(value) for name, value in raw.items() if name.startswith(_LIVE)}
-    if raw.get("live"):
-        spoken_to.setdefault(_text(raw["live"]), 0)
+    if raw.get("live"):  # who wrote it has spoken to that one last
+        spoken_to[_text(raw["live"])] = max(spoken_to.values(), default=0) + 1
     return SessionHeader(
         live=tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)),
         spoken_at=max(spoken_to.values(), default=0),

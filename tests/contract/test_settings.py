@@ -132,3 +132,11 @@ def test_a_value_that_ends_in_a_newline_is_taken_without_it() -> None:
     assert settings.llm_api_key is not None
     assert settings.llm_api_key.get_secret_value() == "sk-secret"
     assert settings.redis_url == "redis://127.0.0.1:6379"
+
+
+def test_the_operators_key_is_no_tenants() -> None:
+    with pytest.raises(
+        SettingsError, match="PENTAD_ADMIN_KEY is wrong: it is also a key of PENTAD_API_KEYS"
+    ) as refused:
+        load_settings({"PENTAD_API_KEYS": "hunter2:acme", "PENTAD_ADMIN_KEY": "hunter2"})
+    assert "hunter2" not in str(refused.value)

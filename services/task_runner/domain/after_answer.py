@@ -9,7 +9,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
 REDRIVEN = "redriven"
-"""Stands for the model where a person has redriven tool calls. That is no step of the turn's."""
+"""Stands for the model's name where a person has redriven tool calls."""
 
 
 @immutable

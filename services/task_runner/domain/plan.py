@@ -129,13 +129,11 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:
     """All calls have their results, or are given up: think, unless a limit says otherwise."""
-    if arrived.users:
-        refused = exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0)
-        if refused:
-            return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
     if again:
         return CallAgain(again, closed)
+    if arrived.users and exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0):
+        return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     if arrived.asks:
         return AskModel(closed=closed)
     if task.turn_steps >= step_limit:

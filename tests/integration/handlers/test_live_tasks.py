@@ -99,7 +99,31 @@ async def test_the_set_is_bounded(store: Store, tmp_path: Path) -> None:
     others = [task_id(0, f"x{n}") for n in range(LIVE_TASKS + 5)]
     for n, other in enumerate(others):
         await store.call("HSET", SESSION.header, live_field(other), n)
+        await store.call("HSET", (await flow.task_named(other)).header, "status", "waiting", "session", "s1")
+    del flow._served[1:]
     await flow.say("hello")
-    await flow.once()
-    fields = [name for name in pairs(await store.call("HGETALL", SESSION.header)) if name.startswith("live:")]
-    assert fields == [live_field(other) for other in others[-LIVE_TASKS + 1 :]]
+    await flow.drive()
+    assert await live(store) == tuple(reversed(others[-LIVE_TASKS:]))
+
+
+async def test_the_live_task_of_a_version_before_is_kept_when_another_is_named(store: Store, tmp_path: Path) -> None:
+    flow, tools, old, new = await two_live_tasks(store, tmp_path)
+    await store.call("HDEL", SESSION.header, live_field(old), live_field(new))
+    await store.call("HSET", SESSION.header, "live", new)
+    assert await live(store) == (new,)
+    await flow.say("and you?", task_id=old)
+    await flow.drive()
+    assert await live(store) == (old, new)
+    flow._served.append(tools)
+    await flow.drive()
+
+
+async def test_a_task_that_is_gone_leaves_the_set_and_decides_nothing(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, script).prepare()
+    await store.call("HSET", SESSION.header, live_field(task_id(0, "gone")), 1 << 50)
+    await flow.say("hello")
+    await flow.drive()
+    await flow.say("and now?")
+    await flow.drive()
+    assert [event["decision"] for event in await routed(store)] == ["new", "reopen"]
+    assert await live(store) == ()

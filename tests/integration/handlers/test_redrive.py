@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pentad.services.gateway.letters import LetterName, Letters, parse_name
 from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
+from pentad.services.task_runner.domain.after_answer import REDRIVEN
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.inbound.unreadable import Refusing
@@ -481,3 +483,32 @@ async def test_what_a_version_before_has_set_aside_is_redriven(store: Store, tmp
     await flow.drive()
     (message,) = await told(store, "message")
     assert (message["correlation_id"], message["content"]) == ("u1", "done")
+
+
+async def test_what_is_redriven_does_not_draw_the_conversation_to_itself(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await broken_call(flow)
+    old = await flow.task()
+    await store.call("HSET", old.header, "ended_at", 1)  # its grace time is over
+    tools = flow._served.pop(2)
+    await flow.say("call")
+    await flow.drive()
+    *_, routed = await told(store, "message_routed")
+    name, _ = await operator.only()
+    await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": "y"}})
+    await flow.drive()
+    await flow.say("and now?")
+    await flow.drive()
+    *_, last = await told(store, "message_routed")
+    assert last["task_id"] == routed["task_id"] != old.task
+    flow._served.append(tools)
+    await flow.drive()
+
+
+async def test_the_mark_of_a_redriven_call_is_no_name_that_a_model_can_take(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(
+        store, tmp_path, lambda _: replace(answer("", ECHO), model=REDRIVEN), pentad_step_limit=3
+    ).prepare()
+    await flow.say("hello")
+    await flow.drive()
+    assert (await flow.status(), flow.model.asked) == ("failed", 3)

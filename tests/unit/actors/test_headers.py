@@ -91,7 +91,7 @@ def test_a_session_that_nobody_wrote_to_is_an_empty_one() -> None:
 
 def test_the_live_tasks_are_ordered_by_when_they_were_spoken_to() -> None:
     spoken_to = {live_field(f"t{n}"): str(n).encode() for n in (2, 9, 10)}
-    assert session_header({**spoken_to, "live": b"old"}).live == ("t10", "t9", "t2", "old")
+    assert session_header({**spoken_to, "live": b"old"}).live == ("old", "t10", "t9", "t2")
     assert session_header({live_field("a"): b"5", "live": b"a"}).live == ("a",)
 
 

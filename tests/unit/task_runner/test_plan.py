@@ -201,7 +201,8 @@ def redrive(number: int, *calls: CallRequest) -> Mail:
         pytest.param(replace(ACTIVE, turn_steps=LIMIT), [redrive(1)], AskModel(), id="its steps are counted anew"),
         pytest.param(replace(ACTIVE, status="completed"), [redrive(1)], Reopen(0), id="an ended task opens again"),
         pytest.param(replace(ACTIVE, status="cancelled"), [redrive(1)], Idle((1,)), id="not a cancelled one"),
-        pytest.param(ACTIVE, [user(1, Budget(steps=0)), redrive(2, CALL)], Pause("budget_exceeded"), id="no budget"),
+        pytest.param(ACTIVE, [user(1, Budget(steps=0)), redrive(2)], Pause("budget_exceeded"), id="no budget"),
+        pytest.param(ACTIVE, [user(1, Budget(steps=0)), redrive(2, CALL)], CallAgain((CALL,)), id="a call needs none"),
     ],
 )
 def test_what_is_redriven_asks_the_task_to_go_on(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
