@@ -90,9 +90,9 @@ def _upgraded(old: dict[str, Any]) -> dict[str, Any]:
         named |= {name: value for name, value in named_in(text).items() if name in FOR_WHOM}
     written = old.get("chain")
     chain = list(_links(written if isinstance(written, list) else []))
-    tasks = [link["id"] for link in chain if link["kind"] == "task"]
-    if kind == "task_mail" and tasks:
-        named["task_id"] = tasks[-1]
+    for link in chain:  # of mail and of calls that cannot be read it says whose they were
+        if kind in ("task_mail", "call") and link["kind"] in ("task", "call"):
+            named.setdefault("task_id" if link["kind"] == "task" else "tool_call_id", link["id"])
     rest = {name: old[name] for name in ("stream", "entry_id", "reason", "attempts", "at") if name in old}
     return rest | {"kind": kind, "body": body, "chain": chain} | named
 

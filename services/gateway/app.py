@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
+from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
@@ -62,7 +63,8 @@ class GatewayService:
     def _make_parts(self, inbox: Inbox) -> Parts:
         settings, store = self._settings, self._store
         queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
-        letters = Letters(store, queries, settings.pentad_shards)
+        tenants = set(settings.api_keys.values()) or {DEFAULT_TENANT}
+        letters = Letters(store, queries, settings.pentad_shards, tenants)
         return Parts(
             store=store,
             relay=self._relay,

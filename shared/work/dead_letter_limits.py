@@ -15,6 +15,10 @@ from pentad.shared.store.store import Store
 _say = Seldom(logging.getLogger(__name__))
 
 _EVERY_S = 10.0
+_FIRST_TIME = 10**12
+"""The number of an entry's id that can be a time in ms: of the year 2001."""
+_AT_ONCE = 20
+"""Letters that are read at once: each has up to a MiB."""
 
 
 class DeadLetterLimits:
@@ -37,10 +41,17 @@ class DeadLetterLimits:
         """Drop what is too old, then what is too many."""
         oldest = max(0, await self._store.clock() - self._settings.pentad_dead_ttl_s * 1000)
         for key in self._streams:
-            aged = await self._store.call("XTRIM", key, "MINID", oldest)
+            aged = await self._drop_older(key, oldest)
             if aged:
                 line = "%d dead letters of %s were older than PENTAD_DEAD_TTL_S: dropped"
                 _say.warning(f"age {key}", line, aged, key)
             surplus = await self._store.call("XTRIM", key, "MAXLEN", self._settings.pentad_dead_maxlen)
             if surplus:
                 _say.error(f"number {key}", "%d dead letters of %s were over PENTAD_DEAD_MAXLEN: dropped", surplus, key)
+
+    async def _drop_older(self, key: str, oldest: int) -> int:
+        """Versions before 0.2 gave dead letters the ids of their entries; a producer's own may be no times at all."""
+        dropped = 0
+        while found := await self._store.call("XRANGE", key, _FIRST_TIME, f"({oldest}-0", "COUNT", _AT_ONCE):
+            dropped += await self._store.call("XDEL", key, *(entry for entry, _ in found))
+        return dropped

@@ -220,7 +220,7 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call_again(letter: DeadLetter, body: Mapping[str, Any], around: Surroundings) -> GoOn:
-    tenant, task = letter.tenant_id or "", letter.task_id or ""
+    tenant, task = _task_of(letter)
     named = {"tenant_id": tenant, "session_id": letter.session_id or "", "task_id": task}
     named |= {"tool_call_id": letter.tool_call_id or "", "event_id": letter.entry_id, "at": letter.at}
     command = _read(ToolCallCommand, {"step": 0, "effect": Effect.UNSAFE, "timeout": 60, **named, **body})

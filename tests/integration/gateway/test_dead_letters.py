@@ -185,11 +185,13 @@ async def test_letters_are_bounded_in_age_and_number_and_that_is_told(
 ) -> None:
     settings = load_settings({}, pentad_dead_maxlen=3, pentad_dead_ttl_s=3600)
     now = await store.clock()
+    await put(store, INBOUND_DEAD.key(), "1-1")  # its producer's own id, which is no time
     for age_s in (4000, 3700, 100, 90, 80, 70):
         await put(store, DEAD.key(0), f"{now - age_s * 1000}-1")
     await DeadLetterLimits(store, settings, [0]).once()
     left = [int(entry.split(b"-")[0]) for entry, _ in await store.call("XRANGE", DEAD.key(0), "-", "+")]
     assert left == [now - age_s * 1000 for age_s in (90, 80, 70)]
+    assert await store.call("XLEN", INBOUND_DEAD.key()) == 1
     assert ["PENTAD_DEAD_TTL_S" in caplog.text, "PENTAD_DEAD_MAXLEN" in caplog.text] == [True, True]
 
 

@@ -220,3 +220,8 @@ def test_calls_of_a_tasks_mail_are_edited_as_a_list() -> None:
             planned(of, {"calls": calls}, ENDED)
     with pytest.raises(UnfitError, match="nobody waits"):
         planned(of, {"calls": [{"tool": "echo", "args": {}}]}, GONE)
+
+
+def test_a_call_that_names_no_task_is_refused_for_that() -> None:
+    with pytest.raises(UnfitError, match="whose task it was"):
+        planned(CALL.model_copy(update={"task_id": None}), {"tool": "echo", "args": {}}, ENDED)
