@@ -1,16 +1,17 @@
 """What a source of tools is given to run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from pentad.shared.immutable import immutable
 from pentad.shared.plugins.context import ToolContext
 
 OnProgress = Callable[[str, float | None], None]
 """Takes what a running tool says of itself, and how far it is (0 to 1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ToolInvocation:
     """One attempt of one tool call."""
 

@@ -55,7 +55,10 @@ class ToolSources:
 
     def of(self, tool: str) -> ToolSource | None:
         """Where a tool is; None when it is not here."""
-        return next((source for source in self._sources if tool in source.tools), None)
+        for source in self._sources:
+            if tool in source.tools:
+                return source
+        return None
 
     def specs(self) -> list[ToolSpec]:
         """All tools."""
