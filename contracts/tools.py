@@ -74,7 +74,12 @@ class ToolOutcome:
     @property
     def told(self) -> dict[str, Any]:
         """What a ``tool_result`` event says of it."""
-        return {"result": self.result, "error": self.error, "duration_ms": self.duration_ms or 0}
+        ok, text = self.kind == "ok", self.text
+        return {
+            "result": text if ok else None,
+            "error": None if ok else text,
+            "duration_ms": self.duration_ms or 0,
+        }
 
     @property
     def counted_as(self) -> str:

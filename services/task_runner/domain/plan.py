@@ -95,9 +95,9 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         return End("cancelled", "cancelled", give_up(missing, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
         return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, give_up(missing, "the deadline has passed", "timeout"))
-    if any(call.for_person for call in missing) or (missing and now < task.asked_at + bounds.step_timeout_ms):
-        return Idle(arrived.control_numbers)
     if missing:
+        if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
+            return Idle(arrived.control_numbers)
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
     if task.open or arrived.asks:
         return _go_on(task, arrived, bounds.step_limit, ())
@@ -129,9 +129,10 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:
     """All calls have their results, or are given up: think, unless a limit says otherwise."""
-    again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
-    if again:
-        return CallAgain(again, closed)
+    if arrived.redrives:
+        again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
+        if again:
+            return CallAgain(again, closed)
     if arrived.users and exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0):
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     if arrived.asks:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any
 
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
@@ -31,24 +30,21 @@ class Builtins:
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Run one call. Every failure is an outcome."""
-        return await _run(self._definitions[invocation.tool], invocation.args, invocation.timeout_s)
-
-
-async def _run(tool: ToolDefinition, args: dict[str, Any], timeout_s: float) -> ToolOutcome:
-    begun = perf_counter()
-    try:
-        kwargs = tool.validate(args)
-        value = tool.function(**kwargs)
-        if tool.is_async:
-            value = await asyncio.wait_for(value, timeout_s)
-        text = result_text(tool.spec.name, value)
-    except InvalidArguments as error:
-        return _failed(str(error), begun)
-    except TimeoutError:
-        return ToolOutcome("timeout", f"{tool.spec.name}: no result within {timeout_s:g} s", _ms(begun))
-    except Exception as error:
-        return _failed(f"{tool.spec.name}: {error}", begun)
-    return ToolOutcome("ok", text, _ms(begun))
+        tool, args, timeout_s = self._definitions[invocation.tool], invocation.args, invocation.timeout_s
+        begun = perf_counter()
+        try:
+            kwargs = tool.validate(args)
+            value = tool.function(**kwargs)
+            if tool.is_async:
+                value = await asyncio.wait_for(value, timeout_s)
+            text = result_text(tool.spec.name, value)
+        except InvalidArguments as error:
+            return _failed(str(error), begun)
+        except TimeoutError:
+            return ToolOutcome("timeout", f"{tool.spec.name}: no result within {timeout_s:g} s", _ms(begun))
+        except Exception as error:
+            return _failed(f"{tool.spec.name}: {error}", begun)
+        return ToolOutcome("ok", text, _ms(begun))
 
 
 def _failed(text: str, begun: float) -> ToolOutcome:
