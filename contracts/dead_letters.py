@@ -65,10 +65,8 @@ def named_in(text: str) -> dict[str, str]:
         found = from_json(text)
     except ValueError:
         return {}
-    return _ids(found) if isinstance(found, dict) else {}
-
-
-def _ids(found: dict[str, Any]) -> dict[str, str]:
+    if not isinstance(found, dict):
+        return {}
     return {name: value for name, value in found.items() if isinstance(value, str) and is_identifier(value)}
 
 

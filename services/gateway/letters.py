@@ -79,9 +79,8 @@ class Letters:
         items: list[dict[str, Any]] = []
         last = after
         while len(items) <= limit:
-            pieces = [
-                await self._piece(place, last) for place in self._places
-            ]  # one after the other: they may be large
+            # One stream after the other, for letters may be large.
+            pieces = [await self._piece(place, last) for place in self._places]
             # What lies behind the end of a piece that is not its stream's end is not known yet.
             ends = [piece[-1][0].order for piece in pieces if len(piece) == _READ]
             floor = max(ends, default=None)

@@ -24,8 +24,6 @@ from pentad.shared.work.wake_ups import WakeUps
 log = logging.getLogger(__name__)
 _say = Seldom(log)
 
-_CONTEXT_TURNS = 12
-_CONTEXT_CHARS = 4_000
 _OUTAGE_S = 0.5
 """A store that is down is asked again this often; nothing is counted (hazard 7)."""
 

@@ -8,13 +8,12 @@ from pentad.shared.actors.headers import TaskHeader
 
 
 def manifest_of(
-    task: TaskHeader, instruction: str, toolbox: Toolbox, model: str, system: bytes, transcript: Sequence[bytes]
+    task: TaskHeader, instruction: str, toolbox: Toolbox, model: str, system: bytes, since: Sequence[bytes]
 ) -> Manifest:
-    """The manifest of a step. ``transcript``: all messages that the model was sent, the system prompt aside.
+    """The manifest of a step. ``since``: the messages that the digest of the step before does not cover.
 
-    The digest is chained on that of the step before, so that its cost is what the step adds.
+    The digest is chained on that one, so that its cost is what the step adds.
     """
-    since = transcript[task.covered :]
     return Manifest(
         messages=(0, task.covered + len(since)),
         instruction=instruction,

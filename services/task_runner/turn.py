@@ -288,7 +288,8 @@ class TurnWriter(TaskEvents):
         if toolbox.json is not None and toolbox.digest != self.task.tools:
             self.commit.set_once(self.keys.big, f"tools:{toolbox.digest}", toolbox.json)
             self.commit.set(self.keys.header, tools=toolbox.digest)
-        return manifest_of(self.task, self._instruction, toolbox, answer.model, system, (*before, *self.added))
+        since = [*before[self.task.covered :], *self.added]
+        return manifest_of(self.task, self._instruction, toolbox, answer.model, system, since)
 
     @property
     def _instruction(self) -> str:

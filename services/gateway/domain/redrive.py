@@ -142,7 +142,7 @@ def _said(around: Surroundings) -> tuple[InboundMessage, ...]:
 
 def _messages_of(letter: DeadLetter, around: Surroundings) -> tuple[InboundMessage, ...]:
     """What users have said in a task's mail; it goes to that task again while there is one."""
-    named = {"task_id": letter.task_id} if around.goes_on or (around.archived and not around.status) else {}
+    named = {"task_id": letter.task_id} if around.goes_on or around.archived else {}
     return tuple(mail.message.model_copy(update=named) for mail in _read_mail(letter, USER, UserMail))
 
 
