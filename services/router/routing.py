@@ -1,14 +1,17 @@
 """A routed message, written down as a commit."""
 
 from collections.abc import Collection
+from typing import Any
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
 from pentad.services.router.domain import Route, goal_of
 from pentad.shared import metrics
 from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.commit_events import CommitEvents
 from pentad.shared.actors.headers import LIVE_TASKS, SessionHeader, TaskHeader, live_field
 from pentad.shared.actors.mail import SessionMessage, UserMail
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
@@ -25,34 +28,23 @@ class RouteWriter:
         self._now = now
         self._at = rfc3339(now)
         self._entry = entry
-        self._events = 0
-
-    def _envelope(self, task: str | None) -> dict[str, object]:
-        self._events += 1
-        return {
-            "event_id": f"{self._commit.step_id}.{self._events}",
-            "at": self._at,
-            "tenant_id": self._keys.tenant,
-            "session_id": self._keys.session,
-            "task_id": task,
-            "correlation_id": self._message.message_id,
-            "causation_id": self._message.message_id,
-            "traceparent": self._message.traceparent,
-            "deadline": self._message.deadline,
-            "budget": self._message.budget,
+        self._events = CommitEvents(commit, keys, self._at)
+        self._why = {
+            "correlation_id": message.message_id,
+            "causation_id": message.message_id,
+            "traceparent": message.traceparent,
+            "deadline": message.deadline,
+            "budget": message.budget,
         }
+
+    def _tell(self, kind: type[Contract], task: str | None, **fields: Any) -> None:
+        why = {"task_id": task, **self._why}
+        self._commit.event(self._keys, kind(**self._events.stamp(why), **fields))
 
     def error(self, code: ErrorCode, text: str) -> None:
         """Tell the sender why this message has no answer."""
-        event = ErrorEvent.model_validate(
-            {
-                **self._envelope(self._message.task_id),
-                "code": code,
-                "message": text,
-                "message_id": self._message.message_id,
-            }
-        )
-        self._commit.event(self._keys, event)
+        message = self._message
+        self._tell(ErrorEvent, message.task_id, code=code, message=text, message_id=message.message_id)
 
     def _turn_is_over(self, outcome: str) -> None:
         since = int(self._entry.partition("-")[0])
@@ -65,17 +57,15 @@ class RouteWriter:
 
     def _routed(self, task: str | None, route: Route) -> None:
         self._commit.tallies.count(metrics.decisions.labels(route.decision))
-        event = MessageRouted.model_validate(
-            {
-                **self._envelope(task),
-                "message_id": self._message.message_id,
-                "decision": route.decision,
-                "confidence": route.confidence,
-                "reason": route.reason,
-                "candidates": route.candidates,
-            }
+        self._tell(
+            MessageRouted,
+            task,
+            message_id=self._message.message_id,
+            decision=route.decision,
+            confidence=route.confidence,
+            reason=route.reason,
+            candidates=route.candidates,
         )
-        self._commit.event(self._keys, event)
 
     def reject(self, route: Route) -> None:
         """Refuse: the sender is told, no task changes."""
@@ -115,7 +105,7 @@ class RouteWriter:
 
     def _start(self, task: TaskKeys, goal: str) -> None:
         self._commit.tallies.count(metrics.tasks.labels("active"))
-        self._commit.event(self._keys, TaskStart.model_validate({**self._envelope(task.task), "goal": goal}))
+        self._tell(TaskStart, task.task, goal=goal)
 
     def send(self, task: TaskKeys, context: list[SessionMessage], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""

@@ -100,7 +100,7 @@ async def loading(server: RedisServer) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await wait_until("the data", lambda: server.command("PING").startswith(b"+PONG"), 30)
+        await wait_until("the data", lambda: server.command("PING").startswith(b"+PONG"), 120)
 
 
 @asynccontextmanager

@@ -153,10 +153,10 @@ class Switch:
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            server_writer.transport.abort()  # first: what follows may be cut short by a second cancel
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            server_writer.transport.abort()
 
     async def _one_way(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, replies: bool) -> None:
         while part := await source.read(_CHUNK):
