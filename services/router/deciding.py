@@ -19,6 +19,7 @@ from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 
+_KNOWN = frozenset(INSTRUCTIONS)
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
 
@@ -37,6 +38,7 @@ class Deciding:
 
     def __init__(self, store: Store, records: Records, settings: Settings) -> None:
         self._store, self._records, self._settings = store, records, settings
+        self._grace_ms = round(settings.pentad_grace_s * 1000)
 
     def commit(self, keys: SessionKeys) -> Commit:
         """A commit that says nothing yet."""
@@ -88,9 +90,9 @@ class Deciding:
             named=named,
             archived=archived,
             damaged=damaged,
-            instructions=frozenset(INSTRUCTIONS),
+            instructions=_KNOWN,
             now=now,
-            grace_ms=round(self._settings.pentad_grace_s * 1000),
+            grace_ms=self._grace_ms,
         )
 
     def route(self, view: View) -> Route:
@@ -115,7 +117,8 @@ class Deciding:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task)
             writer.existing(task, route.task, route)
         writer.send(task, context, route)
-        writer.keep_live(session, set(session.live) - {found.task for found in view.live} - {task.task}, task)
+        found = {task.task for task in view.live}
+        writer.keep_live(session, [name for name in session.live if name not in found and name != task.task], task)
         return task.task
 
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:

@@ -70,13 +70,12 @@ def by_recency(question: Question) -> Route:
 
 def decide(view: View) -> Route | Question:
     """Route one message by the rules, or say what they leave open."""
-    known = view.live
-    if view.done is not None and view.done.task not in {task.task for task in known}:
-        known += (view.done,)
-    candidates = [task.task for task in known]
     refusal = _refusal(view)
     if refusal is not None:
         return refusal
+    known, candidates = view.live, [task.task for task in view.live]
+    if view.done is not None and view.done.task not in candidates:
+        known, candidates = (*known, view.done), [*candidates, view.done.task]
     if view.message.task_id is not None:
         return _to_named(view, candidates)
     # The session was read before its tasks: what was live may have ended by now, and what had ended may go on.

@@ -100,7 +100,7 @@ class RouteWriter:
         if route.decision == "reopen":
             self._commit.set(task.header, status="active", reason="")
             self._commit.stamp(task.header, "updated")
-            self._commit.untimer(task, "archive")
+            self._commit.untimer(task, "archive", "deadline")
             self._start(task, header.goal)
 
     def _start(self, task: TaskKeys, goal: str) -> None:
@@ -115,7 +115,6 @@ class RouteWriter:
             self._commit.due(task, "deadline", deadline)
         elif route.decision == "reopen":
             self._commit.set(task.header, deadline=0)
-            self._commit.untimer(task, "deadline")
         mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
         self._commit.post(task, USER, mail.to_json())
         turn = SessionMessage(
@@ -132,6 +131,8 @@ class RouteWriter:
         header = self._keys.header
         now = max(self._now, session.spoken_at + 1)  # two in one ms, or a clock that has stepped back
         self._commit.set(header, **{live_field(task.task): now})
+        if not session.live:
+            return
         others = [name for name in session.live if name != task.task and name not in gone]
         kept, surplus = others[: LIVE_TASKS - 1], others[LIVE_TASKS - 1 :]
         removed = [live_field(name) for name in (*surplus, *gone)]

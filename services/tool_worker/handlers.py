@@ -1,7 +1,6 @@
 """A tool call from its queue to its one result."""
 
 import asyncio
-import logging
 from collections import OrderedDict
 from dataclasses import replace
 from datetime import datetime
@@ -19,20 +18,17 @@ from pentad.services.tool_worker.progress import Progress
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.errors import OutageError
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.plugins.context import ToolContext
-from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
+from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.leaving import leave
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry
-from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside, beat_s
-
-_say = Seldom(logging.getLogger(__name__))
+from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside
 
 _ELSEWHERE_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
@@ -195,22 +191,18 @@ class ToolHandler(Handler):
 
     async def beat(self) -> None:
         """Keep what is running here, and stop what was closed elsewhere (cancel, deadline). Runs for ever."""
-        while True:
-            await asyncio.sleep(beat_s(self._settings.lease_ms))
-            if not self._running:
-                continue
-            running = list(self._running.values())
-            args: list[Argument] = [self._group, self._consumer_name, self._owner]
-            for r in running:
-                args += (r.command.tool_call_id, r.entry.id)
-            try:
-                lost = await self._store.run("call_beat", [self.consumer.key, *(r.keys.calls for r in running)], args)
-            except OutageError as error:
-                _say.warning("beat", "calls are kept without a beat: %s", error)
-                continue
-            for call in lost:
-                if call.decode() in self._running:
-                    self._running[call.decode()].task.cancel()
+        await keep_beating(self._store, "tool calls", beat_s(self._settings.lease_ms), self._beat)
+
+    async def _beat(self) -> None:
+        if not self._running:
+            return
+        running = list(self._running.values())
+        args: list[Argument] = [self._group, self._consumer_name, self._owner]
+        for r in running:
+            args += (r.command.tool_call_id, r.entry.id)
+        for call in await self._store.run("call_beat", [self.consumer.key, *(r.keys.calls for r in running)], args):
+            if call.decode() in self._running:
+                self._running[call.decode()].task.cancel()
 
     async def finish(self, unsafe_grace_s: float) -> None:
         """Hand back what may run twice; give what may not its time, then report it as unknown."""

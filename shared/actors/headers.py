@@ -201,16 +201,18 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
 
 def session_header(raw: dict[str, bytes]) -> SessionHeader:
     """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
-    spoken_to = {name.removeprefix(_LIVE): _integer(value) for name, value in raw.items() if name.startswith(_LIVE)}
-    if raw.get("live"):  # who wrote it has spoken to that one last
-        spoken_to[_text(raw["live"])] = max(spoken_to.values(), default=0) + 1
+    spoken_to = {name[len(_LIVE) :]: _integer(value) for name, value in raw.items() if name.startswith(_LIVE)}
+    old = _text(raw.get("live", b""))
+    if old:  # who wrote it has spoken to that one last
+        spoken_to[old] = max(spoken_to.values(), default=0) + 1
+    live = tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)) if spoken_to else ()
     return SessionHeader(
-        live=tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)),
-        spoken_at=max(spoken_to.values(), default=0),
+        live=live,
         done=_text(raw.get("done", b"")),
         done_at=_integer(raw.get("done_at", b"0")),
         last_in=_text(raw.get("last_in", b"")),
-        old_live=_text(raw.get("live", b"")),
+        spoken_at=spoken_to[live[0]] if live else 0,
+        old_live=old,
     )
 
 

@@ -6,15 +6,17 @@ from typing import Any
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.commit import ActorKeys
 from pentad.shared.actors.headers import Lease
+from pentad.shared.errors import OutageError
+from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Store
 
 
 class LeaseKeeper:
     """Beats for everything that this process holds, and interrupts what has lost its lease or was told to stop."""
 
-    def __init__(self, actors: Actors, every_s: float = 0.5) -> None:
+    def __init__(self, actors: Actors, every_s: float | None = None) -> None:
         self._actors = actors
-        self._every = min(every_s, actors.lease_ms / 4000)
+        self._every = every_s or beat_s(actors.lease_ms)
         self._held: dict[str, Held] = {}
 
     def hold(self, actor: ActorKeys, lease: Lease) -> "Held":
@@ -24,11 +26,16 @@ class LeaseKeeper:
         return held
 
     async def run(self) -> None:
-        """Beat for ever. A beat that gets no answer is no loss: the fence decides in the end."""
-        while True:
-            await asyncio.sleep(self._every)
-            held = [h for h in self._held.values() if not h.done]
-            await asyncio.gather(*(self._beat(h) for h in held), return_exceptions=True)
+        """Beat for ever."""
+        await keep_beating(self._actors.store, "actors", self._every, self._beat_all)
+
+    async def _beat_all(self) -> None:
+        held = [h for h in self._held.values() if not h.done]
+        for error in await asyncio.gather(*(self._beat(h) for h in held), return_exceptions=True):
+            if isinstance(error, OutageError):
+                raise error
+            if isinstance(error, Exception):
+                self._actors.store.stumbled("the beat of an actor", error)
 
     async def _beat(self, held: "Held") -> None:
         connection = self._actors.store.connection

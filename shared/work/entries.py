@@ -6,16 +6,15 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.seldom import Seldom
+from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry, reason_of
-from pentad.shared.work.handler import MAX_STARTS, Handler, beat_s
+from pentad.shared.work.handler import MAX_STARTS, Handler
 
 _say = Seldom(logging.getLogger(__name__))
 
@@ -76,23 +75,17 @@ class EntryHandler(Handler):
 
     async def beat(self) -> None:
         """Keep what is held; stop what another has taken over. To be run for ever beside the consumer."""
-        while True:
-            await asyncio.sleep(beat_s(self.consumer.lease_ms))
-            if not self._held:
-                continue
-            args: list[Argument] = [self.consumer.group, self.consumer.consumer, *self._held]
-            try:
-                lost = await self.store.run("entry_beat", [self.consumer.key], args)
-            except OutageError:
-                continue
-            except ResponseError as error:
-                self.store.stumbled(f"beats in {self.consumer.key}", error)
-                continue
-            for entry_id in lost:
-                task = self._held.get(entry_id.decode())
-                if task is not None:
-                    metrics.lease_losses.labels(self.consumer.group).inc()
-                    task.cancel()
+        await keep_beating(self.store, f"entries of {self.consumer.key}", beat_s(self.consumer.lease_ms), self._beat)
+
+    async def _beat(self) -> None:
+        if not self._held:
+            return
+        args: list[Argument] = [self.consumer.group, self.consumer.consumer, *self._held]
+        for entry_id in await self.store.run("entry_beat", [self.consumer.key], args):
+            task = self._held.get(entry_id.decode())
+            if task is not None:
+                metrics.lease_losses.labels(self.consumer.group).inc()
+                task.cancel()
 
     async def interrupt(self) -> None:
         """Stop what is being handled, so that it can be handed back."""

@@ -14,11 +14,6 @@ MAX_FAILURES = 5
 """Errors that a handler let through before the entry is set aside (law 8)."""
 
 
-def beat_s(lease_ms: int) -> float:
-    """How often what is held is kept, and what is silent looked for: four times a lease, twice a second at least."""
-    return min(0.5, lease_ms / 4000)
-
-
 class SetAside(Enum):
     """What a handler has done with an entry that is to be set aside."""
 

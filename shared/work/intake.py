@@ -11,12 +11,12 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from pentad.shared.errors import OutageError
+from pentad.shared.store.beating import beat_s
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Word
 from pentad.shared.work.ahead import Ahead
 from pentad.shared.work.breaker import PROBE_S, Breaker
 from pentad.shared.work.entry import Entry, data_of
-from pentad.shared.work.handler import beat_s
 from pentad.shared.work.slots import Slots
 
 Ask = Callable[..., Awaitable[Any]]
