@@ -24,7 +24,8 @@ class InboundMessage(Contract):
     task_id: Identifier | None = None
     user_id: Identifier | None = None
     tenant_id: Identifier = DEFAULT_TENANT
-    instruction: Identifier = "executor"
+    instruction: Identifier | None = None
+    """What to run; absent: what its task runs, and ``executor`` for a new one."""
     metadata: dict[MetadataText, MetadataText] = Field(default_factory=dict, max_length=64)
     deadline: Timestamp | None = None
     budget: Budget | None = None

@@ -40,6 +40,8 @@ class TranscriptMeta(Contract):
     attempt: int | None = None
     model: str | None = None
     message_id: str | None = None
+    origin: Literal["repair"] | None = None
+    """Set on what nobody said: ``repair`` asks for an answer again that did not fit."""
 
 
 class Manifest(Contract):
@@ -51,6 +53,8 @@ class Manifest(Contract):
     messages: tuple[int, int]
     """Range of transcript positions, end exclusive."""
     instruction: str
+    instruction_version: str | None = None
+    """Which version of it; its content is kept under ``instruction:VERSION``."""
     tools: str
     """Digest of the tool schemas offered."""
     model: str
@@ -117,4 +121,4 @@ class TaskRecord(Contract):
     """The transcript: OpenAI chat form plus ``step attempt at model`` where they apply."""
     steps: list[StepRecord]
     materials: dict[str, Any] = Field(default_factory=dict)
-    """What the manifests name by digest: tool schemas."""
+    """What the manifests name by digest: tool schemas, instructions."""

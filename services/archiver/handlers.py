@@ -18,6 +18,8 @@ from pentad.shared.work.entry import Entry
 _ANY = 1 << 30
 _AGAIN_MS = 5_000
 """When a task that was busy at its archiving is looked at again."""
+_MATERIALS = ("tools:", "instruction:")
+"""What a record keeps of a task's large values: what its manifests name by digest."""
 
 
 class Archiving:
@@ -67,5 +69,5 @@ def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dic
         task=header.describe().model_copy(update={"archived_at": rfc3339(now)}),
         messages=[shown(raw) for raw in log],
         steps=[StepRecord.model_validate_json(raw) for raw in steps],
-        materials={name: from_json(value) for name, value in big.items() if name.startswith("tools:")},
+        materials={name: from_json(value) for name, value in big.items() if name.startswith(_MATERIALS)},
     )

@@ -10,6 +10,7 @@ from pentad.services.router.handlers import RouterHandler
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
+from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
@@ -28,7 +29,7 @@ class Router(ConsumingService):
         super().__init__(settings)
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
-        deciding = Deciding(self.store, Records(settings.records_url), settings)
+        deciding = Deciding(self.store, Records(settings.records_url), InstructionBook(), settings)
         self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
         for shard in self.shards:
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)

@@ -53,7 +53,7 @@ class AtOnce:
             return None
         session = session_header(raw)
         live, done = await self._tasks(keys, session, known)
-        view = self._deciding.view(message, live, done, source.at)
+        view = await self._deciding.view(message, live, done, source.at)
         route = self._deciding.route(view)
         if route.decision == "rejected":
             return None

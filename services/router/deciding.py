@@ -12,14 +12,13 @@ from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.actors.sessions import last_turns, load_tasks
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions import INSTRUCTIONS
+from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 
-_KNOWN = frozenset(INSTRUCTIONS)
 _CONTEXT_TURNS = 12
 _CONTEXT_CHARS = 4_000
 
@@ -36,8 +35,8 @@ class IncomingMessage:
 class Deciding:
     """Reads and writes around `decide`, for whoever routes a message."""
 
-    def __init__(self, store: Store, records: Records, settings: Settings) -> None:
-        self._store, self._records, self._settings = store, records, settings
+    def __init__(self, store: Store, records: Records, book: InstructionBook, settings: Settings) -> None:
+        self._store, self._records, self._book, self._settings = store, records, book, settings
         self._grace_ms = round(settings.pentad_grace_s * 1000)
 
     def commit(self, keys: SessionKeys) -> Commit:
@@ -62,16 +61,17 @@ class Deciding:
         *tasks, done, named = await load_tasks(self._store, keys.shard, keys.tenant, ids)
         if named is not None and named.session != keys.session:
             named = None
-        archived, damaged = False, ""
+        archived, damaged = "", ""
         if message.task_id and named is None and shard_in(named_id, self._settings.pentad_shards) == keys.shard:
             try:
                 record = await self._records.read(keys.tenant, named_id)
-                archived = record is not None and record.task.session_id == keys.session
+                if record is not None and record.task.session_id == keys.session:
+                    archived = record.task.instruction
             except DamagedError as error:
                 damaged = str(error)
-        return self.view(message, tasks, done, now, named=named, archived=archived, damaged=damaged)
+        return await self.view(message, tasks, done, now, named=named, archived=archived, damaged=damaged)
 
-    def view(
+    async def view(
         self,
         message: InboundMessage,
         live: Sequence[TaskHeader | None],
@@ -79,7 +79,7 @@ class Deciding:
         now: int,
         *,
         named: TaskHeader | None = None,
-        archived: bool = False,
+        archived: str = "",
         damaged: str = "",
     ) -> View:
         """What the decision sees. ``live``: the session's live tasks, as far as they could be read."""
@@ -90,7 +90,7 @@ class Deciding:
             named=named,
             archived=archived,
             damaged=damaged,
-            instructions=_KNOWN,
+            instructions=await self._book.known(),
             now=now,
             grace_ms=self._grace_ms,
         )

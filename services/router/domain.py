@@ -1,5 +1,6 @@
 """Which task a message belongs to. Pure: the router's handler reads the state and commits the decision."""
 
+from collections.abc import Collection
 from dataclasses import field
 from typing import Literal
 
@@ -10,6 +11,8 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
 
 _GOAL_LENGTH = 500
+DEFAULT_INSTRUCTION = "executor"
+"""What runs when nobody says what."""
 
 
 @immutable
@@ -23,11 +26,12 @@ class View:
     """The task that ended last."""
     named: TaskHeader | None = None
     """The task that the message names, when it is a task of this session."""
-    archived: bool = False
-    """The named task has left Redis and has a record."""
+    archived: str = ""
+    """What the named task ran that has left Redis and has a record; '' when there is none."""
     damaged: str = ""
     """Why the named task cannot be read; '' when nothing is wrong with it."""
-    instructions: frozenset[str] = frozenset({"executor"})
+    instructions: Collection[str] = (DEFAULT_INSTRUCTION,)
+    """Names of what can be run."""
     now: int = 0
     grace_ms: int = 0
 
@@ -42,6 +46,8 @@ class Route:
     """The task that takes the message; None for a new one or a refusal."""
     error: ErrorCode | None = None
     """A refusal that is also told as an ``error``."""
+    instruction: str = DEFAULT_INSTRUCTION
+    """What a new task runs."""
     continues: Literal["session", "record"] = "session"
     """Where a new task's context comes from."""
     candidates: list[str] = field(default_factory=list)
@@ -73,8 +79,9 @@ def decide(view: View) -> Route | Question:
     refusal = _refusal(view)
     if refusal is not None:
         return refusal
-    known, candidates = view.live, [task.task for task in view.live]
-    if view.done is not None and view.done.task not in candidates:
+    known = tuple(task for task in view.live if _runs(view.message, task))
+    candidates = [task.task for task in known]
+    if view.done is not None and view.done.task not in candidates and _runs(view.message, view.done):
         known, candidates = (*known, view.done), [*candidates, view.done.task]
     if view.message.task_id is not None:
         return _to_named(view, candidates)
@@ -87,12 +94,20 @@ def decide(view: View) -> Route | Question:
     last = max(known, key=lambda task: task.ended_at, default=None)
     if last is not None and _reopenable(view, last):
         return Route("reopen", "the session's last task ended within the grace time", last, candidates=candidates)
-    return Route("new", "no live task, and none that ended within the grace time", candidates=candidates)
+    runs = view.message.instruction or DEFAULT_INSTRUCTION
+    return Route(
+        "new", "no live task, and none that ended within the grace time", instruction=runs, candidates=candidates
+    )
+
+
+def _runs(message: InboundMessage, task: TaskHeader) -> bool:
+    """Whether the task runs what the message asks for: most messages leave that open."""
+    return message.instruction is None or message.instruction == task.instruction
 
 
 def _refusal(view: View) -> Route | None:
     name = view.message.instruction
-    if name not in view.instructions:
+    if name is not None and name not in view.instructions:
         known = ", ".join(sorted(view.instructions))
         return Route("rejected", f"there is no instruction {name!r}; known: {known}", error=ErrorCode.BAD_MESSAGE)
     if 0 < view.message.due <= view.now:
@@ -107,10 +122,15 @@ def _reopenable(view: View, task: TaskHeader) -> bool:
 def _to_named(view: View, candidates: list[str]) -> Route:
     task = view.named
     if task is None and view.archived:
-        return Route("new", "the named task is archived: a new one begins with what it knows", continues="record")
+        runs = view.message.instruction or (view.archived if view.archived in view.instructions else "")
+        reason = "the named task is archived: a new one begins with what it knows"
+        return Route("new", reason, instruction=runs or DEFAULT_INSTRUCTION, continues="record")
     if task is None:
         reason = view.damaged or f"this session has no task {view.message.task_id!r}"
         return Route("rejected", reason, error=ErrorCode.UNKNOWN_TASK, candidates=candidates)
+    if not _runs(view.message, task):
+        reason = f"the named task runs the instruction {task.instruction!r}: leave `instruction` out"
+        return Route("rejected", reason, error=ErrorCode.NOT_ALLOWED, candidates=candidates)
     if task.status == "cancelled":
         return Route("rejected", "the named task was cancelled", error=ErrorCode.NOT_ALLOWED, candidates=candidates)
     if task.ended:

@@ -84,7 +84,7 @@ class RouteWriter:
             session=self._keys.session,
             user=self._message.user_id or "",
             goal=goal,
-            instruction=self._message.instruction,
+            instruction=route.instruction,
         )
         self._commit.stamp(task.header, "created", "updated")
         index = task_index(task.shard, task.tenant)

@@ -11,6 +11,7 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.models.registry import described, make_chat_model
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.service.consuming import ConsumingService
@@ -37,7 +38,10 @@ class TaskRunner(ConsumingService):
         self._model = make_chat_model(model_id=settings.llm_model_id, api_key=key, base_url=settings.llm_base_url)
         self.about = f"model: {described(self._model.name, self._model.place)}"
         tools = ToolCatalog(self.store)
-        self._handlers = [RunnerHandler(actors, self._keeper, self._model, tools, settings, s) for s in self.shards]
+        book = InstructionBook()
+        self._handlers = [
+            RunnerHandler(actors, self._keeper, self._model, book, tools, settings, shard) for shard in self.shards
+        ]
         for shard, handler in enumerate(self._handlers):
             self.serve(TASK_WAKE, shard, handler, _SLOTS)
         self._warming: asyncio.Task[None] | None = None

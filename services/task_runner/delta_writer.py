@@ -1,7 +1,7 @@
 """Deltas of one attempt on their way to the clients: the first at once, then coalesced, the last with the commit."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import monotonic
 from typing import Literal
 
@@ -15,8 +15,8 @@ from pentad.shared.keys import SessionKeys
 
 _KEEP_S = 1.0
 """How often a stream that is written to is given its time to live, so that it never runs out meanwhile."""
-Kind = Literal["content", "thinking"]
-_EVENTS: Mapping[Kind, type[Contract]] = {"content": Content, "thinking": Thinking}
+DeltaKind = Literal["content", "thinking"]
+_EVENTS: Mapping[DeltaKind, type[Contract]] = {"content": Content, "thinking": Thinking}
 
 
 class DeltaWriter:
@@ -29,20 +29,25 @@ class DeltaWriter:
         head: dict[str, object],
         coalesce_ms: int,
         on_first: Callable[[], None],
+        shown: Collection[DeltaKind] = ("content", "thinking"),
     ) -> None:
         self._events, self._session = events, session
         self._head = head
         """The fields that all of this attempt's deltas share, ``step`` and ``attempt`` among them."""
         self._pause = coalesce_ms / 1000
-        self._pending: dict[Kind, list[str]] = {"content": [], "thinking": []}
-        self._offset: dict[Kind, int] = {"content": 0, "thinking": 0}
+        self._pending: dict[DeltaKind, list[str]] = {"content": [], "thinking": []}
+        self._offset: dict[DeltaKind, int] = {"content": 0, "thinking": 0}
         self._timer: asyncio.Handle | None = None
         self._written = False
         self._kept_at = float("-inf")
         self._on_first = on_first
+        self._shown = shown
+        """The kinds that clients are told; an answer that must be JSON is told when it is whole."""
 
-    def add(self, kind: Kind, text: str) -> None:
+    def add(self, kind: DeltaKind, text: str) -> None:
         """Take a piece of text as it comes from the model."""
+        if kind not in self._shown:
+            return
         self._pending[kind].append(text)
         if self._timer is not None:
             return

@@ -17,6 +17,7 @@ from pentad.services.task_runner.domain.plan import (
     give_up,
     plan,
 )
+from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
@@ -25,6 +26,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import OutageError
+from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.keys import TaskKeys
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings
@@ -45,6 +47,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         actors: Actors,
         keeper: LeaseKeeper,
         model: ChatModel,
+        book: InstructionBook,
         tools: ToolCatalog,
         settings: Settings,
         shard: int,
@@ -52,7 +55,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
-        self._model_steps = ModelSteps(self._steps, model, tools, self._cache)
+        self._model_steps = ModelSteps(self._steps, model, TaskInstructions(actors.store, book), tools, self._cache)
         self._running: set[Held] = set()
         self._stopping = False
 

@@ -8,15 +8,15 @@ from pentad.shared.actors.headers import TaskHeader
 
 
 def manifest_of(
-    task: TaskHeader, instruction: str, toolbox: Toolbox, model: str, system: bytes, since: Sequence[bytes]
+    task: TaskHeader, version: str, toolbox: Toolbox, model: str, system: bytes, since: Sequence[bytes]
 ) -> Manifest:
-    """The manifest of a step. ``since``: the messages that the digest of the step before does not cover.
-
-    The digest is chained on that one, so that its cost is what the step adds.
+    """The manifest of a step. ``version``: of its instruction. ``since``: the messages that the digest of the step
+    before does not cover. The digest is chained on that one, so that its cost is what the step adds.
     """
     return Manifest(
         messages=(0, task.covered + len(since)),
-        instruction=instruction,
+        instruction=task.instruction,
+        instruction_version=version,
         tools=toolbox.digest,
         model=model,
         digest=chain(task.digest, since, system, toolbox.digest, model),

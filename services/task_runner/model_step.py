@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Literal
@@ -11,18 +11,19 @@ from typing import Literal
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.task_runner.delta_writer import DeltaWriter
-from pentad.services.task_runner.domain.after_answer import REDRIVEN, what_comes_next
+from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.answered import AnswerWriter, Asked
+from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
+from pentad.services.task_runner.domain.after_answer import REDRIVEN, Rules, what_comes_next
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.retry import after_model_error
+from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import KnownTranscript, Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held
 from pentad.shared.events.ephemeral import EphemeralEvents
-from pentad.shared.instructions import EXECUTOR, INSTRUCTIONS
 from pentad.shared.models.ports import (
     ChatModel,
     ChatRequest,
@@ -38,6 +39,7 @@ from pentad.shared.store.store import guarded
 
 log = logging.getLogger(__name__)
 
+_TOOLBOXES = 256
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
 """How model calls end that have no answer, for the metrics."""
@@ -46,9 +48,20 @@ _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (Mode
 class ModelSteps:
     """Asks the model for steps, and commits what it answers."""
 
-    def __init__(self, steps: Steps, model: ChatModel, tools: ToolCatalog, cache: TranscriptCache) -> None:
-        self._steps, self._model, self._tools, self._cache = steps, model, tools, cache
-        self._toolbox = Toolbox({})
+    def __init__(
+        self,
+        steps: Steps,
+        model: ChatModel,
+        instructions: TaskInstructions,
+        tools: ToolCatalog,
+        cache: TranscriptCache,
+    ) -> None:
+        self._steps, self._model, self._instructions = steps, model, instructions
+        self._tools, self._cache = tools, cache
+        self._offered_of: Mapping[str, ToolSpec] = {}
+        """What there was when these were made:"""
+        self._toolboxes: dict[tuple[str, ...] | None, Toolbox] = {}
+        """By the names of the tools that an instruction allows; None: by one that allows all."""
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -59,18 +72,22 @@ class ModelSteps:
 
     async def _step(self, step: Step, held: Held, planned: AskModel | CallAgain) -> StepOutcome:
         closed = planned.closed
-        toolbox = await self._offer()
+        chosen = await self._instructions.of(step.keys, step.task)
+        if chosen is None:
+            problem = f"there is no instruction {step.task.instruction!r} any more"
+            return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, problem) else "overtaken"
+        toolbox = await self._offer(chosen)
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
-        instruction = INSTRUCTIONS.get(step.instruction, EXECUTOR)
-        system = to_json({"role": "system", "content": instruction.system_prompt})
-        number = step.task.step + 1
-        deltas = self._deltas(step, writer, number, held)
+        asked_with = Asked(chosen, toolbox, chosen.system(step.task), step.transcript.messages, step.task.step + 1)
+        rules = _rules(asked_with, writer)
+        deltas = self._deltas(step, writer, asked_with, held)
         request = ChatRequest(
-            messages=[system, *step.transcript.messages, *writer.added],
+            messages=[asked_with.system, *asked_with.before, *writer.added],
             tools=toolbox.json,
             timeout_s=self._time_left(step),
+            may_call=rules.may_call,
         )
         asked = self._ask_model(request, deltas) if isinstance(planned, AskModel) else _answer_of(planned)
         work = asyncio.ensure_future(asked)
@@ -87,9 +104,8 @@ class ModelSteps:
             deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
         deltas.finish(writer.commit)
-        following = what_comes_next(answer, toolbox.specs)
-        before, redriven = step.transcript.messages, isinstance(planned, CallAgain)
-        writer.answered(answer, following, toolbox, system, number, before, redriven=redriven)
+        following = what_comes_next(answer, rules)
+        writer.answered(answer, following, asked_with, redriven=isinstance(planned, CallAgain))
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             grown = KnownTranscript((*step.transcript.messages, *writer.added), writer.last_entry)
@@ -113,11 +129,18 @@ class ModelSteps:
         metrics.model_tokens.labels(self._model.name, "output").inc(answer.usage.output_tokens)
         return answer
 
-    async def _offer(self) -> Toolbox:
+    async def _offer(self, chosen: Chosen) -> Toolbox:
+        """The tools that there are and that the instruction allows."""
         specs = await self._tools.specs()
-        if specs is not self._toolbox.specs:
-            self._toolbox = Toolbox(specs)
-        return self._toolbox
+        if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
+            self._offered_of, self._toolboxes = specs, {}
+        allowed = chosen.instruction.tools
+        key = None if allowed is None else tuple(allowed)
+        toolbox = self._toolboxes.get(key)
+        if toolbox is None:
+            some = specs if allowed is None else {name: spec for name, spec in specs.items() if name in allowed}
+            toolbox = self._toolboxes[key] = Toolbox(some)
+        return toolbox
 
     def _time_left(self, step: Step) -> float:
         limit = self._steps.limits.step_timeout_ms
@@ -125,9 +148,9 @@ class ModelSteps:
             limit -= step.taken.lease.now - step.task.retry_since
         return max(1.0, limit / 1000)
 
-    def _deltas(self, step: Step, writer: TurnWriter, number: int, held: Held) -> DeltaWriter:
+    def _deltas(self, step: Step, writer: AnswerWriter, asked: Asked, held: Held) -> DeltaWriter:
         head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
-        head |= {"version": 1, "step": number, "attempt": step.taken.lease.attempt}
+        head |= {"version": 1, "step": asked.step, "attempt": step.taken.lease.attempt}
         s = self._steps.settings
 
         def first() -> None:
@@ -138,12 +161,13 @@ class ModelSteps:
 
         store, maxlen, ttl_s = self._steps.actors.store, s.pentad_events_maxlen, s.pentad_events_ttl_s
         events = EphemeralEvents(store, writer.session, maxlen, ttl_s, lambda: held.sure)
-        return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first)
+        kinds: tuple[DeltaKind, ...] = ("content", "thinking") if asked.chosen.output is None else ("thinking",)
+        return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first, kinds)
 
     async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable | ModelCutOff):
             return await self._model_again(step, closed, error)
-        return await self._model_failed(step, closed, str(error))
+        return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
 
     async def _model_again(self, step: Step, closed: Sequence[Closed], error: ModelUnavailable | ModelCutOff) -> bool:
         cut_off = isinstance(error, ModelCutOff)
@@ -157,22 +181,33 @@ class ModelSteps:
             (self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms),
         )
         if again is None:
-            return await self._model_failed(step, closed, str(error))
+            return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
         log.warning("%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
         writer = self._steps.writer(step)
         writer.retry(again, str(error))
         return await self._steps.commit(writer, step) != "overtaken"
 
-    async def _model_failed(self, step: Step, closed: Sequence[Closed], text: str) -> bool:
-        """The model will not answer: the turn ends; what came since starts the next one."""
+    async def _failed(self, step: Step, closed: Sequence[Closed], code: ErrorCode, text: str) -> bool:
+        """There will be no answer: the turn ends; what came since starts the next one."""
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
         writer.ended_without_answer()
-        writer.failed(ErrorCode.MODEL_ERROR, text)
-        writer.end("failed", ErrorCode.MODEL_ERROR.value)
+        writer.failed(code, text)
+        writer.end("failed", code.value)
         writer.commit.mode = "fail"
         return await self._steps.commit(writer, step) != "overtaken"
+
+
+def _rules(asked: Asked, writer: AnswerWriter) -> Rules:
+    """What is asked of the answer."""
+    chosen, most = asked.chosen, asked.chosen.instruction.tool_rounds
+    return Rules(
+        tools=asked.toolbox.specs,
+        may_call=most is None or writer.turn.steps - writer.repairs < most,
+        read=chosen.output.read if chosen.output is not None else None,
+        repairs_left=chosen.instruction.repairs - writer.repairs,
+    )
 
 
 async def _answer_of(planned: CallAgain) -> ModelAnswer:

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable
 
+from pentad.services.task_runner.answered import AnswerWriter
 from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
 from pentad.services.task_runner.prompt import KnownTranscript
-from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header
@@ -28,12 +28,6 @@ class Step:
     arrived: Arrived
     transcript: KnownTranscript
     """The committed transcript."""
-
-    @property
-    def instruction(self) -> str:
-        """The name of what is to be run."""
-        users = self.arrived.users
-        return users[-1].message.instruction if users else self.task.instruction
 
 
 class Steps:
@@ -64,13 +58,13 @@ class Steps:
             raise DamagedError(f"the mail of task {keys.task} cannot be read: {error}") from None
         return Step(keys, taken, header, arrived, KnownTranscript())
 
-    def writer(self, step: Step) -> TurnWriter:
+    def writer(self, step: Step) -> AnswerWriter:
         """Writes this handling into a commit of its own."""
         early = fired_early(step.task, step.arrived, step.taken.lease.now, self.bounds)
         commit = self.empty(step.keys)
-        return TurnWriter(commit, step.keys, step.task, step.taken, step.arrived, self.limits, _unique, early)
+        return AnswerWriter(commit, step.keys, step.task, step.taken, step.arrived, self.limits, _unique, early)
 
-    def commit(self, writer: TurnWriter, step: Step) -> Awaitable[Outcome]:
+    def commit(self, writer: AnswerWriter, step: Step) -> Awaitable[Outcome]:
         """End the handling."""
         return self.actors.commit(writer.commit, step.taken)
 

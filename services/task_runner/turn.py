@@ -3,13 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic_core import to_json
-
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     EndStatus,
     ErrorEvent,
-    MessageEvent,
     TaskEnd,
     TaskStart,
     TaskStatus,
@@ -17,16 +14,13 @@ from pentad.contracts.events import (
     TaskUsage,
     ToolResultEvent,
 )
-from pentad.contracts.records import Manifest, StepRecord, TranscriptMeta
+from pentad.contracts.records import TranscriptMeta
 from pentad.services.task_runner.counters import Limits, counters
-from pentad.services.task_runner.domain.after_answer import CallTools, Complete, Next
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.plan import Closed, Timer
 from pentad.services.task_runner.domain.retry import Retry
-from pentad.services.task_runner.manifest import manifest_of
-from pentad.services.task_runner.prompt import Toolbox, assistant, tool_result, user
+from pentad.services.task_runner.prompt import tool_result, user
 from pentad.services.task_runner.task_events import TaskEvents
-from pentad.services.task_runner.tool_calls import request_calls
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
@@ -35,7 +29,6 @@ from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
 from pentad.shared.kinds import TimerKind
-from pentad.shared.models.ports import ModelAnswer
 
 _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
@@ -120,9 +113,11 @@ class TurnWriter(TaskEvents):
         if self._arrived.users:
             budget = t.budget.to_json() if t.budget else b""
             fields |= {"correlation": t.correlation, "traceparent": t.traceparent, "budget": budget}
-            fields |= {"instruction": self._instruction, "speaker": t.speaker}
+            fields |= {"speaker": t.speaker}
         if self._arrived.asks:
             fields |= {"turn_at": t.at}
+            if self.task.repairs:
+                fields = {"repairs": 0} | fields
         fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd}
         if self.added:
             fields |= {"log_length": self.task.log_length + len(self.added)}
@@ -210,6 +205,11 @@ class TurnWriter(TaskEvents):
         self.emit(ErrorEvent, code=code, message=text)
 
     @property
+    def repairs(self) -> int:
+        """How often this turn's answer was asked for again."""
+        return 0 if self._arrived.asks else self.task.repairs
+
+    @property
     def _steps(self) -> int:
         return self.task.step + self._made
 
@@ -229,80 +229,8 @@ class TurnWriter(TaskEvents):
         """Header fields of a handling that placed mail and made no step."""
         self._header()
 
-    def answered(
-        self,
-        answer: ModelAnswer,
-        following: Next,
-        toolbox: Toolbox,
-        system: bytes,
-        step: int,
-        before: Sequence[bytes],
-        *,
-        redriven: bool = False,
-    ) -> None:
-        """A step: the answer, its manifest, and what comes next. ``before``: the committed transcript.
-
-        ``redriven``: a person asks for it, not the model; it is no step of the turn's.
-        """
-        self.read_clock()
-        self._made = 1
-        used = answer.usage
-        self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
-        if not redriven:
-            self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
-        if answer.text or isinstance(following, Complete):
-            self.emit(MessageEvent, step=step, attempt=self._lease.attempt, content=answer.text)
-        manifest = self._manifest(answer, toolbox, system, before)
-        calls = request_calls(self, following.calls, step, self._unique) if isinstance(following, CallTools) else ()
-        said = assistant(answer.text, [(c.id, c.tool, c.arguments) for c in calls])
-        self._log(said, step=step, attempt=self._lease.attempt, model=answer.model)
-        self._record(answer, manifest, step)
-        fields: dict[str, Any] = {"step": step, "attempt": 0, "fails": 0, "retry_since": 0}
-        fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
-        fields |= {"open": to_json([[c.id, c.tool, c.queue] for c in calls]) if calls else b""}
-        usage = self._usage
-        fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
-        fields |= {"status": "active"}
-        if calls:
-            self.commit.stamp(self.keys.header, "asked_at")
-            self.commit.timer(self.keys, "timeout", self._limits.step_timeout_ms)
-        else:
-            self.commit.untimer(self.keys, "timeout", "retry")
-        if self.task.status == "waiting":
-            self.commit.tallies.count(metrics.tasks.labels("active"))
-            self.commit.untimer(self.keys, "wait")
-        self._header(**fields)
-        if isinstance(following, Complete):
-            self._remember(answer.text)  # also when a message overtakes the end: it was said
-            self.commit.mode = "complete"
-            self.commit.finish()
-            self.end("completed", following.reason)
-
     def _remember(self, text: str) -> None:
         """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
         turn = SessionMessage(role="assistant", content=text, task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self.session.turns, self._limits.session_ttl_s)
-
-    def _manifest(self, answer: ModelAnswer, toolbox: Toolbox, system: bytes, before: Sequence[bytes]) -> Manifest:
-        if toolbox.json is not None and toolbox.digest != self.task.tools:
-            self.commit.set_once(self.keys.big, f"tools:{toolbox.digest}", toolbox.json)
-            self.commit.set(self.keys.header, tools=toolbox.digest)
-        since = [*before[self.task.covered :], *self.added]
-        return manifest_of(self.task, self._instruction, toolbox, answer.model, system, since)
-
-    @property
-    def _instruction(self) -> str:
-        users = self._arrived.users
-        return users[-1].message.instruction if users else self.task.instruction
-
-    def _record(self, answer: ModelAnswer, manifest: Manifest, step: int) -> None:
-        made = StepRecord(
-            step=step,
-            attempt=self._lease.attempt,
-            at=self.at,
-            finish_reason=answer.finish_reason,
-            usage=self._answer_usage,
-            manifest=manifest,
-        )
-        self.commit.push(self.keys.steps, made.to_json())

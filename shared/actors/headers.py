@@ -95,6 +95,8 @@ class TaskHeader:
     """Who said the turn's last message."""
     goal: str = ""
     instruction: str = "executor"
+    instruction_version: str = ""
+    """The version that the task began with, kept with it; '' before its first step."""
     created: int = 0
     updated: int = 0
     ended_at: int = 0
@@ -124,6 +126,8 @@ class TaskHeader:
     """When the model first could not be had for this step."""
     fails: int = 0
     """Failed attempts of this step (law 8)."""
+    repairs: int = 0
+    """How often this turn's answer was asked for again, because it did not fit."""
     log_length: int = 0
     digest: str = ""
     covered: int = 0
@@ -160,14 +164,14 @@ class TaskHeader:
 
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at waiting_at ended_mail retry_since fails log_length covered"
+    "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs log_length covered"
 )
 _FLOATS = "turn_usd usd"
 _MOST = LAST_MS
 """No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
 _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
-_TEXTS = "session status user speaker goal instruction correlation traceparent digest tools reason"
+_TEXTS = "session status user speaker goal instruction instruction_version correlation traceparent digest tools reason"
 
 
 def _number(value: bytes) -> float:

@@ -211,6 +211,8 @@ def _parts(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
 
 def _body(model: str, request: ChatRequest) -> bytes:
     tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
+    if tools and not request.may_call:
+        tools += b'"tool_choice":"none",'
     return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s"messages":[%s]}' % (
         to_json(model),
         tools,

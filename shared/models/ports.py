@@ -28,6 +28,8 @@ class ChatRequest:
     tools: bytes | None
     timeout_s: float
     model: str | None = None
+    may_call: bool = True
+    """False: the tools are there for what the messages say of them; the model is to answer without calling any."""
 
 
 @immutable

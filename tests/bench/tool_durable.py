@@ -18,6 +18,7 @@ from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.actors.mail import UserMail
 from pentad.shared.cancelling import cancel_all
+from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.settings import load_settings
@@ -135,7 +136,8 @@ class StepRunner(DurableRunner):
 
     def handler(self) -> Handler:
         settings = load_settings({}, redis_url=self.store.url, pentad_step_limit=1 << 20)
-        return RunnerHandler(self.actors, self.keeper, Instant(self.pace), ToolCatalog(self.store), settings, 0)
+        book, tools = InstructionBook(), ToolCatalog(self.store)
+        return RunnerHandler(self.actors, self.keeper, Instant(self.pace), book, tools, settings, 0)
 
 
 class Instant:

@@ -196,7 +196,7 @@ def test_the_inbound_message_has_the_fields_promised() -> None:
     schema = contract.model_json_schema()
     assert schema["required"] == ["content"]
     assert schema["properties"]["tenant_id"]["default"] == "default"
-    assert schema["properties"]["instruction"]["default"] == "executor"
+    assert schema["properties"]["instruction"]["default"] is None  # what its task runs; a new one's: the executor
 
 
 def test_a_task_has_the_fields_promised() -> None:

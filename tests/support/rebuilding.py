@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, TaskRecord, TranscriptMeta
 from pentad.services.task_runner.prompt import chain
-from pentad.shared.instructions import INSTRUCTIONS
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ def prompts_of(record: TaskRecord) -> list[Prompt]:
     chat = [chat_form(message) for message in record.messages]
     for step in record.steps:
         manifest = step.manifest
-        system = {"role": "system", "content": INSTRUCTIONS[manifest.instruction].system_prompt}
+        instruction = Instruction.model_validate(record.materials[f"instruction:{manifest.instruction_version}"])
+        system = {"role": "system", "content": instruction.system_prompt}
         end = manifest.messages[1]
         added = [to_json(message) for message in chat[covered:end]]
         digest, covered = chain(digest, added, to_json(system), manifest.tools, manifest.model), end

@@ -1,7 +1,9 @@
 """What comes next when the model has answered. Pure: whoever writes it down decides nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
+
+from pydantic_core import to_json
 
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
@@ -40,24 +42,63 @@ class CallTools:
 class Complete:
     """The answer is the turn's last: the task completes, unless a message has come meanwhile."""
 
+    text: str
+    """What it says. Of an answer that must be JSON, its value alone, written down anew."""
     reason: str = "answered"
 
 
-Next = CallTools | Complete
+@immutable
+class AskAgain:
+    """The answer is not of the form that is asked for: the model is told what is wrong, and answers again."""
+
+    problem: str
 
 
-def what_comes_next(answer: ModelAnswer, tools: Mapping[str, ToolSpec]) -> Next:
-    """What a task does after this answer. ``tools``: those that the model was offered."""
+@immutable
+class Fail:
+    """The answer is not of the form that is asked for, and was asked for often enough."""
+
+    problem: str
+
+
+Next = CallTools | Complete | AskAgain | Fail
+
+
+@immutable
+class Rules:
+    """What is asked of an answer."""
+
+    tools: Mapping[str, ToolSpec]
+    """Those that the model was offered."""
+    may_call: bool = True
+    """The turn may still call them."""
+    read: Callable[[str], object] | None = None
+    """Reads the value of an answer that must be JSON. Raises ``ValueError`` that says what is wrong."""
+    repairs_left: int = 0
+    """How often an answer that is wrong may be asked for again."""
+
+
+def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next:
+    """What a task does after this answer."""
     if answer.tool_calls:
-        return CallTools(tuple(_planned(draft, tools) for draft in answer.tool_calls))
-    return Complete()
+        return CallTools(tuple(_planned(draft, rules) for draft in answer.tool_calls))
+    if rules.read is None:
+        return Complete(answer.text)
+    try:
+        return Complete(to_json(rules.read(answer.text)).decode())
+    except ValueError as error:
+        cut = "; it was cut off at the length limit" if answer.finish_reason == "length" else ""
+        problem = f"{error}{cut}"
+        return AskAgain(problem) if rules.repairs_left > 0 else Fail(problem)
 
 
-def _planned(draft: ToolCallDraft, tools: Mapping[str, ToolSpec]) -> PlannedCall:
-    spec = tools.get(draft.name)
+def _planned(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
+    tools, spec = rules.tools, rules.tools.get(draft.name)
     parsed = parse_arguments(draft.arguments)
     problem = parsed.problem
-    if spec is None:
+    if not rules.may_call:
+        problem = "this turn has called tools as often as it may: answer with what you have"
+    elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"
     arguments = draft.arguments if parsed.args is not None and draft.arguments else "{}"

@@ -99,7 +99,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
             return Idle(arrived.control_numbers)
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
-    if task.open or arrived.asks:
+    if task.open or arrived.asks or (task.repairs and task.status == "active"):
         return _go_on(task, arrived, bounds.step_limit, ())
     if task.status == "waiting" and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms:
         return End("failed", WAIT_EXPIRED)

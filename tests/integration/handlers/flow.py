@@ -1,10 +1,11 @@
 """The services' own handlers on a real server, driven one wake-up at a time instead of by consumers."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
@@ -18,6 +19,8 @@ from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.instructions.book import InstructionBook
+from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.records import Records
@@ -80,7 +83,15 @@ _SPECS = {name: tool.spec for name, tool in BUILTINS.items()}
 class Flow:
     """A router, a runner, a tool worker and an archiver without their reading loops."""
 
-    def __init__(self, store: Store, folder: Path, script: Script, pause_s: float = 0.0, **settings: object) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        script: Script,
+        pause_s: float = 0.0,
+        instructions: Sequence[Instruction] = (),
+        **settings: object,
+    ) -> None:
         self.store = store
         given = {"pentad_data_dir": folder, "pentad_lease_s": 0.5} | settings
         self.settings = Settings.model_validate(given)
@@ -90,10 +101,12 @@ class Flow:
         self.records = Records(self.settings.records_url)
         grace_ms = round(self.settings.pentad_grace_s * 1000)
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
+        self.instructions = {**BUILT_IN, **{instruction.name: instruction for instruction in instructions}}
+        book = InstructionBook(self.instructions)
         router = RouterHandler(
-            self.actors, self.keeper, Deciding(self.store, self.records, self.settings), self.settings, 0
+            self.actors, self.keeper, Deciding(self.store, self.records, book, self.settings), self.settings, 0
         )
-        runner = RunnerHandler(self.actors, self.keeper, self.model, _Builtins(store), self.settings, 0)
+        runner = RunnerHandler(self.actors, self.keeper, self.model, book, _Builtins(store), self.settings, 0)
         tools = ToolHandler(store, self.settings, ToolSources(Builtins()), 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [
             (SESSION_WAKE, SESSION_WAKE.key(0), router),
@@ -121,10 +134,12 @@ class Flow:
         entry = f"{now}-{self._entries}"
         await self.store.run("ingest", keys, [*args, entry, SESSION.actor, SESSION.tenant, "s1", message.to_json()])
 
-    async def once(self) -> int:
-        """Serve what waits now, one stream after the other; returns how much it was."""
+    async def once(self, only: Stream | None = None) -> int:
+        """Serve what waits now, one stream after the other, or in one alone; returns how much it was."""
         served = 0
         for stream, key, handler in tuple(self._served):
+            if only not in (None, stream):
+                continue
             reply = await self.store.call("XREADGROUP", "GROUP", stream.group or "", "flow", "STREAMS", key, ">")
             for entry_id, fields in reply[0][1] if reply else ():
                 await handler.handle(Entry(key, entry_id.decode(), fields[1]))

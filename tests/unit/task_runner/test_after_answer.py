@@ -6,9 +6,12 @@ import pytest
 
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.domain.after_answer import (
+    AskAgain,
     CallTools,
     Complete,
+    Fail,
     Next,
+    Rules,
     parse_arguments,
     what_comes_next,
 )
@@ -20,12 +23,12 @@ ECHO = ToolSpec(name="echo")
 def following(text: str, *calls: tuple[str, str], tools: Mapping[str, ToolSpec] | None = None) -> Next:
     drafts = tuple(ToolCallDraft(*call) for call in calls)
     answer = ModelAnswer(text, "", drafts, "stop", Usage(1, 1), "m")
-    return what_comes_next(answer, {"echo": ECHO} if tools is None else tools)
+    return what_comes_next(answer, Rules({"echo": ECHO} if tools is None else tools))
 
 
 @pytest.mark.parametrize("text", ["done", ""])
 def test_an_answer_without_calls_is_the_last(text: str) -> None:
-    assert following(text) == Complete("answered")
+    assert following(text) == Complete(text)
 
 
 @pytest.mark.parametrize("text", ["let me see", ""])
@@ -76,3 +79,36 @@ def test_arguments_are_an_object_or_a_problem(raw: str, args: dict[str, object] 
     assert (parsed.args, parsed.raw if args is None else raw) == (args, raw)
     assert problem in parsed.problem
     assert bool(parsed.problem) is bool(problem)
+
+
+def read_number(text: str) -> object:
+    """An answer that must be a number."""
+    if not text.isdigit():
+        raise ValueError(f"{text} is no number")
+    return int(text)
+
+
+def of_json(text: str, repairs_left: int = 1, finish_reason: str = "stop") -> Next:
+    answer = ModelAnswer(text, "", (), finish_reason, Usage(1, 1), "m")
+    return what_comes_next(answer, Rules({}, read=read_number, repairs_left=repairs_left))
+
+
+def test_an_answer_that_must_be_json_completes_with_its_value_alone() -> None:
+    assert of_json("007") == Complete("7")
+
+
+def test_a_wrong_answer_is_asked_for_again_as_often_as_it_may_and_then_fails() -> None:
+    assert of_json("seven") == AskAgain("seven is no number")
+    assert of_json("seven", repairs_left=0) == Fail("seven is no number")
+    assert of_json("seven", repairs_left=-3) == Fail("seven is no number")
+
+
+def test_an_answer_that_was_cut_off_says_so() -> None:
+    assert of_json("sev", finish_reason="length") == AskAgain("sev is no number; it was cut off at the length limit")
+
+
+def test_calls_beyond_the_last_round_are_answered_with_an_error() -> None:
+    answer = ModelAnswer("", "", (ToolCallDraft("echo", "{}"),), "tool_calls", Usage(1, 1), "m")
+    decided = what_comes_next(answer, Rules({"echo": ECHO}, may_call=False))
+    assert isinstance(decided, CallTools)
+    assert "as often as it may" in decided.calls[0].problem

@@ -1,0 +1,51 @@
+"""What can be run: an instruction is a system prompt with its tools, its model and the form of its answer, as data."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+from pydantic_core import to_json
+
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import Identifier
+
+OutputMode = Literal["stream", "json"]
+PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
+"""What a system prompt may name as ``{{NAME}}``: all of it stays the same as long as the task lives."""
+PLACEHOLDER = re.compile(r"\{\{ *([a-z_]+) *\}\}")
+MAX_SCHEMA = 32_768
+"""Bytes of an output's JSON schema."""
+ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+
+
+class Instruction(Contract):
+    """What a task runs: how the model is addressed, what it may use, and what its answer must look like."""
+
+    name: Identifier
+    description: str = Field(default="", max_length=1_000)
+    """What it does, for people and for who chooses among several."""
+    system_prompt: str = Field(min_length=1, max_length=65_536)
+    """What the model is told first. ``{{goal}}``, ``{{user_id}}`` and the like stand for the task's own."""
+    tools: list[ToolName] | None = Field(default=None, max_length=256)
+    """Names of the tools that it may call; absent: every tool that there is; empty: none."""
+    model: Identifier | None = None
+    """The id of the model that answers; absent: the default one."""
+    output: OutputMode = "stream"
+    """``json``: the answer is one JSON value that fits ``output_schema``, never anything else."""
+    output_schema: dict[str, Any] | None = None
+    """JSON Schema of the answer. Required for ``json``."""
+    repairs: int = Field(default=3, ge=0, le=10)
+    """How often a ``json`` answer that does not fit is asked for again, with what is wrong with it."""
+    tool_rounds: int | None = Field(default=5, ge=0, le=1_000)
+    """How often a turn may call tools; then the model answers with what it has. Absent: up to the step limit."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        unknown = sorted({name for name in PLACEHOLDER.findall(self.system_prompt) if name not in PLACEHOLDERS})
+        if unknown:
+            raise ValueError(f"system_prompt names {{{{{unknown[0]}}}}}; there are only: {', '.join(PLACEHOLDERS)}")
+        if (self.output == "json") != (self.output_schema is not None):
+            raise ValueError('output "json" needs an output_schema, and only "json" has one')
+        if self.output_schema is not None and len(to_json(self.output_schema)) > MAX_SCHEMA:
+            raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
+        return self

@@ -1,0 +1,118 @@
+"""A step that the model has answered, written down as a commit: the answer, its manifest, and what comes next."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import MessageEvent, TaskStatusEvent, TaskUsage
+from pentad.contracts.records import StepRecord
+from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, Next
+from pentad.services.task_runner.instructions import Chosen, kept_under
+from pentad.services.task_runner.manifest import manifest_of
+from pentad.services.task_runner.prompt import Toolbox, assistant, user
+from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
+from pentad.services.task_runner.turn import TurnWriter
+from pentad.shared import metrics
+from pentad.shared.immutable import immutable
+from pentad.shared.models.ports import ModelAnswer
+
+
+@immutable
+class Asked:
+    """What the model was asked with."""
+
+    chosen: Chosen
+    toolbox: Toolbox
+    system: bytes
+    before: Sequence[bytes]
+    """The committed transcript."""
+    step: int
+
+
+class AnswerWriter(TurnWriter):
+    """Writes an answered step into a commit."""
+
+    def answered(self, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False) -> None:
+        """The whole step. ``redriven``: a person asks for it, not the model; it is no step of the turn's."""
+        self.read_clock()
+        self._made = 1
+        used = answer.usage
+        self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        if not redriven:
+            self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
+        text = following.text if isinstance(following, Complete) else answer.text
+        if isinstance(following, Complete) or (text and asked.chosen.output is None):
+            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=text)
+        self._keep_materials(asked)
+        covers = [*asked.before[self.task.covered :], *self.added]
+        manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer.model, asked.system, covers)
+        calls: Sequence[RequestedCall] = ()
+        if isinstance(following, CallTools):
+            calls = request_calls(self, following.calls, asked.step, self._unique)
+        said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls])
+        self._log(said, step=asked.step, attempt=self._lease.attempt, model=answer.model)
+        record = StepRecord(
+            step=asked.step,
+            attempt=self._lease.attempt,
+            at=self.at,
+            finish_reason=answer.finish_reason,
+            usage=self._answer_usage,
+            manifest=manifest,
+        )
+        self.commit.push(self.keys.steps, record.to_json())
+        fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
+        fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
+        if isinstance(following, AskAgain):
+            fields |= {"repairs": self.repairs + 1}
+            self._ask_again(following)
+        self._open(calls, fields)
+        if isinstance(following, Complete):
+            self._complete(following)
+        elif isinstance(following, Fail):
+            self._fail(following)
+
+    def _open(self, calls: Sequence[RequestedCall], fields: dict[str, Any]) -> None:
+        """The task's header after this step."""
+        usage = self._usage
+        fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
+        fields |= {"open": to_json([[c.id, c.tool, c.queue] for c in calls]) if calls else b""}
+        if calls:
+            self.commit.stamp(self.keys.header, "asked_at")
+            self.commit.timer(self.keys, "timeout", self._limits.step_timeout_ms)
+        else:
+            self.commit.untimer(self.keys, "timeout", "retry")
+        if self.task.status == "waiting":
+            self.commit.tallies.count(metrics.tasks.labels("active"))
+            self.commit.untimer(self.keys, "wait")
+        self._header(**fields)
+
+    def _keep_materials(self, asked: Asked) -> None:
+        """With the task, what its manifests name by digest: once."""
+        toolbox, chosen = asked.toolbox, asked.chosen
+        if toolbox.json is not None and toolbox.digest != self.task.tools:
+            self.commit.set_once(self.keys.big, f"tools:{toolbox.digest}", toolbox.json)
+            self.commit.set(self.keys.header, tools=toolbox.digest)
+        if chosen.version != self.task.instruction_version:
+            self.commit.set_once(self.keys.big, kept_under(chosen.version), chosen.instruction.to_json())
+            self.commit.set(self.keys.header, instruction_version=chosen.version)
+
+    def _complete(self, following: Complete) -> None:
+        self._remember(following.text)  # also when a message overtakes the end: it was said
+        self.commit.mode = "complete"
+        self.commit.finish()
+        self.end("completed", following.reason)
+
+    def _ask_again(self, following: AskAgain) -> None:
+        """Nobody has said this, so it is no user's message; the next step's model call is made at once."""
+        self.emit(TaskStatusEvent, status="active", reason=f"the answer is asked for again: {following.problem}")
+        text = f"This answer cannot be used: {following.problem}. Answer again, with one JSON value alone that fits."
+        self._log(user(text), origin="repair")
+        self.commit.rewake()
+
+    def _fail(self, following: Fail) -> None:
+        text = f"the model's answer is not of the form that the instruction asks for: {following.problem}"
+        self.failed(ErrorCode.MODEL_ERROR, text)
+        self.end("failed", ErrorCode.MODEL_ERROR.value)
+        self.commit.mode = "fail"

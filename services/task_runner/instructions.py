@@ -1,0 +1,111 @@
+"""The instruction that a task runs: the version that it began with, kept with the task."""
+
+from collections import OrderedDict
+from functools import lru_cache
+
+from pydantic_core import to_json
+
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.instructions import PLACEHOLDER, Instruction
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.errors import DamagedError
+from pentad.shared.immutable import immutable
+from pentad.shared.instructions.book import InstructionBook
+from pentad.shared.instructions.output import Output
+from pentad.shared.instructions.versions import version_of
+from pentad.shared.keys import TaskKeys
+from pentad.shared.store.store import Store, guarded
+
+_REMEMBERED = 256
+_ONLY_JSON = "\n\nAnswer with one JSON value alone, no other text, that fits this JSON schema:\n"
+
+
+@immutable
+class Chosen:
+    """One version of an instruction, ready to be used."""
+
+    instruction: Instruction
+    version: str
+    output: Output | None
+    """What the answer must fit; None of a plain text."""
+
+    def system(self, task: TaskHeader) -> bytes:
+        """The system message for this task. It is the same in each of its steps."""
+        prompt = PLACEHOLDER.sub(lambda found: _value(found[1], task), self.instruction.system_prompt)
+        schema = self.instruction.output_schema
+        return _message(prompt if schema is None else prompt + _ONLY_JSON + to_json(schema).decode())
+
+
+def choose(instruction: Instruction, version: str) -> Chosen:
+    """An instruction, ready to be used. Raises ``WrongSchema``."""
+    schema = instruction.output_schema
+    return Chosen(instruction, version, Output(schema) if schema is not None else None)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _message(prompt: str) -> bytes:
+    return to_json({"role": "system", "content": prompt})
+
+
+def _value(name: str, task: TaskHeader) -> str:
+    values = {
+        "goal": task.goal,
+        "session_id": task.session,
+        "started_at": rfc3339(task.created),
+        "tenant_id": task.tenant,
+        "user_id": task.user,
+    }
+    return values[name]
+
+
+class TaskInstructions:
+    """Finds a task's instruction: in what this process remembers, with the task, or, for a new one, in the book."""
+
+    def __init__(self, store: Store, book: InstructionBook) -> None:
+        self._store, self._book = store, book
+        self._remembered: OrderedDict[str, Chosen] = OrderedDict()
+        """By version."""
+        self._current: dict[str, Chosen] = {}
+        """By name, as it was last found in the book."""
+
+    async def of(self, keys: TaskKeys, task: TaskHeader) -> Chosen | None:
+        """None: the task begins now, and nobody knows its instruction.
+
+        Raises ``DamagedError`` when what was kept with the task cannot be read.
+        """
+        version = task.instruction_version
+        if not version:
+            return self._begun((await self._book.known()).get(task.instruction))
+        known = self._remembered.get(version)
+        if known is None:
+            known = await self._kept(keys, task)
+        self._remembered.move_to_end(version)
+        return known
+
+    def _begun(self, instruction: Instruction | None) -> Chosen | None:
+        if instruction is None:
+            return None
+        found = self._current.get(instruction.name)
+        if found is None or found.instruction is not instruction:
+            found = self._remember(choose(instruction, version_of(instruction)))
+            self._current[instruction.name] = found
+        return found
+
+    async def _kept(self, keys: TaskKeys, task: TaskHeader) -> Chosen:
+        name = kept_under(task.instruction_version)
+        raw = await guarded("instruction", self._store.call, "HGET", keys.big, name)
+        try:
+            return self._remember(choose(Instruction.model_validate_json(raw or b""), task.instruction_version))
+        except ValueError as error:
+            raise DamagedError(f"the instruction of task {keys.task} cannot be read ({type(error).__name__})") from None
+
+    def _remember(self, found: Chosen) -> Chosen:
+        self._remembered[found.version] = found
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered.popitem(last=False)
+        return found
+
+
+def kept_under(version: str) -> str:
+    """The name of a version among a task's large values, and in its record."""
+    return f"instruction:{version}"

@@ -1,0 +1,158 @@
+"""A task runs its instruction, in the version that it began with: prompt, tools, rounds, the form of its answer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.streams import SESSION_WAKE
+from pentad.shared.models.ports import ChatRequest, ModelAnswer
+from pentad.shared.store.store import Store
+from tests.integration.handlers.flow import Flow, answer
+from tests.integration.handlers.test_flow import ECHO, events, log_of
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+COUNTER = Instruction(
+    name="counter", system_prompt="Count for {{user_id}}.", tools=["echo"], output="json", output_schema=SCHEMA
+)
+GOOD = '{"n":3}'
+
+
+def saying(*texts: str) -> Callable[[ChatRequest], ModelAnswer]:
+    """A model that says these, one after the other."""
+    rest = list(texts)
+    return lambda _: answer(rest.pop(0))
+
+
+async def flow_of(store: Store, folder: Path, script: Callable[[ChatRequest], ModelAnswer], **more: Any) -> Flow:
+    return await Flow(store, folder, script, instructions=more.pop("instructions", [COUNTER]), **more).prepare()
+
+
+def told(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in found if event["type"] == kind]
+
+
+async def test_the_prompt_is_the_instructions_with_what_the_task_is_about(store: Store, tmp_path: Path) -> None:
+    asked: list[ChatRequest] = []
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        asked.append(request)
+        return answer(GOOD)
+
+    flow = await flow_of(store, tmp_path, script)
+    await flow.say("go", instruction="counter", user_id="ada")
+    await flow.drive()
+    system = from_json(asked[0].messages[0])["content"]
+    assert system.startswith("Count for ada.")
+    assert '"required":["n"]' in system
+    assert [tool["function"]["name"] for tool in from_json(asked[0].tools or b"[]")] == ["echo"]
+
+
+async def test_an_answer_of_the_right_form_is_the_data_and_nothing_else(store: Store, tmp_path: Path) -> None:
+    flow = await flow_of(store, tmp_path, saying(f"```json\n{GOOD}\n```"))
+    await flow.say("go", instruction="counter")
+    await flow.drive()
+    found = await events(store)
+    assert [event["content"] for event in told(found, "message")] == [GOOD]
+    assert told(found, "content") == []
+    assert (await log_of(flow))[-1] == {"role": "assistant", "content": GOOD}
+
+
+async def test_prose_cut_json_and_wrong_types_are_repaired_by_asking_again(store: Store, tmp_path: Path) -> None:
+    flow = await flow_of(store, tmp_path, saying("three, I think", '{"n":', '{"n":"3"}', GOOD))
+    await flow.say("go", instruction="counter")
+    await flow.drive()
+    found = await events(store)
+    assert [event["content"] for event in told(found, "message")] == [GOOD]
+    assert told(found, "task_end")[0]["status"] == "completed"
+    asked_again = [m["content"] for m in await log_of(flow) if m["role"] == "user"][1:]
+    assert len(asked_again) == 3
+    assert "n: " in asked_again[-1]
+    assert [event["step"] for event in told(found, "message")] == [4]
+
+
+async def test_the_fourth_wrong_answer_fails_clearly_and_no_data_is_told(store: Store, tmp_path: Path) -> None:
+    flow = await flow_of(store, tmp_path, saying("one", "two", "three", "four"))
+    await flow.say("go", instruction="counter")
+    await flow.drive()
+    found = await events(store)
+    assert told(found, "message") == []
+    (error,) = told(found, "error")
+    assert error["code"] == "model_error"
+    assert "is not JSON" in error["message"]
+    (end,) = told(found, "task_end")
+    assert (end["status"], end["reason"], end["steps"]) == ("failed", "model_error", 4)
+
+
+async def test_repairs_begin_again_with_the_next_message(store: Store, tmp_path: Path) -> None:
+    flow = await flow_of(store, tmp_path, saying("one", "two", "three", GOOD, "one", "two", "three", GOOD))
+    for _ in range(2):
+        await flow.say("go", instruction="counter")
+        await flow.drive()
+    assert [end["status"] for end in told(await events(store), "task_end")] == ["completed", "completed"]
+
+
+async def test_after_its_last_round_of_tools_the_model_answers_with_what_it_has(store: Store, tmp_path: Path) -> None:
+    may_call: list[bool] = []
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        may_call.append(request.may_call)
+        return answer("", ECHO) if request.may_call else answer("that is all")
+
+    brief = Instruction(name="brief", system_prompt="Be brief.", tool_rounds=2)
+    flow = await flow_of(store, tmp_path, script, instructions=[brief])
+    await flow.say("go", instruction="brief")
+    await flow.drive()
+    assert may_call == [True, True, False]
+    assert await flow.status() == "completed"
+
+
+async def test_a_running_task_keeps_the_version_that_it_began_with(store: Store, tmp_path: Path) -> None:
+    first = Instruction(name="poet", system_prompt="Rhyme.")
+    prompts: list[str] = []
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        prompts.append(from_json(request.messages[0])["content"])
+        return answer("a poem")
+
+    old = await flow_of(store, tmp_path, script, instructions=[first])
+    await old.say("go", instruction="poet")
+    await old.drive()
+    new = await flow_of(store, tmp_path, script, instructions=[Instruction(name="poet", system_prompt="Do not rhyme.")])
+    new._entries = old._entries
+    await new.say("another one")
+    await new.drive()
+    gone = await flow_of(store, tmp_path, script, instructions=[])
+    gone._entries = new._entries
+    await gone.say("and a last one")
+    await gone.drive()
+    assert prompts == ["Rhyme."] * 3
+    steps = [from_json(raw) for raw in await store.call("LRANGE", (await gone.task()).steps, 0, -1)]
+    assert len({step["manifest"]["instruction_version"] for step in steps}) == 1
+
+
+async def test_a_new_task_of_an_instruction_that_has_gone_fails_and_says_so(store: Store, tmp_path: Path) -> None:
+    flow = await flow_of(store, tmp_path, lambda _: answer("never asked"))
+    await flow.say("go", instruction="counter")
+    await flow.once(SESSION_WAKE)
+    del flow.instructions["counter"]
+    await flow.drive()
+    (error,) = told(await events(store), "error")
+    assert "no instruction 'counter' any more" in error["message"]
+    assert await flow.status() == "failed"
+
+
+async def test_a_message_that_names_another_instruction_begins_another_task(store: Store, tmp_path: Path) -> None:
+    flow = await flow_of(store, tmp_path, lambda request: answer(GOOD))
+    await flow.say("go")
+    await flow.drive()
+    await flow.say("count", instruction="counter")
+    await flow.drive()
+    routed = told(await events(store), "message_routed")
+    assert [event["decision"] for event in routed] == ["new", "new"]
+    await flow.say("and this", task_id=routed[0]["task_id"], instruction="counter")
+    await flow.drive()
+    last = told(await events(store), "message_routed")[-1]
+    assert (last["decision"], "runs the instruction 'executor'" in last["reason"]) == ("rejected", True)

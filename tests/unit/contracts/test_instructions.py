@@ -1,0 +1,44 @@
+"""Instructions are data from outside: what is wrong is refused with its reason."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pentad.contracts.instructions import MAX_SCHEMA, Instruction
+
+POET: dict[str, Any] = {"name": "poet", "system_prompt": "You write poems for {{user_id}}."}
+SCHEMA = {"type": "object"}
+
+
+def test_what_is_left_out_is_what_a_newcomer_expects() -> None:
+    made = Instruction(**POET)
+    assert (made.output, made.tools, made.model, made.repairs, made.tool_rounds) == ("stream", None, None, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "a/b"}, "name"),
+        ({"name": "x" * 129}, "name"),
+        ({"system_prompt": ""}, "system_prompt"),
+        ({"system_prompt": "x" * 65_537}, "system_prompt"),
+        ({"system_prompt": "{{password}}"}, "names {{password}}; there are only: goal"),
+        ({"description": "x" * 1_001}, "description"),
+        ({"tools": ["a b"]}, "tools"),
+        ({"tools": ["t"] * 257}, "tools"),
+        ({"model": "../x"}, "model"),
+        ({"output": "xml"}, "output"),
+        ({"output": "json"}, "needs an output_schema"),
+        ({"output_schema": SCHEMA}, "needs an output_schema"),
+        ({"output": "json", "output_schema": {"description": "x" * MAX_SCHEMA}}, "bytes"),
+        ({"repairs": -1}, "repairs"),
+        ({"repairs": 11}, "repairs"),
+        ({"tool_rounds": -1}, "tool_rounds"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_reason(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Instruction(**POET | wrong)
+    assert told in str(refused.value)
