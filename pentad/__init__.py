@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
+    from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "TurnEnd": "pentad.contracts.turns",
     "Unreadable": "pentad.errors",
     "connect": "pentad.client",
+    "instruction": "pentad.shared.plugins.instructions",
     "tool": "pentad.shared.plugins.registry",
 }
 
@@ -58,6 +60,7 @@ __all__ = [
     "TurnEnd",
     "Unreadable",
     "connect",
+    "instruction",
     "tool",
 ]
 

@@ -18,6 +18,8 @@ REDRIVEN_TTL_S = 366 * DAY_S
 
 PREFIX = "pentad:"
 """Begins every key: what an ACL has to allow is ``~pentad:*``."""
+INSTRUCTIONS_PUBLISHED = "pentad:instructions:published"
+"""Hash of an instruction's name to what a plugin defines; expires a day after the last beat of any tool-worker."""
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 IN_USE = "pentad:in-use:"

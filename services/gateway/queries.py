@@ -12,7 +12,7 @@ from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
-from pentad.shared.presence.tool_registry import published
+from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 500
@@ -151,7 +151,7 @@ class Queries:
 
     async def tools(self) -> list[dict[str, Any]]:
         """The tools that living workers have published, by name."""
-        return [spec.model_dump(mode="json") for spec in (await published(self._store)).values()]
+        return [spec.model_dump(mode="json") for spec in (await TOOLS.read(self._store)).values()]
 
 
 def _message(raw: bytes) -> dict[str, Any]:

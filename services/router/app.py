@@ -10,7 +10,7 @@ from pentad.services.router.handlers import RouterHandler
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
-from pentad.shared.instructions.book import InstructionBook
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
@@ -29,14 +29,15 @@ class Router(ConsumingService):
         super().__init__(settings)
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
-        deciding = Deciding(self.store, Records(settings.records_url), InstructionBook(), settings)
+        self._book = InstructionBook(self.store)
+        deciding = Deciding(self.store, Records(settings.records_url), self._book, settings)
         self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
         for shard in self.shards:
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         limits = DeadLetterLimits(self.store, self.settings, self.shards)
-        return (self._keeper.run(), self._ingress.run(), limits.run())
+        return (self._keeper.run(), self._ingress.run(), limits.run(), self._book.follow())
 
     def streams(self) -> list[tuple[Stream, str]]:
         return [*super().streams(), (INBOUND, INBOUND.key())]

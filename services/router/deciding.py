@@ -12,8 +12,8 @@ from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.actors.sessions import last_turns, load_tasks
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.random_hex import random_hex
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
@@ -90,7 +90,7 @@ class Deciding:
             named=named,
             archived=archived,
             damaged=damaged,
-            instructions=await self._book.known(),
+            instructions=await self._book.known(message.instruction),
             now=now,
             grace_ms=self._grace_ms,
         )

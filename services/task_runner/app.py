@@ -11,9 +11,9 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
-from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.models.registry import described, make_chat_model
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.memory import settle
 from pentad.shared.settings import Settings
@@ -38,9 +38,10 @@ class TaskRunner(ConsumingService):
         self._model = make_chat_model(model_id=settings.llm_model_id, api_key=key, base_url=settings.llm_base_url)
         self.about = f"model: {described(self._model.name, self._model.place)}"
         tools = ToolCatalog(self.store)
-        book = InstructionBook()
+        self._book = InstructionBook(self.store)
         self._handlers = [
-            RunnerHandler(actors, self._keeper, self._model, book, tools, settings, shard) for shard in self.shards
+            RunnerHandler(actors, self._keeper, self._model, self._book, tools, settings, shard)
+            for shard in self.shards
         ]
         for shard, handler in enumerate(self._handlers):
             self.serve(TASK_WAKE, shard, handler, _SLOTS)
@@ -49,7 +50,7 @@ class TaskRunner(ConsumingService):
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
-        return (self._keeper.run(), TimerLoop(self.store, self.shards).run(), announcing)
+        return (self._keeper.run(), TimerLoop(self.store, self.shards).run(), self._book.follow(), announcing)
 
     async def start(self) -> None:
         if self._model.place is None and self.settings.llm_model_id:

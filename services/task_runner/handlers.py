@@ -26,9 +26,9 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import OutageError
-from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.keys import TaskKeys
 from pentad.shared.models.ports import ChatModel
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
 from pentad.shared.work.dead_letters import chain_of, make_letter

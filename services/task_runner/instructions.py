@@ -10,10 +10,10 @@ from pentad.contracts.instructions import PLACEHOLDER, Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.instructions.output import Output
 from pentad.shared.instructions.versions import version_of
 from pentad.shared.keys import TaskKeys
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
 
 _REMEMBERED = 256
@@ -75,7 +75,7 @@ class TaskInstructions:
         """
         version = task.instruction_version
         if not version:
-            return self._begun((await self._book.known()).get(task.instruction))
+            return self._begun((await self._book.known(task.instruction)).get(task.instruction))
         known = self._remembered.get(version)
         if known is None:
             known = await self._kept(keys, task)

@@ -5,7 +5,7 @@ from time import monotonic
 
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.keys import DAY_S
-from pentad.shared.presence.tool_registry import published
+from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store, guarded
 
 _FRESH_S = 1.0
@@ -24,7 +24,7 @@ class ToolCatalog:
     async def specs(self) -> Mapping[str, ToolSpec]:
         """The tools by name. While none is published, those that were seen last: calls wait for a worker anyway."""
         if monotonic() - self._read_at > _FRESH_S:
-            specs = await guarded("tools", published, self._store)
+            specs = await guarded("tools", TOOLS.read, self._store)
             self._read_at = monotonic()
             if specs:
                 self._seen_at = self._read_at

@@ -11,7 +11,7 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.errors import OutageError
-from pentad.shared.presence.tool_registry import lost, publish
+from pentad.shared.presence.published import INSTRUCTIONS, TOOLS
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
@@ -33,7 +33,8 @@ class ToolWorker(ConsumingService):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
-        self._sources = ToolSources(Builtins(), ToolProcesses(plugins, processes, settings.pentad_tool_threads))
+        self._processes = ToolProcesses(plugins, processes, settings.pentad_tool_threads)
+        self._sources = ToolSources(Builtins(), self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""
@@ -52,21 +53,29 @@ class ToolWorker(ConsumingService):
 
     async def start(self) -> None:
         await super().start()
-        await guarded("publish tools", lambda: publish(self.store, self._sources.specs()))
-        self.background.run(self._publish())
+        await guarded("publish tools", self._publish)
+        self.background.run(self._keep_published())
 
     async def _publish(self) -> None:
-        """Keep the tools known: again when they are gone, and now and then for those who ask when we last lived."""
+        await TOOLS.publish(self.store, self._sources.specs())
+        await INSTRUCTIONS.publish(self.store, self._processes.instructions)
+
+    async def _keep_published(self) -> None:
+        """Again when something is gone, and now and then for those who ask when we last lived."""
         said = monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
-                specs = self._sources.specs()
-                if monotonic() - said >= _PUBLISH_S or await lost(self.store, specs):
-                    await publish(self.store, specs)
+                if monotonic() - said >= _PUBLISH_S or await self._lost():
+                    await self._publish()
                     said = monotonic()
             except OutageError:
                 continue
+
+    async def _lost(self) -> bool:
+        return await TOOLS.lost(self.store, self._sources.specs()) or await INSTRUCTIONS.lost(
+            self.store, self._processes.instructions
+        )
 
     async def leave(self) -> None:
         await asyncio.gather(*(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))

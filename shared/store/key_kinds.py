@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
-from pentad.shared.keys import CLUSTER, INBOUND_LEASE, TOOLS_REGISTRY
+from pentad.shared.keys import CLUSTER, INBOUND_LEASE, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
 
 _OUTSIDE = {
     INBOUND.key(): "stream",
     INBOUND_DEAD.key(): "stream",
     INBOUND_LEASE: "hash",
+    INSTRUCTIONS_PUBLISHED: "hash",
     TOOLS_REGISTRY: "hash",
     CLUSTER: "hash",
 }

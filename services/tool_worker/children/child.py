@@ -8,11 +8,13 @@ import sys
 
 import uvloop
 
+from pentad.contracts.instructions import Instruction
 from pentad.services.tool_worker.children.frames import Frame, pack
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.lifeline import tie_to_parent
 from pentad.services.tool_worker.children.serving import Serving
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.instructions import registered_instructions
 from pentad.shared.plugins.loading import load_plugins
 from pentad.shared.plugins.registry import registered_tools
 
@@ -42,8 +44,26 @@ def _settle(told: Launch) -> None:
 
 
 def _ready() -> Frame:
-    tools = registered_tools().values()
-    return ["ready", [[tool.spec.model_dump(mode="json"), tool.is_async] for tool in tools]]
+    tools, instructions = registered_tools().values(), registered_instructions().values()
+    for each in instructions:
+        _check_schema(each)
+    return [
+        "ready",
+        [[tool.spec.model_dump(mode="json"), tool.is_async] for tool in tools],
+        [each.model_dump(mode="json") for each in instructions],
+    ]
+
+
+def _check_schema(instruction: Instruction) -> None:
+    """Raises ``PluginError``. The library that knows schemas is imported only where there is one."""
+    if instruction.output_schema is None:
+        return
+    from pentad.shared.instructions.output import Output, WrongSchema
+
+    try:
+        Output(instruction.output_schema)
+    except WrongSchema as error:
+        raise PluginError(f"instruction {instruction.name!r}: {error}") from None
 
 
 def _serve(connection: socket.socket, threads: int) -> None:

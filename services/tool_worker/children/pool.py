@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.backoff import Backoff
 from pentad.services.tool_worker.children.call import ChildCall
@@ -34,6 +35,8 @@ class ToolProcesses:
         self._threads = threads
         self._tools: dict[str, tuple[ToolSpec, bool]] = {}
         self._specs: Mapping[str, ToolSpec] = MappingProxyType({})
+        self.instructions: tuple[Instruction, ...] = ()
+        """What the plugins define beside tools, known after ``start``."""
         self._children: set[ToolProcess] = set()
         self._calls: set[ChildCall] = set()
         self._openings: set[asyncio.Task[None]] = set()
@@ -59,7 +62,8 @@ class ToolProcesses:
         if not self._plugins:
             return
         try:
-            self._tools = (await self._open(own=False)).tools
+            first = await self._open(own=False)
+            self._tools, self.instructions = first.tools, first.instructions
             self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
         except BaseException:
             await self.stop(0)

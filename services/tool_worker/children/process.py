@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.execution import context_frame
@@ -35,6 +36,7 @@ class ToolProcess(asyncio.Protocol):
         self.calls: dict[int, ChildCall] = {}
         self.tools: dict[str, tuple[ToolSpec, bool]] = {}
         """Each tool with whether it is async."""
+        self.instructions: tuple[Instruction, ...] = ()
         self.ready = self.blocked = self.retired = self.killed = False
         self.gone = asyncio.Event()
         """Set when the process is reaped and its calls have their outcomes."""
@@ -164,6 +166,7 @@ class ToolProcess(asyncio.Protocol):
                 self._pong()
             case "ready":
                 self.tools = {spec["name"]: (ToolSpec(**spec), is_async) for spec, is_async in frame[1]}
+                self.instructions = tuple(Instruction(**fields) for fields in frame[2])
                 self._hello.set_result(None)
             case "failed":
                 self._hello.set_exception(PluginError(frame[1]))

@@ -19,10 +19,10 @@ from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
-from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
@@ -77,6 +77,15 @@ class _Builtins(ToolCatalog):
         return _SPECS
 
 
+class _Book(InstructionBook):
+    def __init__(self, store: Store, more: Sequence[Instruction]) -> None:
+        super().__init__(store)
+        self.instructions = {**BUILT_IN, **{each.name: each for each in more}}
+
+    async def known(self, wanted: str | None = None) -> Mapping[str, Instruction]:
+        return self.instructions
+
+
 _SPECS = {name: tool.spec for name, tool in BUILTINS.items()}
 
 
@@ -101,8 +110,8 @@ class Flow:
         self.records = Records(self.settings.records_url)
         grace_ms = round(self.settings.pentad_grace_s * 1000)
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
-        self.instructions = {**BUILT_IN, **{instruction.name: instruction for instruction in instructions}}
-        book = InstructionBook(self.instructions)
+        book = _Book(store, instructions)
+        self.instructions = book.instructions
         router = RouterHandler(
             self.actors, self.keeper, Deciding(self.store, self.records, book, self.settings), self.settings, 0
         )

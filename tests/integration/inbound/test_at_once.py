@@ -13,8 +13,8 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.at_once import Source
-from pentad.shared.instructions.book import InstructionBook
 from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
@@ -36,7 +36,7 @@ class Entering:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
-        self.deciding = Deciding(store, Records(str(folder)), InstructionBook(), SETTINGS)
+        self.deciding = Deciding(store, Records(str(folder)), InstructionBook(store), SETTINGS)
         self.at_once = AtOnce(Actors(store, "router", 1000), self.deciding, LIMIT)
         self.meanwhile: Touch | None = None
         """Set: the questions are asked ahead, and this happens before the answers are used."""

@@ -21,7 +21,7 @@ from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
-from pentad.shared.instructions.book import InstructionBook
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.work.entries import EntryHandler
@@ -113,7 +113,9 @@ class Router(Process):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        deciding = Deciding(self.store, Records(parts.settings.records_url), InstructionBook(), parts.settings)
+        deciding = Deciding(
+            self.store, Records(parts.settings.records_url), InstructionBook(self.store), parts.settings
+        )
         handler = RouterHandler(self.actors, self.keeper, deciding, parts.settings, 0)
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
         at_once = AtOnce(self.actors, deciding, WAITING_LIMIT)
@@ -140,7 +142,9 @@ class Runner(Process):
         super().__init__(parts)
         model = SimulatedModel(parts.outside)
         catalog = _FixedTools(self.store)
-        self._handler = RunnerHandler(self.actors, self.keeper, model, InstructionBook(), catalog, parts.settings, 0)
+        self._handler = RunnerHandler(
+            self.actors, self.keeper, model, InstructionBook(self.store), catalog, parts.settings, 0
+        )
         self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:

@@ -9,7 +9,7 @@ from pentad.services.task_runner import tool_catalog
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.app import ToolWorker
 from pentad.shared.keys import TOOLS_REGISTRY
-from pentad.shared.presence.tool_registry import lost, publish, published
+from pentad.shared.presence.published import TOOLS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.support.waiting import wait_until
@@ -21,10 +21,10 @@ async def test_a_worker_whose_tools_are_gone_publishes_them_again_at_once(store:
     settings = {"redis_url": store.url, "pentad_data_dir": tmp_path, "pentad_tool_processes": 1}
     worker = ToolWorker(Settings.model_validate(settings))
     await worker.start()
-    before = await published(store)
+    before = await TOOLS.read(store)
     await store.call("FLUSHALL")
-    await wait_until("the tools to be back", lambda: published(store), 4)
-    assert (await published(store), worker.alive()) == (before, True)
+    await wait_until("the tools to be back", lambda: TOOLS.read(store), 4)
+    assert (await TOOLS.read(store), worker.alive()) == (before, True)
     await worker.stop()
 
 
@@ -33,15 +33,15 @@ async def test_a_published_tool_that_is_no_json_is_left_out(store: Store) -> Non
     now = await store.clock()
     schema = '{"type":"object","properties":{"x":{"type":"number","default":NaN}}}'
     await store.call("HSET", TOOLS_REGISTRY, "bad", f'{{"spec":{{"name":"bad","parameters":{schema}}},"beat":{now}}}')
-    await publish(store, [ONE])
-    assert list(await published(store)) == ["one"]
+    await TOOLS.publish(store, [ONE])
+    assert list(await TOOLS.read(store)) == ["one"]
 
 
 async def test_what_another_worker_has_published_meanwhile_does_not_hide_that_tools_are_gone(store: Store) -> None:
-    await publish(store, [ONE])
-    assert not await lost(store, [ONE])
-    assert await lost(store, [ONE, TWO])
-    assert not await lost(store, [])
+    await TOOLS.publish(store, [ONE])
+    assert not await TOOLS.lost(store, [ONE])
+    assert await TOOLS.lost(store, [ONE, TWO])
+    assert not await TOOLS.lost(store, [])
 
 
 async def test_a_runner_goes_on_with_the_tools_it_knew_until_some_are_published(
@@ -50,11 +50,11 @@ async def test_a_runner_goes_on_with_the_tools_it_knew_until_some_are_published(
     monkeypatch.setattr(tool_catalog, "_FRESH_S", -1.0)
     catalog = ToolCatalog(store)
     assert await catalog.specs() == {}
-    await publish(store, [ONE, TWO])
+    await TOOLS.publish(store, [ONE, TWO])
     known = await catalog.specs()
     await store.call("DEL", TOOLS_REGISTRY)
     assert await catalog.specs() is known
-    await publish(store, [TWO])
+    await TOOLS.publish(store, [TWO])
     assert await catalog.specs() == {"two": TWO}
     monkeypatch.setattr(tool_catalog, "_KEPT_S", -1.0)
     await store.call("DEL", TOOLS_REGISTRY)

@@ -1,0 +1,89 @@
+"""The ``instruction`` decorator and the instructions of this process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from pentad.contracts.instructions import Instruction
+from pentad.shared.plugins.docstrings import parse_docstring
+from pentad.shared.plugins.errors import PluginError
+
+F = TypeVar("F", bound=Callable[[], str])
+Output = type[BaseModel] | Mapping[str, Any]
+"""A pydantic model, or a JSON schema."""
+
+_instructions: dict[str, tuple[Instruction, str]] = {}
+"""Each with where it is defined."""
+
+
+def instruction(
+    *,
+    name: str | None = None,
+    tools: Sequence[str] | None = None,
+    model: str | None = None,
+    output: Output | None = None,
+    repairs: int = 3,
+    tool_rounds: int | None = 5,
+) -> Callable[[F], F]:
+    """Makes an instruction of a function that returns its system prompt; its docstring describes it.
+
+    ``name`` is the function's when missing. ``tools`` are the names of those that it may call: all when missing.
+    ``model`` is the id of the model that answers: the default one when missing. With ``output``, a pydantic model or a
+    JSON schema, the answer is one JSON value that fits it; a wrong one is asked for again ``repairs`` times.
+    ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. The prompt may name ``{{user_id}}``
+    and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an instruction.
+    """
+
+    def register(function: F) -> F:
+        if not isinstance(function, FunctionType) or function.__code__.co_argcount:
+            raise PluginError("@instruction takes a function without parameters that returns the system prompt")
+        fields: dict[str, Any] = {
+            "name": name or function.__name__,
+            "description": parse_docstring(function.__doc__).description,
+            "system_prompt": function(),
+            "tools": tools,
+            "model": model,
+            "repairs": repairs,
+            "tool_rounds": tool_rounds,
+        }
+        if output is not None:
+            fields |= {"output": "json", "output_schema": _schema(output)}
+        _register(_made(fields), f"{function.__module__}.{function.__qualname__}")
+        return function
+
+    return register
+
+
+def registered_instructions() -> Mapping[str, Instruction]:
+    """The instructions that the modules imported so far have defined, by name."""
+    return MappingProxyType({name: made for name, (made, _) in _instructions.items()})
+
+
+def _schema(output: Output) -> dict[str, Any]:
+    if isinstance(output, type) and issubclass(output, BaseModel):
+        return output.model_json_schema()
+    if isinstance(output, Mapping):
+        return dict(output)
+    raise PluginError("@instruction(output=...) takes a pydantic model or a JSON schema")
+
+
+def _made(fields: Mapping[str, Any]) -> Instruction:
+    try:
+        return Instruction.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        raise PluginError(f"instruction {fields['name']!r}: {f'{where}: {problem}' if where else problem}") from None
+
+
+def _register(made: Instruction, source: str) -> None:
+    earlier = _instructions.get(made.name)
+    if earlier is not None and earlier[1] != source:
+        raise PluginError(
+            f"instruction {made.name!r} is defined twice, as {earlier[1]} and as {source}: "
+            "give one of them another name with @instruction(name=...)"
+        )
+    _instructions[made.name] = (made, source)

@@ -1,0 +1,92 @@
+"""Every service knows the instructions of plugins that it never imports."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pentad.contracts.instructions import Instruction
+from pentad.services.tool_worker.app import ToolWorker
+from pentad.shared.errors import OutageError
+from pentad.shared.keys import INSTRUCTIONS_PUBLISHED
+from pentad.shared.plugins.errors import PluginError
+from pentad.shared.presence import instruction_book
+from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.presence.published import INSTRUCTIONS
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+from tests.support.redis.redis_server import free_port
+from tests.support.waiting import wait_until
+
+POET = Instruction(name="poet", system_prompt="Rhyme.")
+
+
+def worker(store: Store, folder: Path, *plugins: str) -> ToolWorker:
+    settings = {
+        "redis_url": store.url,
+        "pentad_data_dir": folder,
+        "pentad_tool_processes": 1,
+        "pentad_plugins": plugins,
+    }
+    return ToolWorker(Settings.model_validate(settings))
+
+
+async def test_a_plugins_instructions_are_known_everywhere(store: Store, tmp_path: Path) -> None:
+    running = worker(store, tmp_path, "tests.support.plugins.poet")
+    await running.start()
+    known = await InstructionBook(store).known("poet")
+    assert {*known} == {"executor", "poet", "counter"}
+    assert (known["poet"].description, known["poet"].tools, known["counter"].output) == ("Writes poems.", [], "json")
+    await store.call("FLUSHALL")
+    await wait_until("the instructions to be back", lambda: INSTRUCTIONS.read(store), 4)
+    await running.stop()
+
+
+async def test_a_schema_that_is_none_stops_the_start(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wrong_schema.py").write_text(
+        "import pentad\n@pentad.instruction(output={'type': 'objekt'})\ndef wrong() -> str:\n    return 'x'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PluginError, match="instruction 'wrong': output_schema is no JSON schema"):
+        await worker(store, tmp_path, "wrong_schema").start()
+
+
+async def test_what_changes_is_noticed_and_what_cannot_be_read_is_left_out(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instruction_book, "_EVERY_S", 0.01)
+    book = InstructionBook(store)
+    following = asyncio.create_task(book.follow())
+    await INSTRUCTIONS.publish(store, [POET])
+
+    async def knows(prompt: str) -> bool:
+        found = (await book.known()).get("poet")
+        return found is not None and found.system_prompt == prompt
+
+    await wait_until("the poet", lambda: knows("Rhyme."))
+    await INSTRUCTIONS.publish(store, [POET.model_copy(update={"system_prompt": "Do not rhyme."})])
+    await store.call("HSET", INSTRUCTIONS_PUBLISHED, "bad", "{")
+    await wait_until("the new poet", lambda: knows("Do not rhyme."))
+    same = await book.known()
+    await INSTRUCTIONS.publish(store, [])
+    assert await book.known() is same
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_name_that_nobody_knows_is_not_looked_for_all_the_time(store: Store) -> None:
+    book = InstructionBook(store)
+    assert "nobody" not in await book.known("nobody")
+    await INSTRUCTIONS.publish(store, [POET])
+    assert "poet" not in await book.known("poet")  # too soon after the last look
+
+
+async def test_an_unknown_name_waits_for_a_redis_that_is_away() -> None:
+    nowhere = Store(f"redis://127.0.0.1:{free_port()}/0")
+    book = InstructionBook(nowhere)
+    with pytest.raises(OutageError):
+        await book.known("poet")
+    assert "executor" in await book.known()
+    await nowhere.close()
