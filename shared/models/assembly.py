@@ -1,8 +1,12 @@
-"""A streamed answer put together from its chunks. Pure but for the delta sink; servers' habits end here."""
+"""A streamed answer put together from its chunks: what all protocols share, and OpenAI's.
+
+Pure but for the delta sink; servers' habits end here.
+"""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 from pydantic_core import from_json
@@ -12,7 +16,9 @@ from pentad.shared.models.ports import DeltaSink, ModelAnswer, ToolCallDraft, Us
 _MOST_TOKENS = 10**12
 _MOST_USD = 1e6
 """What one answer may say that it cost. More is a mistake of the server's, and counts as not said."""
-_NAME_LENGTH = 256
+_MOST_CALLS = 1_000
+"""Tool calls of one answer."""
+NAME_LENGTH = 256
 """Characters of the model's and a tool's name and of a finish reason: they go into headers, events and records."""
 
 
@@ -26,7 +32,10 @@ class ToolCallAssembly:
         self._last: _Slot | None = None
 
     def add(self, delta: Any) -> None:
-        """Take one entry of a delta's `tool_calls`; what is not an object is ignored."""
+        """Take one entry of a delta's `tool_calls`; what is not an object is ignored.
+
+        Raises `ValueError` beyond 1,000 calls.
+        """
         if not isinstance(delta, dict):
             return
         function = as_dict(delta.get("function"))
@@ -34,7 +43,7 @@ class ToolCallAssembly:
         slot = self._slot(delta.get("index"), as_text(delta.get("id")), name)
         # Some servers repeat the whole name with every piece of the arguments.
         if not (slot.arguments and name == slot.name):
-            slot.name = (slot.name + name)[:_NAME_LENGTH]
+            slot.name = (slot.name + name)[:NAME_LENGTH]
         if arguments:
             slot.arguments.append(arguments)
         self._last = slot
@@ -50,6 +59,8 @@ class ToolCallAssembly:
         # A second call under the same index (seen with parallel calls): another id, and a name of its own.
         if known is not None and not (name and call_id and known.call_id and call_id != known.call_id):
             return known
+        if len(self._slots) >= _MOST_CALLS:
+            raise ValueError(f"it asks for more than {_MOST_CALLS} tool calls")
         free = type(index) is int and index not in self._slots
         slot = self._slots[index if free else max(self._slots, default=-1) + 1] = _Slot(call_id)
         return slot
@@ -71,29 +82,71 @@ class _Slot:
         self.arguments: list[str] = []
 
 
-class Assembly:
-    """One answer. `add` takes each chunk as parsed JSON and passes text on to the sink at once."""
+class AnswerAssembly(ABC):
+    """One answer as far as it has come, whatever its protocol. Text goes on to the sink at once."""
 
-    __slots__ = ("_calls", "_emit", "_model", "_text", "_thinking", "_usage", "finish_reason")
+    __slots__ = ("_calls", "_emit", "_model", "_text", "_thinking", "ended", "finish_reason")
 
     def __init__(self, emit: DeltaSink) -> None:
         self._emit = emit
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls = ToolCallAssembly()
-        self._usage: dict[str, Any] = {}
         self._model = ""
         self.finish_reason = ""
+        """In OpenAI's words; empty until the answer is whole."""
+        self.ended = False
+        """The last event has come."""
 
     @property
     def empty(self) -> bool:
         """Nothing of an answer has come."""
         return not (self._text or self._thinking or self._calls.drafts())
 
+    @abstractmethod
+    def add(self, chunk: dict[str, Any]) -> None:
+        """Take one event of a stream, or a whole answer. Raises `ValueError` for more than an answer may hold."""
+
+    @abstractmethod
+    def _counted(self) -> Usage:
+        """What the server counted."""
+
+    def answer(self, model: str) -> ModelAnswer:
+        """The whole answer; `model` stands in where the server did not name its own."""
+        calls = self._calls.drafts()
+        return ModelAnswer(
+            text="".join(self._text),
+            thinking="".join(self._thinking),
+            tool_calls=calls,
+            finish_reason=self.finish_reason or ("tool_calls" if calls else "stop"),
+            usage=self._counted(),
+            model=self._model or model,
+        )
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._emit("content", text)
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._thinking.append(text)
+            self._emit("thinking", text)
+
+
+class Assembly(AnswerAssembly):
+    """One answer in the OpenAI protocol. `add` takes each chunk as parsed JSON."""
+
+    __slots__ = ("_usage",)
+
+    def __init__(self, emit: DeltaSink) -> None:
+        super().__init__(emit)
+        self._usage: dict[str, Any] = {}
+
     def add(self, chunk: dict[str, Any]) -> None:
         """Take one chunk of a stream, or a whole answer that was not streamed."""
         if not self._model:
-            self._model = as_text(chunk.get("model"))[:_NAME_LENGTH]
+            self._model = as_text(chunk.get("model"))[:NAME_LENGTH]
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self._usage = usage
@@ -105,29 +158,17 @@ class Assembly:
         if choice.get("index"):  # asked for one answer: what belongs to a second is not ours
             return
         delta = as_dict(choice.get("delta") or choice.get("message"))
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if thought and (text := as_text(thought)):
-            self._thinking.append(text)
-            self._emit("thinking", text)
-        if (content := delta.get("content")) and (text := as_text(content)):
-            self._text.append(text)
-            self._emit("content", text)
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._think(as_text(thought))
+        if content := delta.get("content"):
+            self._say(as_text(content))
         if (calls := delta.get("tool_calls")) and isinstance(calls, list):
             for call in calls:
                 self._calls.add(call)
-        self.finish_reason = as_text(choice.get("finish_reason"))[:_NAME_LENGTH] or self.finish_reason
+        self.finish_reason = as_text(choice.get("finish_reason"))[:NAME_LENGTH] or self.finish_reason
 
-    def answer(self, model: str) -> ModelAnswer:
-        """The whole answer; `model` stands in where the server did not name its own."""
-        calls = self._calls.drafts()
-        return ModelAnswer(
-            text="".join(self._text),
-            thinking="".join(self._thinking),
-            tool_calls=calls,
-            finish_reason=self.finish_reason or ("tool_calls" if calls else "stop"),
-            usage=_usage(self._usage),
-            model=self._model or model,
-        )
+    def _counted(self) -> Usage:
+        return _usage(self._usage)
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
@@ -174,8 +215,9 @@ def _usage(usage: dict[str, Any]) -> Usage:
     cost = usage.get("cost")
     said = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
     usd = float(cost) if said else 0.0  # type: ignore[arg-type]
-    return Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), usd)
+    return Usage(token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens")), usd)
 
 
-def _count(value: Any) -> int:
+def token_count(value: Any) -> int:
+    """The value when it is a number of tokens that may be true, else 0."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

@@ -1,12 +1,13 @@
-"""An OpenAI-compatible server through the official client: connections, authentication, quick retries, failures."""
+"""A model server through its official client: connections, authentication, quick retries, failures."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import threading
+from collections.abc import Callable
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -14,21 +15,23 @@ from pydantic_core import from_json
 
 from pentad.shared.models.assembly import as_dict, parse_object
 from pentad.shared.models.failures import from_status, retry_after, shortened
+from pentad.shared.models.official import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
 
 if TYPE_CHECKING:
     import httpx2
-    import openai
 
     from pentad.shared.models.transport import Repeat
 
 OPENAI_URL = "https://api.openai.com/v1"
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one answer."""
 _QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
 _PATIENCE_S = 1.0
 
 
 class Endpoint:
-    """One server. `openai` is imported at the first call or by `warm()` (0.6 s of CPU), not with this module.
+    """One server. `official` imports its client (0.6 s of CPU and more) at the first call or by `warm()`, not before.
 
     `plain`: whether to speak through our own transport (http only); None decides by the address and the proxies.
     """
@@ -41,13 +44,16 @@ class Endpoint:
         connect_s: float = 5.0,
         max_connections: int = 1000,
         plain: bool | None = None,
+        official: Callable[[], OfficialClient] = openai_client,
     ) -> None:
         self._base_url = base_url or OPENAI_URL
         self._api_key = api_key or "none"
         self._connect_s = connect_s
         self._max_connections = max_connections
         self._plain = _is_plain(self._base_url) if plain is None else plain
-        self._client: openai.AsyncOpenAI | None = None
+        self._import = official
+        self._official: OfficialClient
+        self._client: Any = None
         self._http: httpx2.AsyncClient
         self._built: dict[tuple[str, bool], Repeat] = {}
         self._options: Any = None
@@ -83,7 +89,10 @@ class Endpoint:
         """The JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`."""
         import httpx2
 
+        from pentad.shared.models.bounds import read_at_most
+
         response = await self.open(path, body)
+        read_at_most(response, MOST_BYTES)
         try:
             data = await response.aread()
         except httpx2.HTTPError as error:
@@ -110,25 +119,28 @@ class Endpoint:
         if client is not None:
             await client.close()
 
-    def _ready(self) -> openai.AsyncOpenAI:
+    def _ready(self) -> Any:
         with self._warming:
             client = self._client or self._make()
             self._client = client
             return client
 
-    def _make(self) -> openai.AsyncOpenAI:
+    def _make(self) -> Any:
         import httpx2
-        import openai
 
+        self._official = self._import()
         # Time limits are the caller's, by cancelling: it knows the first byte from a stall.
         timeout = httpx2.Timeout(None, connect=self._connect_s)
         self._options = {"timeout": timeout, "max_retries": 0, "headers": {"Accept-Encoding": "identity"}}
         self._http, self._built = self._carrier(), {}
-        return openai.AsyncOpenAI(base_url=self._base_url, api_key=self._api_key, http_client=self._http, max_retries=0)
+        return self._official.make(
+            base_url=self._base_url, api_key=self._api_key, http_client=self._http, max_retries=0
+        )
 
     def _carrier(self) -> httpx2.AsyncClient:
         import httpx2
-        import openai
+
+        from pentad.shared.models.bounds import bound_error
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
@@ -138,16 +150,17 @@ class Endpoint:
             return PlainClient(self._max_connections, trust_env)
         most = self._max_connections
         limits = httpx2.Limits(max_connections=most, max_keepalive_connections=200, keepalive_expiry=30)
-        return openai.DefaultAsyncHttpxClient(trust_env=trust_env, limits=limits)
+        hooks: Any = {"response": [bound_error]}
+        return httpx2.AsyncClient(trust_env=trust_env, limits=limits, follow_redirects=True, event_hooks=hooks)
 
-    async def _once(self, client: openai.AsyncOpenAI, path: str, body: bytes | None) -> httpx2.Response:
+    async def _once(self, client: Any, path: str, body: bytes | None) -> httpx2.Response:
         """The official client builds the first request of each kind; what it built is sent again with other bodies.
 
         Building it anew costs half a millisecond, a fifth of a turn (docs/decisions/0007).
         """
         import httpx2
-        import openai
 
+        official = self._official
         built = self._built.get((path, body is None))
         try:
             if built is None:
@@ -155,22 +168,21 @@ class Endpoint:
             response = await built(body)
             if not response.is_success:
                 await response.aread()
-        except openai.APIStatusError as error:
-            raise self._failed(error.response) from None
-        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+        except official.status_error as error:
+            raise self._failed(cast(Any, error).response) from None
+        except (official.connection_error, httpx2.HTTPError) as error:
             raise self.broken(error) from None
-        except (openai.OpenAIError, httpx2.InvalidURL, httpx2.StreamError) as error:
+        except (official.any_error, httpx2.InvalidURL, httpx2.StreamError) as error:
             raise ModelRefused(f"cannot ask {self.place}: {self.redacted(str(error))}; check the settings") from None
         if not response.is_success:
             raise self._failed(response)
         return response
 
-    async def _first(self, client: openai.AsyncOpenAI, path: str, body: bytes | None) -> httpx2.Response:
+    async def _first(self, client: Any, path: str, body: bytes | None) -> httpx2.Response:
         import httpx2
-        import openai
 
         kind: dict[str, Any] = {"cast_to": httpx2.Response, "options": self._options, "stream": True}
-        kind["stream_cls"] = openai.AsyncStream
+        kind["stream_cls"] = self._official.stream
         sent = client.get(path, **kind) if body is None else client.post(path, content=body, **kind)
         response: httpx2.Response = await sent
         self._built[path, body is None] = self._repeating((response.history or [response])[0].request)

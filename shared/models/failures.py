@@ -13,13 +13,28 @@ from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, M
 _LATER = frozenset({408, 409, 429})
 _MAX_TEXT = 500
 _ADVICE = {
-    401: "check LLM_API_KEY",
+    401: "check the API key",
     402: "the account has no credit left",
-    403: "check LLM_API_KEY and what it may use",
-    404: "check LLM_MODEL_ID and LLM_BASE_URL",
-    405: "check LLM_BASE_URL",
+    403: "check the API key and what it may use",
+    404: "check the model's id and the base URL",
+    405: "check the base URL",
     413: "the conversation is too long for this model",
 }
+
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The HTTP status of an error that comes within a stream and says its type alone."""
 
 
 def from_status(status: int, detail: str, retry_after: float | None, place: str) -> ModelFailed:
@@ -58,7 +73,8 @@ def _status(error: Mapping[str, Any]) -> int | None:
             value = int(value)
         if type(value) is int and 400 <= value <= 599:
             return value
-    return None
+    kind = error.get("type")
+    return _STATUS_OF_TYPE.get(kind) if isinstance(kind, str) else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

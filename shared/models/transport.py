@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any
 
 import httpx2
-from openai import DefaultAsyncHttpxClient
 
+from pentad.shared.models.bounds import bound_error
 from pentad.shared.models.connection import ModelConnection, Origin
 
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
@@ -32,12 +32,13 @@ def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
     return httpx2.Request(request.method, request.url, headers=headers, content=body, extensions=request.extensions)
 
 
-class PlainClient(DefaultAsyncHttpxClient):
-    """What carries the official client's requests: no authentication in rounds, no cookies, no hooks."""
+class PlainClient(httpx2.AsyncClient):
+    """What carries the official client's requests: no authentication in rounds, no cookies."""
 
     def __init__(self, max_connections: int, trust_env: bool) -> None:
         self._carrier = PlainTransport(max_connections)
-        super().__init__(transport=self._carrier, trust_env=trust_env)
+        hooks: Any = {"response": [bound_error]}
+        super().__init__(transport=self._carrier, trust_env=trust_env, follow_redirects=True, event_hooks=hooks)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
         """As the client's own, which is asked where there is more to an answer than to read it."""
@@ -45,6 +46,7 @@ class PlainClient(DefaultAsyncHttpxClient):
         if response.has_redirect_location or not stream:
             await response.aclose()
             return await super().send(request, stream=stream, **given)
+        await bound_error(response)
         return response
 
     def repeating(self, request: httpx2.Request) -> Repeat:
@@ -59,6 +61,7 @@ class PlainClient(DefaultAsyncHttpxClient):
             if response.has_redirect_location:
                 await response.aclose()
                 return await super(PlainClient, self).send(again(request, body), stream=True)
+            await bound_error(response)
             return response
 
         return repeat

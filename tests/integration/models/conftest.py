@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.openai_chat import OpenAIChat
-from pentad.shared.models.ports import ChatRequest, ModelAnswer
+from pentad.shared.models.ports import ChatModel, ChatRequest, ModelAnswer
 from tests.support.models.model_server import Script, ScriptedModel
+from tests.support.models.protocols import ANTHROPIC, OPENAI, ScriptedProtocol
 from tests.support.models.replies import Reply, say
 
 USER = b'{"role":"user","content":"hi"}'
@@ -24,7 +26,7 @@ class Bench:
     """One server, one client, and what the sink got."""
 
     server: ScriptedModel
-    client: OpenAIChat
+    client: ChatModel
     deltas: list[tuple[str, str]] = field(default_factory=list)
 
     async def ask(self, *messages: bytes, tools: bytes | None = None, timeout_s: float = 10.0) -> ModelAnswer:
@@ -37,6 +39,12 @@ class Bench:
 
 
 Start = Callable[..., Awaitable[Bench]]
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def protocol(request: pytest.FixtureRequest) -> ScriptedProtocol:
+    """Every protocol that a chat model is spoken to in. A module about one alone has a fixture of its own."""
+    return {"openai": OPENAI, "anthropic": ANTHROPIC}[request.param]
 
 
 @pytest.fixture(params=["plain", "stock"])
@@ -53,7 +61,7 @@ def nth(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def start(plain: bool, nth: str) -> AsyncIterator[Start]:
+async def start(protocol: ScriptedProtocol, plain: bool, nth: str) -> AsyncIterator[Start]:
     """`await start(script_or_replies, **client options)`; several replies are given one after the other."""
     async with AsyncExitStack() as stack:
 
@@ -62,7 +70,7 @@ async def start(plain: bool, nth: str) -> AsyncIterator[Start]:
         ) -> Bench:
             server = ScriptedModel(lambda _: say("ok"), models=more.pop("models", ("first",)))
             await stack.enter_async_context(server)
-            client = OpenAIChat(server.base_url, key, model, plain=plain, **more)
+            client = client_of(protocol, server.base_url, key, model, plain=plain, **more)
             stack.push_async_callback(client.aclose)
             bench = Bench(server, client)
             if nth == "later":
@@ -72,6 +80,13 @@ async def start(plain: bool, nth: str) -> AsyncIterator[Start]:
             return bench
 
         yield make
+
+
+def client_of(protocol: ScriptedProtocol, base_url: str, key: str | None, model: str | None, **more: Any) -> ChatModel:
+    """A client that speaks it."""
+    if protocol is OPENAI:
+        return OpenAIChat(base_url, key, model, **more)
+    return AnthropicChat(base_url, key, model or "m", **more)
 
 
 def _in_turn(script: tuple[Reply | Script, ...]) -> Script:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
+import pytest
+from anthropic import AsyncAnthropic, OverloadedError
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 
@@ -12,7 +15,7 @@ from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ToolCallDraft
 from tests.support.models.model_server import ScriptedModel
-from tests.support.models.replies import call, say
+from tests.support.models.replies import call, fail, say
 
 ASKED: list[ChatCompletionUserMessageParam] = [{"role": "user", "content": "hi"}]
 
@@ -32,6 +35,29 @@ async def test_the_official_client_reads_its_answers() -> None:
         vectors = await client.embeddings.create(model="m", input=["x"])
         expected = HashingEmbedding(8).vector("x")
         assert max(abs(a - b) for a, b in zip(vectors.data[0].embedding, expected, strict=True)) < 1e-6
+
+
+async def test_the_official_anthropic_client_reads_its_answers() -> None:
+    reply = call(("f", {"a": 1}), text="well said", thinking="hmm", chunks=2)
+    async with (
+        ScriptedModel(lambda _request: reply) as server,
+        AsyncAnthropic(base_url=server.base_url.removesuffix("/v1"), api_key="x", max_retries=0) as client,
+    ):
+        asked: Any = {
+            "model": "m",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "u"}]}],
+        }
+        whole = await client.messages.create(**asked)
+        async with client.messages.stream(**asked) as stream:
+            streamed = await stream.get_final_message()
+        for message in (whole, streamed):
+            thinking, said, called = (block.to_dict() for block in message.content)
+            assert (thinking["thinking"], said["text"], called["input"]) == ("hmm", "well said", {"a": 1})
+            assert (message.stop_reason, message.usage.output_tokens) == ("tool_use", 4)
+        server.script = lambda _request: fail(529, message="Overloaded")
+        with pytest.raises(OverloadedError, match="Overloaded"):
+            await client.messages.create(**asked)
 
 
 async def test_as_a_process_it_plays_a_turn() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 import pytest
 
-from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
-from tests.integration.models.conftest import USER, Start, until
-from tests.support.models.replies import Reply, cut, events, fail, raw, say
+from tests.integration.models.conftest import USER, Start, client_of, until
+from tests.support.models.protocols import ScriptedProtocol
+from tests.support.models.replies import Reply, cut, fail, raw, say
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -95,8 +96,8 @@ async def test_the_time_limit_ends_an_answer_that_trickles(start: Start) -> None
     await until("the server to notice that the client left", lambda: bench.server.seen.dropped == 1)
 
 
-async def test_a_wait_for_the_token_count_does_not_cost_the_answer(start: Start) -> None:
-    frames = events(say("whole", usage=False))[:-1]
+async def test_a_wait_for_the_token_count_does_not_cost_the_answer(start: Start, protocol: ScriptedProtocol) -> None:
+    frames = protocol.events(say("whole", usage=False))[:-1]
     bench = await start(raw(*frames, wait=asyncio.Event(), wait_after=len(frames)), stall_s=0.1)
     assert (await bench.ask()).text == "whole"
 
@@ -119,8 +120,8 @@ async def test_an_error_object_within_the_body(
     assert len(bench.server.chats) == asked
 
 
-async def test_an_error_after_text_is_a_cut_off(start: Start) -> None:
-    first = events(say("half", chunks=1))[1]
+async def test_an_error_after_text_is_a_cut_off(start: Start, protocol: ScriptedProtocol) -> None:
+    first = protocol.events(say("half", chunks=1))[1]
     bench = await start(raw(first, b'data: {"error":{"message":"overloaded","code":529}}\n\n'))
     with pytest.raises(ModelCutOff, match="overloaded"):
         await bench.ask()
@@ -177,11 +178,11 @@ async def test_a_body_without_sense_is_cut_off(start: Start, kind: str) -> None:
 
 async def test_a_web_page_is_a_wrong_address(start: Start) -> None:
     bench = await start(raw(b"<html></html>", content_type="text/html; charset=utf-8"))
-    with pytest.raises(ModelRefused, match="LLM_BASE_URL"):
+    with pytest.raises(ModelRefused, match="base URL"):
         await bench.ask()
 
 
-async def test_a_server_that_does_not_speak_http_is_an_outage() -> None:
+async def test_a_server_that_does_not_speak_http_is_an_outage(protocol: ScriptedProtocol) -> None:
     async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example.org ESMTP\r\n")
         writer.close()
@@ -189,7 +190,7 @@ async def test_a_server_that_does_not_speak_http_is_an_outage() -> None:
 
     server = await asyncio.start_server(babble, "127.0.0.1", 0)
     async with server:
-        client = OpenAIChat(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", None, "m")
+        client = client_of(protocol, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", None, "m")
         with pytest.raises(ModelUnavailable):
             await client.stream(ChatRequest([USER], None, 5.0), lambda _kind, _text: None)
         await client.aclose()
@@ -208,15 +209,34 @@ async def test_no_failure_shows_the_key(start: Start, reply: Reply) -> None:
         chain = chain.__cause__
 
 
-async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> None:
-    bench = await start(model=None, models=())
-    with pytest.raises(ModelRefused, match="LLM_MODEL_ID"):
-        await bench.ask()
-
-
 async def test_a_client_closed_twice_opens_again(start: Start) -> None:
     bench = await start()
     await bench.ask()
     await bench.client.aclose()
     await bench.client.aclose()
     assert (await bench.ask()).text == "ok"
+
+
+@pytest.mark.parametrize(("status", "said"), [(400, "400: no! xxx"), (503, "503: no! xxx"), (307, "redirect")])
+async def test_only_the_beginning_of_an_endless_error_is_read(
+    protocol: ScriptedProtocol, plain: bool, nth: str, status: int, said: str
+) -> None:
+    head = b"HTTP/1.1 %d No\r\nContent-Length: 99999999999\r\nRetry-After: 9\r\nLocation: /on\r\n\r\nno! " % status
+
+    async def rage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(head)
+                while True:
+                    writer.write(b"x" * 65536)
+                    await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(rage, "127.0.0.1", 0)
+    async with server:
+        client = client_of(protocol, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "k", "m", plain=plain)
+        for _ in range(1 if nth == "first" else 2):
+            with pytest.raises(ModelFailed, match=said):
+                await asyncio.wait_for(client.stream(ChatRequest([USER], None, 30.0), lambda _kind, _text: None), 20)
+        await client.aclose()

@@ -1,4 +1,4 @@
-"""A scripted model server: the OpenAI protocol over HTTP on a loopback port, cheap enough to stand beside a bench.
+"""A scripted model server: the OpenAI and Anthropic protocols on a loopback port, cheap enough to stand beside a bench.
 
     async with ScriptedModel(lambda request: say("hello")) as server:
         client = OpenAIChat(server.base_url, "none", None)
@@ -21,7 +21,8 @@ from pydantic_core import from_json, to_json
 
 from pentad.shared.models.embeddings import HashingEmbedding
 from tests.support.models import model_wire as wire
-from tests.support.models.replies import MODEL, Reply, call, error_body, events, fail, say
+from tests.support.models.protocols import PROTOCOLS, ScriptedProtocol
+from tests.support.models.replies import MODEL, Reply, call, error_body, fail, say
 
 _SUM = re.compile(r"\(*\d[\d\s.()+*/-]*[+*/-][\d\s.()+*/-]*[\d)]")
 
@@ -50,7 +51,7 @@ class Seen:
     @property
     def chats(self) -> list[dict[str, Any]]:
         """The bodies of the chat requests, in order of arrival."""
-        return [request.body for request in self.requests if request.path.endswith("/chat/completions")]
+        return [request.body for request in self.requests if _spoken(request.path)]
 
 
 class ScriptedModel:
@@ -139,8 +140,8 @@ class _Connection(asyncio.Protocol):
         asked: Any = from_json(body) if body else None
         if self._owner.record:
             self._owner.seen.requests.append(Recorded(path, headers, asked))
-        if path.endswith("/chat/completions"):
-            self._chat(asked)
+        if (protocol := _spoken(path)) is not None:
+            self._chat(asked, protocol)
         elif path.endswith("/models"):
             self._write(
                 wire.whole(200, to_json({"object": "list", "data": [{"id": name} for name in self._owner.models]}))
@@ -150,41 +151,42 @@ class _Connection(asyncio.Protocol):
         else:
             self._write(wire.whole(404, error_body(fail(404, message=f"no such path: {path}"))))
 
-    def _chat(self, asked: dict[str, Any]) -> None:
-        reply = self._owner.script(asked)
-        streaming = bool(asked.get("stream"))
+    def _chat(self, asked: dict[str, Any], protocol: ScriptedProtocol) -> None:
+        fault = protocol.fault(asked)
+        reply = fail(400, message=fault) if fault else self._owner.script(asked)
+        streaming = bool(asked.get("stream")) and reply.status == 200
         if not reply.immediate:
-            self._playing = asyncio.get_running_loop().create_task(self._play(reply, streaming))
-        elif streaming and reply.status == 200:
-            self._write(wire.stream(reply))
+            self._playing = asyncio.get_running_loop().create_task(self._play(reply, protocol, streaming))
+        elif streaming:
+            self._write(wire.stream(reply, protocol))
             self._end(reply)
         else:
-            self._write(wire.answer_whole(reply))
+            self._write(wire.answer_whole(reply, protocol))
 
-    async def _play(self, reply: Reply, streaming: bool) -> None:
+    async def _play(self, reply: Reply, protocol: ScriptedProtocol, streaming: bool) -> None:
         self._owner.seen.answering += 1
         try:
             await asyncio.sleep(reply.first_delay)
-            if streaming and reply.status == 200:
-                await self._play_events(reply)
+            if streaming:
+                await self._play_events(reply, protocol.events(reply))
             else:
                 await _gate(reply)
-                self._write(wire.answer_whole(reply))
+                self._write(wire.answer_whole(reply, protocol))
         finally:
             self._owner.seen.answering -= 1
         self._playing = None
         self._end(reply)
         self.data_received(b"")
 
-    async def _play_events(self, reply: Reply) -> None:
+    async def _play_events(self, reply: Reply, events: tuple[bytes, ...]) -> None:
         self._write(wire.head(reply))
-        for number, event in enumerate(events(reply)):
+        for number, event in enumerate(events):
             if number == reply.wait_after:
                 await _gate(reply)
             if number and reply.delay:
                 await asyncio.sleep(reply.delay)
             self._write(wire.chunk(event))
-        if reply.wait_after >= len(events(reply)):
+        if reply.wait_after >= len(events):
             await _gate(reply)
         if not wire.breaks(reply):
             self._write(b"0\r\n\r\n")
@@ -196,6 +198,10 @@ class _Connection(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
             self._transport.write(data)
+
+
+def _spoken(path: str) -> ScriptedProtocol | None:
+    return next((protocol for protocol in PROTOCOLS if path.endswith(protocol.path)), None)
 
 
 async def _gate(reply: Reply) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.shared.models.embeddings import HashingEmbedding
-from tests.support.models.replies import Reply, document, error_body, events
+from tests.support.models.protocols import ScriptedProtocol
+from tests.support.models.replies import Reply
 
 _REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found", 429: b"Too Many Requests"}
 
@@ -51,9 +52,9 @@ def whole(status: int, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -
     return _status(status, headers) + kind + body
 
 
-def answer_whole(reply: Reply) -> bytes:
+def answer_whole(reply: Reply, protocol: ScriptedProtocol) -> bytes:
     """An answer that is not streamed, or an error."""
-    body = document(reply) if reply.status == 200 else error_body(reply)
+    body = protocol.document(reply) if reply.status == 200 else protocol.error_body(reply)
     return whole(reply.status, body, reply.headers)
 
 
@@ -69,9 +70,9 @@ def chunk(event: bytes) -> bytes:
 
 
 @lru_cache(maxsize=512)
-def stream(reply: Reply) -> bytes:
+def stream(reply: Reply, protocol: ScriptedProtocol) -> bytes:
     """A whole streamed answer in one piece."""
-    body = b"".join(map(chunk, events(reply)))
+    body = b"".join(map(chunk, protocol.events(reply)))
     return head(reply) + body + (b"" if breaks(reply) else b"0\r\n\r\n")
 
 

@@ -92,7 +92,7 @@ def events(reply: Reply) -> tuple[bytes, ...]:
     frames += [frame for index, (name, args) in enumerate(reply.calls) for frame in _call_frames(index, name, args)]
     if reply.cut_after is not None:
         return tuple(frames[: reply.cut_after])
-    frames.append(_frame({}, finish=_finish(reply)))
+    frames.append(_frame({}, finish=finish_of(reply)))
     if reply.usage:
         frames.append(_event({**_head(), "choices": [], "usage": _usage(reply)}))
     return (*frames, b"data: [DONE]\n\n")
@@ -106,7 +106,7 @@ def document(reply: Reply) -> bytes:
         message["reasoning_content"] = reply.thinking
     if reply.calls:
         message["tool_calls"] = [_call(index, name, args) for index, (name, args) in enumerate(reply.calls)]
-    choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
+    choice = {"index": 0, "message": message, "finish_reason": finish_of(reply)}
     return json.dumps({**_head("chat.completion"), "choices": [choice], "usage": _usage(reply)}).encode()
 
 
@@ -119,12 +119,18 @@ def _head(kind: str = "chat.completion.chunk") -> dict[str, Any]:
     return {"id": "chatcmpl-scripted", "object": kind, "created": 1_700_000_000, "model": MODEL}
 
 
-def _finish(reply: Reply) -> str:
+def finish_of(reply: Reply) -> str:
+    """Why the answer ends, in OpenAI's words."""
     return reply.finish or ("tool_calls" if reply.calls else "stop")
 
 
+def output_tokens(reply: Reply) -> int:
+    """What the answer counts as."""
+    return len(reply.text.split()) + sum(len(args) // 4 + 1 for _, args in reply.calls)
+
+
 def _usage(reply: Reply) -> dict[str, int]:
-    words = len(reply.text.split()) + sum(len(args) // 4 + 1 for _, args in reply.calls)
+    words = output_tokens(reply)
     return {"prompt_tokens": 11, "completion_tokens": words, "total_tokens": 11 + words}
 
 

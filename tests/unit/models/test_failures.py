@@ -40,6 +40,12 @@ def test_a_long_text_of_the_server_is_shortened_to_one_line() -> None:
         ({"error": "oops"}, False, ModelCutOff),
         ({"object": "error", "message": "too long", "code": 400}, False, ModelRefused),
         ({"type": "error", "message": "x"}, False, ModelCutOff),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, False, ModelUnavailable),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, True, ModelCutOff),
+        ({"type": "error", "error": {"type": "rate_limit_error"}}, False, ModelUnavailable),
+        ({"type": "error", "error": {"type": "invalid_request_error"}}, True, ModelRefused),
+        ({"type": "error", "error": {"type": "something_new"}}, False, ModelCutOff),
+        ({"type": "error", "error": {"type": ["overloaded_error"]}}, False, ModelCutOff),
     ],
 )
 def test_an_error_within_the_stream_is_classified(

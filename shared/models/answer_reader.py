@@ -1,0 +1,101 @@
+"""Reads the body of one answer: what comes in pieces, what an end is, and what a break means."""
+
+from __future__ import annotations
+
+from pentad.shared.models.assembly import AnswerAssembly, parse_object
+from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
+from pentad.shared.models.failures import from_stream_error, shortened
+from pentad.shared.models.ports import ModelAnswer, ModelCutOff, ModelRefused
+from pentad.shared.models.sse_decoder import SseDecoder
+
+_TAIL_S = 5.0  # how long to wait for the token count once the answer itself is complete
+_DRAIN_S = 0.05  # how long for the end of the body after its last event: a body read to its end keeps its connection
+
+
+class AnswerReader:
+    """Reads one body: a stream of events, or a JSON document from a server that does not stream."""
+
+    def __init__(self, endpoint: Endpoint, assembly: AnswerAssembly) -> None:
+        self._endpoint = endpoint
+        self._decoder = SseDecoder()
+        self._assembly = assembly
+        self._document: list[bytes] | None = None
+        self._size = 0
+        self._done = False
+        self.began = False
+
+    @property
+    def finished(self) -> bool:
+        """The answer is whole, whatever happens to the rest of the body."""
+        return bool(self._assembly.finish_reason) or (self._done and not self._assembly.empty)
+
+    def check_kind(self, content_type: str) -> None:
+        """Refuse a web page: an address that shows one is not a model server's."""
+        if content_type.startswith("text/html"):
+            raise ModelRefused(f"{self._endpoint.place} answered with a web page; check the base URL")
+
+    def patience(self, stall_s: float) -> float:
+        """Seconds to wait for the next part of the body."""
+        return _DRAIN_S if self._done else min(_TAIL_S, stall_s) if self._assembly.finish_reason else stall_s
+
+    def feed(self, part: bytes) -> None:
+        """Take the next part of the body, pass its text on. Raises `ModelFailed`."""
+        if not self.began and part.strip():
+            self.began = True
+            self._document = [] if part.lstrip().startswith(b"{") else None
+        self._size += len(part)
+        if self._size > MOST_BYTES:
+            raise ModelCutOff(f"the answer of {self._endpoint.place} is larger than {MOST_BYTES} bytes")
+        if self._document is not None:
+            self._document.append(part)
+        elif not self._done:
+            try:
+                self._read_events(self._decoder.feed(part))
+            except ValueError as error:
+                raise self._cut_off(str(error)) from None
+
+    def end(self) -> None:
+        """The body ended in good order. Raises `ModelCutOff` when the answer had not."""
+        try:
+            if self._document is None:
+                self._read_events(self._decoder.flush())
+            else:
+                self._read_events([b"".join(self._document)])
+                self._done = True
+        except ValueError as error:
+            if not self.finished:
+                raise self._cut_off(str(error)) from None
+        if not self.finished:
+            raise self._cut_off("its stream ended before the answer did")
+
+    def broke(self, error: Exception) -> None:
+        """The connection broke. Raises `ModelCutOff` unless the answer was whole by then."""
+        if not self.finished:
+            raise self._cut_off(self._endpoint.redacted(str(error)) or "the connection broke") from None
+
+    def answer(self, model: str) -> ModelAnswer:
+        """The answer, once it is finished."""
+        return self._assembly.answer(model)
+
+    def _read_events(self, events: list[bytes]) -> None:
+        add = self._assembly.add
+        for data in events:
+            if data[:6] == b"[DONE]":
+                self._done = True
+                return
+            chunk = parse_object(data)
+            if "error" in chunk or "choices" not in chunk:
+                self._check_error(chunk)
+            add(chunk)
+            if self._assembly.ended:
+                self._done = True
+                return
+
+    def _check_error(self, chunk: dict[str, object]) -> None:
+        failure = from_stream_error(chunk, not self._assembly.empty, self._endpoint.place)
+        if failure is not None:
+            failure.args = (self._endpoint.redacted(str(failure)),)
+            raise failure
+
+    def _cut_off(self, why: str) -> ModelCutOff:
+        return ModelCutOff(f"the answer of the model server at {self._endpoint.place} was cut off: {shortened(why)}")

@@ -1,0 +1,105 @@
+"""A streamed answer put together from the events of the Anthropic protocol. Pure but for the delta sink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pentad.shared.models.assembly import NAME_LENGTH, AnswerAssembly, as_dict, as_text, token_count
+from pentad.shared.models.ports import DeltaSink, Usage
+
+_MOST_BLOCKS = 10_000
+"""Blocks of one answer."""
+_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""Their sum is what the prompt took; each is counted once."""
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "length",
+    "refusal": "content_filter",
+}
+"""Why an answer ended, in OpenAI's words. A reason that is not known keeps its own."""
+
+
+class MessageAssembly(AnswerAssembly):
+    """One answer in the Anthropic protocol. `add` takes each event as parsed JSON."""
+
+    __slots__ = ("_blocks", "_tools", "_usage")
+
+    def __init__(self, emit: DeltaSink) -> None:
+        super().__init__(emit)
+        self._tools: set[int] = set()
+        self._blocks = 0
+        self._usage: dict[str, int] = {}
+
+    def add(self, chunk: dict[str, Any]) -> None:
+        """Take one event of a stream, or a whole message. Kinds that are not known are ignored, as the protocol asks.
+
+        Raises `ValueError` for more blocks or tool calls than an answer may hold.
+        """
+        kind = chunk.get("type")
+        if kind == "content_block_delta":
+            self._delta(chunk.get("index"), as_dict(chunk.get("delta")))
+        elif kind == "content_block_start":
+            self._start(chunk.get("index"), as_dict(chunk.get("content_block")))
+        elif kind == "message_start":
+            self._head(as_dict(chunk.get("message")))
+        elif kind == "message_delta":
+            self._finish(as_dict(chunk.get("delta")), chunk.get("usage"))
+        elif kind == "message_stop":
+            self.ended = True
+        elif kind == "message":
+            self._whole(chunk)
+
+    def _counted(self) -> Usage:
+        return Usage(sum(self._usage.get(name, 0) for name in _INPUT), self._usage.get("output_tokens", 0))
+
+    def _delta(self, index: Any, delta: dict[str, Any]) -> None:
+        kind = delta.get("type")
+        if kind == "text_delta":
+            self._say(as_text(delta.get("text")))
+        elif kind == "thinking_delta":
+            self._think(as_text(delta.get("thinking")))
+        elif kind == "input_json_delta" and type(index) is int and index in self._tools:
+            self._calls.add({"index": index, "function": {"arguments": delta.get("partial_json")}})
+
+    def _start(self, index: Any, block: dict[str, Any]) -> None:
+        self._blocks += 1
+        if self._blocks > _MOST_BLOCKS:
+            raise ValueError(f"it has more than {_MOST_BLOCKS} blocks")
+        kind = block.get("type")
+        if kind == "text":
+            self._say(as_text(block.get("text")))
+        elif kind == "thinking":
+            self._think(as_text(block.get("thinking")))
+        elif kind == "tool_use" and type(index) is int:
+            self._tools.add(index)
+            # A block begins with an empty object, whose text follows in pieces; some servers send it whole.
+            function = {"name": block.get("name"), "arguments": block.get("input") or None}
+            self._calls.add({"index": index, "id": block.get("id"), "function": function})
+
+    def _head(self, message: dict[str, Any]) -> None:
+        self._model = self._model or as_text(message.get("model"))[:NAME_LENGTH]
+        self._count(message.get("usage"))
+
+    def _finish(self, delta: dict[str, Any], usage: Any) -> None:
+        reason = as_text(delta.get("stop_reason"))[:NAME_LENGTH]
+        self.finish_reason = _FINISH.get(reason, reason) or self.finish_reason
+        self._count(usage)
+
+    def _count(self, usage: Any) -> None:
+        """Later counts stand for earlier ones: they are of the whole answer so far."""
+        for name, value in as_dict(usage).items():
+            if value is not None and (name in _INPUT or name == "output_tokens"):
+                self._usage[name] = token_count(value)
+
+    def _whole(self, message: dict[str, Any]) -> None:
+        """A message from a server that does not stream."""
+        self._head(message)
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            self._start(index, as_dict(block))
+        self._finish(message, None)
+        self.ended = True

@@ -1,0 +1,104 @@
+"""A chat model behind the Anthropic protocol: Anthropic's own, or a server that speaks as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic_core import to_json
+
+from pentad.shared.errors import SettingsError
+from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_tools
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.official import anthropic_client
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelRefused
+from pentad.shared.models.streamed_chat import StreamedChat
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+_DEFAULTS = {"max_tokens": 16_384, "cache_control": {"type": "ephemeral"}}
+"""The protocol wants a limit of tokens; thinking counts. A prompt is cached, because the next step sends it again."""
+_OURS = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
+_SAMPLING = frozenset({"temperature", "top_k", "top_p"})
+_VERSION_WITH_SAMPLING = "2023-06-01"
+"""Of the API: the versions after it refuse these parameters."""
+
+
+class AnthropicChat(StreamedChat):
+    """`parameters` go into each request: `max_tokens` (16,384), `temperature`, `thinking`, `cache_control` (None: off).
+
+    `base_url` may end in `/v1` or not. `stall_s`: seconds of silence within an answer. `plain`: see `Endpoint`.
+    Raises `SettingsError` without the extra `anthropic`, and for parameters that are not the caller's to set.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None,
+        api_key: str | None,
+        model: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        stall_s: float = 60.0,
+        connect_s: float = 5.0,
+        plain: bool | None = None,
+    ) -> None:
+        if find_spec("anthropic") is None:
+            raise SettingsError("this model needs the Anthropic client: pip install 'pentad[anthropic]'")
+        given = {**_DEFAULTS, **(parameters or {})}
+        version = None if _SAMPLING.isdisjoint(given) else _VERSION_WITH_SAMPLING
+        url = (base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
+        client = partial(anthropic_client, version)
+        endpoint = Endpoint(url, api_key, connect_s=connect_s, plain=plain, official=client)
+        super().__init__(endpoint, "/v1/messages", stall_s)
+        self._model = model
+        self._parameters = _members(given)
+        # Thinking that takes up what a call of tools interrupted must begin with the thoughts before it, signed. A
+        # transcript does not keep them, so in this mode the rest of such an answer is given without thinking.
+        signed = _thinks_by_budget(given)
+        self._midway = _members({k: v for k, v in given.items() if k != "thinking"}) if signed else self._parameters
+        cached = given["cache_control"]
+        self._mark = b"" if cached is None else b',"cache_control":%s' % to_json(cached)
+
+    @property
+    def name(self) -> str:
+        """The model's id."""
+        return self._model
+
+    def _assembly(self, on_delta: DeltaSink) -> MessageAssembly:
+        return MessageAssembly(on_delta)
+
+    def _body(self, model: str, request: ChatRequest) -> bytes:
+        try:
+            prompt = anthropic_prompt(request.messages)
+            tools = b"" if request.tools is None else b'"tools":%s,' % anthropic_tools(request.tools)
+        except ValueError as error:
+            raise ModelRefused(f"the conversation cannot be sent: {error}") from None
+        if tools and not request.may_call:
+            tools += b'"tool_choice":{"type":"none"},'
+        # Tools and system are the same for many tasks, the messages for the steps of one: each has its mark.
+        system = b'"system":[%s%s}],' % (prompt.system.removesuffix(b"}"), self._mark) if prompt.system else b""
+        parameters = self._midway if prompt.calling else self._parameters
+        return b'{"model":%s,"stream":true,%s%s%s"messages":[%s]}' % (
+            to_json(model),
+            parameters,
+            system,
+            tools,
+            prompt.messages,
+        )
+
+
+def _thinks_by_budget(parameters: Mapping[str, Any]) -> bool:
+    thinking = parameters.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+
+
+def _members(parameters: Mapping[str, Any]) -> bytes:
+    """The members of a JSON object, each with its comma; those that are None are left out."""
+    if ours := sorted(_OURS.intersection(parameters)):
+        raise SettingsError(f"a model's parameters may not set {', '.join(ours)}: each request has its own")
+    try:
+        return b"".join(b"%s:%s," % (to_json(k), to_json(v)) for k, v in parameters.items() if v is not None)
+    except ValueError as error:
+        raise SettingsError(f"a model's parameters must be JSON: {error}") from None

@@ -1,0 +1,109 @@
+"""A chat model behind a streaming endpoint, whatever its protocol: time limits, and the way from request to answer.
+
+The official client carries the request; its typed layer is left out on both ways, because it costs 9 ms of CPU a
+turn where this costs under 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from pentad.shared.models.answer_reader import AnswerReader
+from pentad.shared.models.assembly import AnswerAssembly
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ModelCutOff, ModelUnavailable
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class StreamedChat(ABC):
+    """What the chat models of all protocols share. `stall_s`: seconds of silence within an answer."""
+
+    def __init__(self, endpoint: Endpoint, path: str, stall_s: float) -> None:
+        self._endpoint = endpoint
+        self._path = path
+        self._stall_s = stall_s
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The model's id."""
+
+    @property
+    def place(self) -> str:
+        """The endpoint."""
+        return self._endpoint.place
+
+    def warm(self) -> None:
+        """Import and make the client now (0.6 s of CPU and more, blocks): call it in a thread before work comes."""
+        self._endpoint.warm()
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        """See `ChatModel.stream`. Nothing is asked twice once the answer has begun."""
+        reader = AnswerReader(self._endpoint, self._assembly(on_delta))
+        model = request.model
+        try:
+            async with asyncio.timeout(request.timeout_s) as limit:
+                model = model or await self._chosen()
+                response = await self._endpoint.open(self._path, self._body(model, request))
+                try:
+                    await self._read(response, reader, limit)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._out_of_time(reader)
+        return reader.answer(model or self.name)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._endpoint.aclose()
+
+    async def _chosen(self) -> str:
+        """The model for a request that names none."""
+        return self.name
+
+    @abstractmethod
+    def _body(self, model: str, request: ChatRequest) -> bytes:
+        """The request as the protocol says it."""
+
+    @abstractmethod
+    def _assembly(self, on_delta: DeltaSink) -> AnswerAssembly:
+        """What puts one answer together."""
+
+    async def _read(self, response: httpx2.Response, reader: AnswerReader, limit: asyncio.Timeout) -> None:
+        import httpx2
+
+        reader.check_kind(response.headers.get("content-type", ""))
+        now = asyncio.get_running_loop().time
+        deadline = limit.when() or now()
+        try:
+            async with aclosing(_parts(response)) as parts:
+                async for part in parts:
+                    reader.feed(part)
+                    limit.reschedule(min(deadline, now() + reader.patience(self._stall_s)))
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            reader.broke(error)
+        else:
+            reader.end()
+
+    def _out_of_time(self, reader: AnswerReader) -> None:
+        place = self._endpoint.place
+        if not reader.began:
+            raise ModelUnavailable(f"the model server at {place} did not answer in time; try again later") from None
+        if not reader.finished:
+            raise ModelCutOff(f"the model server at {place} stalled in the middle of its answer; try again") from None
+
+
+def _parts(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """The body as it comes; a server was told not to encode it, but may."""
+    if "content-encoding" in response.headers:
+        return response.aiter_bytes()
+    parts: AsyncGenerator[bytes, None] = cast(Any, response.stream).__aiter__()
+    return parts

@@ -1,0 +1,82 @@
+"""What is particular to the OpenAI protocol: its requests, its listing of models, its habits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from pentad.shared.models import endpoint
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.ports import ModelRefused, Usage
+from tests.integration.models.conftest import USER, Start
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.protocols import OPENAI, ScriptedProtocol
+from tests.support.models.replies import raw, say
+
+
+@pytest.fixture
+def protocol() -> ScriptedProtocol:
+    return OPENAI
+
+
+async def test_the_request_carries_messages_tools_and_key_as_they_are(start: Start) -> None:
+    bench = await start()
+    system = '{"role":"system","content":"sei nett: ä"}'.encode()
+    await bench.ask(system, USER, tools=b'[{"type":"function","function":{"name":"f"}}]')
+    request = bench.server.seen.requests[0]
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer sk-secret-key"
+    assert request.headers["content-type"] == "application/json"
+    assert request.body == {
+        "model": "m",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "tools": [{"type": "function", "function": {"name": "f"}}],
+        "messages": [json.loads(system), json.loads(USER)],
+    }
+
+
+async def test_without_tools_none_are_sent_and_without_a_key_none_is(start: Start) -> None:
+    bench = await start(key=None)
+    await bench.ask()
+    assert "tools" not in bench.server.chats[0]
+    assert bench.server.seen.requests[0].headers["authorization"] == "Bearer none"
+
+
+async def test_a_request_without_a_body_is_asked_again_as_it_was(plain: bool) -> None:
+    async with ScriptedModel(lambda _: say("x")) as server:
+        asked = Endpoint(server.base_url, "key", plain=plain)
+        assert await asked.fetch("/models", None) == await asked.fetch("/models", None)
+        await asked.aclose()
+        first, later = server.seen.requests
+        assert later == first
+
+
+async def test_a_missing_model_id_is_the_servers_first_asked_once(start: Start) -> None:
+    bench = await start(model=None, models=("qwen", "llama"))
+    await asyncio.gather(*(bench.ask() for _ in range(5)))
+    paths = [request.path for request in bench.server.seen.requests]
+    assert paths.count("/v1/models") == 1
+    assert {chat["model"] for chat in bench.server.chats} == {"qwen"}
+    assert bench.client.name == "qwen"
+
+
+async def test_done_is_enough_without_a_finish_reason(start: Start) -> None:
+    bench = await start(raw(b'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n'))
+    answer = await bench.ask()
+    assert (answer.text, answer.finish_reason, answer.usage, answer.model) == ("x", "stop", Usage(0, 0), "m")
+
+
+async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> None:
+    bench = await start(model=None, models=())
+    with pytest.raises(ModelRefused, match="LLM_MODEL_ID"):
+        await bench.ask()
+
+
+async def test_a_listing_beyond_all_bounds_is_read_no_further(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "MOST_BYTES", 20)
+    bench = await start(model=None)
+    with pytest.raises(ModelRefused, match="did not answer with JSON"):
+        await bench.ask()

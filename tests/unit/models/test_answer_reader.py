@@ -1,0 +1,81 @@
+"""An answer is whole or cut off, wherever its bytes are divided or end; and it is bounded."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pentad.shared.models import answer_reader
+from pentad.shared.models.answer_reader import AnswerReader
+from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.assembly import AnswerAssembly, Assembly
+from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.ports import DeltaSink, ModelAnswer, ModelCutOff, ToolCallDraft, Usage
+from tests.support.models.protocols import ANTHROPIC, OPENAI, ScriptedProtocol
+from tests.support.models.replies import call
+
+REPLY = call(("add", {"a": 1}), text="é", thinking="hmm")
+ASSEMBLIES: dict[ScriptedProtocol, Callable[[DeltaSink], AnswerAssembly]] = {
+    OPENAI: Assembly,
+    ANTHROPIC: MessageAssembly,
+}
+
+protocols = pytest.mark.parametrize("protocol", ASSEMBLIES, ids=lambda protocol: protocol.path)
+
+
+def reader(protocol: ScriptedProtocol) -> AnswerReader:
+    return AnswerReader(Endpoint("http://127.0.0.1:1", "key"), ASSEMBLIES[protocol](lambda _kind, _text: None))
+
+
+def read(protocol: ScriptedProtocol, *parts: bytes, broken: bool = False) -> ModelAnswer:
+    reading = reader(protocol)
+    for part in parts:
+        reading.feed(part)
+    if broken:
+        reading.broke(OSError("gone"))
+    else:
+        reading.end()
+    return reading.answer("m")
+
+
+@protocols
+def test_an_answer_divided_at_any_byte_is_the_same(protocol: ScriptedProtocol) -> None:
+    body = b"".join(protocol.events(REPLY))
+    answers = {read(protocol, body[:at], body[at:]) for at in range(len(body))}
+    calls = (ToolCallDraft("add", '{"a":1}'),)
+    assert answers == {ModelAnswer("é", "hmm", calls, "tool_calls", Usage(11, 3), "scripted")}
+
+
+@protocols
+@pytest.mark.parametrize("broken", [True, False])
+def test_an_answer_cut_at_any_byte_is_whole_or_cut_off(protocol: ScriptedProtocol, broken: bool) -> None:
+    body = b"".join(protocol.events(REPLY))
+    whole = [at for at in range(len(body)) if _is_whole(protocol, body[:at], broken)]
+    assert whole == list(range(whole[0], len(body))), "once whole, it stays so"
+    assert b"add" in body[: whole[0]]
+    assert len(whole) < len(body) / 3
+
+
+def _is_whole(protocol: ScriptedProtocol, body: bytes, broken: bool) -> bool:
+    try:
+        answer = read(protocol, body, broken=broken)
+    except ModelCutOff:
+        return False
+    assert (answer.text, answer.thinking, answer.tool_calls) == ("é", "hmm", (ToolCallDraft("add", '{"a":1}'),))
+    return True
+
+
+@protocols
+def test_an_answer_that_never_ends_is_cut_off(protocol: ScriptedProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_reader, "MOST_BYTES", 100_000)
+    piece = protocol.events(REPLY)[1]
+    with pytest.raises(ModelCutOff, match="larger than 100000 bytes"):
+        read(protocol, *[piece] * (100_000 // len(piece) + 1))
+
+
+@protocols
+def test_calls_without_number_are_cut_off(protocol: ScriptedProtocol) -> None:
+    many = b"".join(protocol.events(call(*[("f", {})] * 1001)))
+    with pytest.raises(ModelCutOff, match="more than 1000 tool calls"):
+        read(protocol, many)
+    enough = b"".join(protocol.events(call(*[("f", {})] * 1000)))
+    assert len(read(protocol, enough).tool_calls) == 1000
