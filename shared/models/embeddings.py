@@ -49,6 +49,8 @@ class EmbeddingModel(Protocol):
 
 MOST_TEXTS = 64
 """Of one request, where the model sets no lower bound."""
+LARGEST = 3e38
+"""What a number of four bytes holds: vectors are kept so."""
 
 
 class HashingEmbedding:

@@ -9,12 +9,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.shared.models.embeddings import MOST_TEXTS
+from pentad.shared.models.embeddings import LARGEST, MOST_TEXTS
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
-
-_LARGEST = 3e38
-"""What a number of four bytes holds: vectors are kept so."""
 
 
 class OpenAIEmbedding:
@@ -89,7 +86,7 @@ class OpenAIEmbedding:
             rows = [(int(row["index"]), [float(value) for value in row["embedding"]]) for row in answer["data"]]
         except (KeyError, TypeError, ValueError, OverflowError):
             raise self._refused("no vectors") from None
-        if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= _LARGEST for _, v in rows):
+        if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= LARGEST for _, v in rows):
             raise self._refused("a vector whose values are not all numbers")
         vectors = [vector for _, vector in sorted(rows, key=lambda row: row[0])]
         lengths = {len(vector) for vector in vectors}

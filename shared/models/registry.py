@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
+from pentad.shared.models.local_embedding import LocalEmbedding
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import UNNAMED, OpenAIChat
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
@@ -38,12 +39,15 @@ def described(name: str, place: str | None) -> str:
 def make_embedding_model(
     kind: str, name: str | None = None, api_key: str | None = None, base_url: str | None = None
 ) -> EmbeddingModel:
-    """`simple` hashes; `openai` and `dashscope` ask an endpoint for model `name`.
+    """`simple` hashes; `local` computes in this process; `openai` and `dashscope` ask an endpoint for model `name`.
 
-    Raises `SettingsError` for any other kind, for `dashscope` without a key, and for a key that cannot be sent.
+    Raises `SettingsError` for any other kind, for `local` without its extra or with another model, for `dashscope`
+    without a key, and for a key that cannot be sent.
     """
     if kind == "simple":
         return HashingEmbedding()
+    if kind == "local":
+        return _local(_clean(name))
     key, url = _sendable(_clean(api_key), "EMBED_API_KEY"), _clean(base_url)
     if kind == "openai":
         return OpenAIEmbedding(url, key, _clean(name) or "text-embedding-3-small")
@@ -52,10 +56,17 @@ def make_embedding_model(
             raise SettingsError("EMBED_MODEL_TYPE=dashscope needs a key: set EMBED_API_KEY")
         model = _clean(name) or "text-embedding-v4"
         return OpenAIEmbedding(url or _DASHSCOPE_URL, key, model, most_texts=_DASHSCOPE_MOST)
-    raise SettingsError(
-        f"EMBED_MODEL_TYPE={kind} is not supported in this version: use simple, dashscope, or openai, which takes any "
-        "server with an OpenAI-compatible /embeddings in EMBED_BASE_URL, also one on this machine"
-    )
+    raise SettingsError(f"EMBED_MODEL_TYPE={kind} is not known: use simple, local, openai or dashscope")
+
+
+def _local(name: str | None) -> LocalEmbedding:
+    model = LocalEmbedding()
+    if name not in (None, model.name):
+        raise SettingsError(
+            f"EMBED_MODEL_TYPE=local has one model, {model.name}: leave EMBED_MODEL_NAME empty, or use openai, "
+            "which takes any server with an OpenAI-compatible /embeddings in EMBED_BASE_URL, also one on this machine"
+        )
+    return model
 
 
 def _clean(value: str | None) -> str | None:

@@ -10,6 +10,8 @@ import pytest
 
 from pentad.doctor.findings import Finding
 from pentad.doctor.models import embedding_finding, model_findings
+from pentad.shared.models import sentence_transformer
+from pentad.shared.models.sentence_transformer import MODEL
 from pentad.shared.presence.in_use import ModelInUse
 from pentad.shared.settings import Settings
 
@@ -96,10 +98,21 @@ async def test_without_a_task_runner_the_model_is_not_known() -> None:
     assert (found.level, found.detail.startswith("not known: no task-runner runs")) == ("note", True)
 
 
-@pytest.mark.parametrize("kind", ["simple", "openai"])
+@pytest.mark.parametrize("kind", ["simple", "local", "openai"])
 def test_what_embeds_is_named(kind: str) -> None:
     guessed = embedding_finding(None, Settings.model_validate({"embed_model_type": kind}))
     assert (guessed.level, "by this shell's settings" in guessed.detail) == ("ok", True)
     assert embedding_finding([], Settings()).level == "note"
     told = embedding_finding([ModelInUse(service="embedding", model="m", place="http://h/v1")], Settings())
     assert told == Finding("embedding", "ok", "external: m at http://h/v1")
+
+
+def test_a_local_embedding_is_embedded_and_a_missing_extra_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(embed_model_type="local")
+    assert embedding_finding(None, settings).detail.endswith(f"embedded: {MODEL}")
+    monkeypatch.setattr(sentence_transformer, "find_spec", lambda _: None)
+    found = embedding_finding(None, settings)
+    assert (found.level, found.do) == ("fail", "pip install 'pentad[local]'")
+    assert found.detail.startswith("EMBED_MODEL_TYPE=local needs numpy and onnxruntime")

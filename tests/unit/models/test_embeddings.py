@@ -73,8 +73,8 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it() -> None:
 def test_embedding_kinds_are_named() -> None:
     assert make_embedding_model("simple").dimensions == 384
     assert make_embedding_model("openai", "m", None, "http://127.0.0.1:1").name == "m"
-    with pytest.raises(SettingsError, match="EMBED_MODEL_TYPE=local is not supported in this version: use simple"):
-        make_embedding_model("local")
+    with pytest.raises(SettingsError, match="EMBED_MODEL_TYPE=bert is not known: use simple, local"):
+        make_embedding_model("bert")
 
 
 def test_dashscope_is_an_endpoint_of_its_own_with_small_requests() -> None:

@@ -1,0 +1,23 @@
+"""A service with the local model has loaded it before it says that it is ready, and answers with its name."""
+
+from pentad.services.embedding.app import EmbeddingService
+from pentad.shared.embedder.embedding_client import EmbeddingClient
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.models.local_embedding import LocalEmbedding
+from pentad.shared.models.sentence_transformer import DIMENSIONS, MODEL
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+
+
+async def test_the_local_model_is_ready_with_its_service(store: Store, server_url: str) -> None:
+    service = EmbeddingService(Settings(redis_url=server_url, embed_model_type="local"))
+    await service.start()
+    assert isinstance(service._model, LocalEmbedding)
+    assert service._model._loaded is not None
+    client = EmbeddingClient(store, 20.0)
+    answer = await client.embed(["my cat eats fish", "what do pets eat", "replication lag"], Requester(0, "t", "s"))
+    await client.aclose()
+    await service.stop()
+    assert (answer.model, {len(vector) for vector in answer.vectors}) == (MODEL, {DIMENSIONS})
+    like, unlike = (sum(a * b for a, b in zip(answer.vectors[0], v, strict=True)) for v in answer.vectors[1:])
+    assert like > unlike + 0.3
