@@ -1,0 +1,47 @@
+"""Vectors for whoever needs them, computed here or asked for; the caller does not care which."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pentad.shared.embedder.embedding_client import TIMEOUT_S, EmbeddingClient
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Embedded, sendable
+from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+
+
+class Embedder(Protocol):
+    """Embeds texts. Raises `ModelFailed` (see `pentad.shared.models.ports`) and nothing else."""
+
+    async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
+        """One vector per text, in order: 256 texts of 1 MiB together at most.
+
+        Raises `ModelRefused` for texts that no other try helps, `ModelUnavailable` when there is no answer in time.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections; who waits for an answer gets ``ModelUnavailable``. Safe to call twice."""
+        ...
+
+
+def make_embedder(settings: Settings, store: Store, timeout_s: float = TIMEOUT_S) -> Embedder:
+    """What hashes needs no service; every other model is asked for over Redis, for so many seconds at most."""
+    if settings.embed_model_type == "simple":
+        return HashingEmbedder()
+    return EmbeddingClient(store, timeout_s)
+
+
+class HashingEmbedder:
+    """The hashing embedding, in the caller's own process: 0.1 ms a sentence."""
+
+    def __init__(self) -> None:
+        self._model = HashingEmbedding()
+
+    async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
+        """One vector per text."""
+        return Embedded(self._model.name, await self._model.embed(sendable(texts)))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,86 @@
+"""Asks the embedding service over Redis, and waits for its answer, not for long."""
+
+import asyncio
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from pentad.contracts.commands import EmbedCommand, EmbedReply
+from pentad.contracts.streams import EMBED
+from pentad.shared import metrics
+from pentad.shared.embedder.embed_replies import EmbedReplies
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Embedded, embedded, sendable
+from pentad.shared.errors import OutageError
+from pentad.shared.models.ports import ModelUnavailable
+from pentad.shared.random_hex import random_hex
+from pentad.shared.store.store import Store
+
+TIMEOUT_S = 2.0
+_MOST_WAITING = 512
+"""Requests under way in one shard, of one process: what waits in the stream when no service is there."""
+
+
+class EmbeddingClient:
+    """Any number of requests at once, over one stream of answers for each shard.
+
+    ``timeout_s`` bounds a request. One that ends without an answer is taken back, so that no service that comes later
+    works for nobody.
+    """
+
+    def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
+        self._store, self._timeout_s = store, timeout_s
+        self._shards: dict[int, EmbedReplies] = {}
+
+    async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
+        """One vector per text. Raises ``ModelRefused`` or ``ModelUnavailable``; see `Embedder`."""
+        if not texts:
+            return Embedded("", [])
+        wanted = sendable(texts)
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                reply = await self._ask(wanted, requester)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ModelUnavailable(
+                f"the embedding service did not answer in {self._timeout_s:g} s; see that one runs"
+            ) from None
+        except (OutageError, RedisError) as error:
+            raise ModelUnavailable(f"the embedding service cannot be asked: {error}") from error
+        return embedded(reply, len(wanted))
+
+    async def aclose(self) -> None:
+        """Close the connections; who waits for an answer gets ``ModelUnavailable``."""
+        shards, self._shards = self._shards, {}
+        await asyncio.gather(*(replies.aclose() for replies in shards.values()))
+
+    async def _ask(self, texts: list[str], requester: Requester) -> EmbedReply:
+        replies = self._replies(requester.shard)
+        request = random_hex(32)
+        at = await self._store.now()
+        key, answer = replies.expect(request)
+        command = EmbedCommand(event_id=request, at=at, **requester.fields(), texts=texts, reply_to=key)
+        stream = EMBED.key(requester.shard)
+        sending = asyncio.ensure_future(self._store.call("XADD", stream, "*", "data", command.to_json()))
+        try:
+            await asyncio.shield(sending)
+            metrics.published.labels(EMBED.name, EmbedCommand.__name__).inc()
+            return await answer
+        except BaseException:
+            sending.add_done_callback(lambda sent: self._take_back(stream, sent))
+            raise
+        finally:
+            replies.forget(request)
+
+    def _take_back(self, stream: str, sent: "asyncio.Future[bytes]") -> None:
+        if not sent.cancelled() and sent.exception() is None:
+            self._store.send("XDEL", stream, sent.result())
+
+    def _replies(self, shard: int) -> EmbedReplies:
+        replies = self._shards.get(shard)
+        if replies is None:
+            replies = self._shards[shard] = EmbedReplies(self._store, shard)
+        if replies.waiting >= _MOST_WAITING:
+            raise ModelUnavailable(f"{_MOST_WAITING} requests wait for the embedding service: try again later")
+        return replies

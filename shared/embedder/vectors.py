@@ -1,0 +1,60 @@
+"""What is asked for and what comes back, each within its bounds. Pure."""
+
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from pentad.contracts.commands import EmbedReply
+from pentad.shared.immutable import immutable
+from pentad.shared.models.embeddings import LARGEST
+from pentad.shared.models.ports import ModelRefused
+
+MOST_ASKED = 256
+"""Texts of one request."""
+_MOST_BYTES = 1 << 20
+"""Of one request's texts together, as UTF-8."""
+_MOST_DIMENSIONS = 4096
+MOST_REPLY_BYTES = 24 << 20
+"""Of one reply: as many vectors as a request may want, each as long as one may be."""
+
+
+@immutable
+class Embedded:
+    """Vectors in the order of the texts, all of one length. ``model``: vectors of different names do not compare."""
+
+    model: str
+    vectors: list[list[float]]
+
+
+def sendable(texts: Sequence[str]) -> list[str]:
+    """Texts as they can be sent: what is no character counts as `?`. Raises ``ModelRefused`` when they are too many."""
+    if len(texts) > MOST_ASKED:
+        raise ModelRefused(f"{len(texts)} texts at once: embed {MOST_ASKED} at most, and the others after them")
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    size = sum(map(len, encoded))
+    if size > _MOST_BYTES:
+        raise ModelRefused(f"texts of {size} bytes at once: embed {_MOST_BYTES} at most, and the others after them")
+    return [text.decode() for text in encoded]
+
+
+def read_reply(data: bytes) -> EmbedReply | None:
+    """What the service wrote, or None for what nobody can read."""
+    if len(data) > MOST_REPLY_BYTES:
+        return None
+    try:
+        return EmbedReply.model_validate_json(data)
+    except ValidationError:
+        return None
+
+
+def embedded(reply: EmbedReply, count: int) -> Embedded:
+    """The vectors of so many texts. Raises ``ModelRefused``: the model's refusal, or what are no such vectors."""
+    if reply.error is not None:
+        raise ModelRefused(reply.error)
+    lengths = {len(vector) for vector in reply.vectors}
+    if len(reply.vectors) != count or len(lengths) != 1 or not 1 <= lengths.pop() <= _MOST_DIMENSIONS:
+        got = f"{len(reply.vectors)} vectors for {count} texts, or unlike ones"
+        raise ModelRefused(f"the embedding service answered {got}")
+    if any(max(map(abs, vector)) > LARGEST for vector in reply.vectors):
+        raise ModelRefused("the embedding service answered vectors with numbers that are too large")
+    return Embedded(reply.model, reply.vectors)
