@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 _MOST_CHARS = 200_000
 _GATHER_S = 0.003
-"""How long the first request of a batch waits for others."""
+"""How long the first request of a batch to an endpoint waits for others."""
 _CACHE_TTL_S = 7 * 86_400
 _REPLY_TTL_S = 60
 
@@ -30,9 +30,12 @@ class Embedding:
 
     def __init__(self, store: Store, model: EmbeddingModel) -> None:
         self._store, self._model = store, model
+        self._here = model.place is None
+        """The model computes in this process: fewer calls save nothing, and it lets requests take turns."""
         self._wanted: dict[str, asyncio.Future[list[float]]] = {}
         self._waiting: list[str] = []
         self._sender: asyncio.Task[None] | None = None
+        self._computing: set[asyncio.Task[None]] = set()
 
     async def handle(self, entry: Entry) -> None:
         """Answer one request; a refusal of the model is an answer too."""
@@ -94,12 +97,21 @@ class Embedding:
     async def _send(self) -> None:
         try:
             while self._waiting:
-                await asyncio.sleep(_GATHER_S)
+                await asyncio.sleep(0 if self._here else _GATHER_S)
                 texts, self._waiting = self._waiting, []
                 for batch in batches(texts, self._model.most_texts, _MOST_CHARS):
-                    await self._send_batch(batch)
+                    if self._here:
+                        self._compute(batch)
+                    else:
+                        await self._send_batch(batch)
         finally:
             self._sender = None
+
+    def _compute(self, batch: list[str]) -> None:
+        """Begin to: what comes next does not wait for the end of it."""
+        computing = asyncio.create_task(self._send_batch(batch))
+        self._computing.add(computing)
+        computing.add_done_callback(self._computing.discard)
 
     async def _send_batch(self, batch: list[str]) -> None:
         metrics.embed_batch.labels().observe(len(batch))

@@ -14,7 +14,7 @@ from pentad.shared.store.store import Store
 class Counting:
     """The port `EmbeddingModel`, remembering what it was asked."""
 
-    place = None
+    place = "http://127.0.0.1:1/v1"
     dimensions = 1
     most_texts = 64
 

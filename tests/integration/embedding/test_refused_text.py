@@ -12,7 +12,7 @@ class Picky:
     """The port `EmbeddingModel`, refusing whole requests for one text in them."""
 
     name = "picky"
-    place = None
+    place = "http://127.0.0.1:1/v1"
     dimensions = 1
     most_texts = 64
 
