@@ -1,18 +1,25 @@
 """The embedding service: requests of many callers become few calls of the endpoint, and no text is embedded twice."""
 
 import asyncio
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from pentad.shared.embedder.embedding_client import EmbeddingClient
+from pentad.shared.embedder.requester import Requester
 from pentad.shared.metrics import embed_cache
 from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.store.store import Store
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import say
 from tests.support.processes.crew import crew
 from tests.support.processes.eyes import metric
 from tests.support.redis.bus_client import Bus
 from tests.support.redis.redis_server import RedisServer
+from tests.support.redis.switch import Switch
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -21,6 +28,11 @@ CALLERS = 100
 
 def endpoint(model: ScriptedModel) -> dict[str, str]:
     return {"EMBED_MODEL_TYPE": "openai", "EMBED_BASE_URL": model.base_url, "EMBED_MODEL_NAME": "some-model"}
+
+
+def behind(switch: Switch) -> dict[str, str]:
+    """The variables of an endpoint that is reached through a switch."""
+    return {"EMBED_MODEL_TYPE": "openai", "EMBED_BASE_URL": f"http://127.0.0.1:{switch.port}/v1"}
 
 
 def embedded(model: ScriptedModel) -> list[list[str]]:
@@ -112,3 +124,28 @@ async def test_a_refusal_is_an_answer(tmp_path: Path) -> None:
     assert "32" in answer["error"]
     assert answer["vectors"] == []
     assert letters == []
+
+
+async def test_a_service_that_is_killed_over_a_request_costs_its_caller_some_time_only(tmp_path: Path) -> None:
+    async with (
+        RedisServer() as server,
+        ScriptedModel(lambda _: say("")) as model,
+        Switch(urlsplit(model.base_url).port or 0) as switch,
+        crew(server.url, tmp_path / "run", {"embedding": 1}, PENTAD_LEASE_S="0.5", **behind(switch)) as team,
+        Bus(server.url) as bus,
+    ):
+        store = Store(server.url)
+        client = EmbeddingClient(store, 60.0)
+        switch.hold()
+        asking = asyncio.create_task(client.embed(["one text"], Requester(0, "default", "s1")))
+        await wait_until("the request in its hands", lambda: bus.holder("pentad:{0}:embed", "embedding"))
+        team.kill(team.processes[0])
+        switch.release()
+        begun = time.monotonic()
+        await team.add("embedding")
+        answer = await asking
+        seconds = time.monotonic() - begun
+        await client.aclose()
+        await store.close()
+    print(f"\nanswered {seconds:.1f} s after the kill, the start of another service included")
+    assert answer.vectors[0] == pytest.approx(model.embedding.vector("one text"), abs=1e-6)
