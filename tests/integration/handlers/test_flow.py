@@ -166,28 +166,6 @@ async def test_a_message_that_was_left_keeps_its_task_from_the_archive(store: St
     assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"retry"]
 
 
-@pytest.mark.parametrize("steps", [1000])
-async def test_a_step_costs_what_it_adds(store: Store, tmp_path: Path, steps: int) -> None:
-    """Bytes sent to Redis for ten steps: early and late ones differ by less than a tenth (law 6)."""
-    flow = await Flow(store, tmp_path, lambda _: answer("", ECHO), pentad_step_limit=10_000).prepare()
-    await flow.say("go")
-    await flow.once()
-    early = await _bytes_of_ten(flow)
-    for _ in range(steps - 20):
-        await flow.once()
-    late = await _bytes_of_ten(flow)
-    assert int(await store.call("HGET", (await flow.task()).header, "step")) >= steps
-    assert abs(late / early - 1) < 0.1, f"{early} bytes for ten early steps, {late} for ten late ones"
-
-
-async def _bytes_of_ten(flow: Flow) -> int:
-    before = (await flow.store.redis.info("stats"))["total_net_input_bytes"]
-    for _ in range(10):
-        await flow.once()
-    after = (await flow.store.redis.info("stats"))["total_net_input_bytes"]
-    return int(after - before)
-
-
 async def test_a_failed_task_that_is_opened_while_it_begins_again_starts_once(store: Store, tmp_path: Path) -> None:
     says: list[Any] = [ModelRefused("no"), answer("yes"), answer("yes")]
 
