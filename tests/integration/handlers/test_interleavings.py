@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.interleave.rules import RULES, Rule
-from tests.support.interleave.server import Server
+from tests.support.interleave.rule import Rule, Stress
+from tests.support.interleave.rules import NOTHING_DROPPED, RULES
+from tests.support.interleave.server import Server, virtual_scripts
 from tests.support.interleave.world import run
 
 SEEDS = range(16)
@@ -32,6 +33,19 @@ def server(server_url: str) -> Iterator[Server]:
 def test_nothing_is_lost_doubled_reordered_or_stuck(server: Server, first: int) -> None:
     for seed in range(first, first + 8):
         assert run(server, seed) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("stress", ["redrive", "timeout"])
+def test_what_is_set_aside_or_never_answered_comes_to_one_end(server: Server, stress: Stress) -> None:
+    """Dead letters are redriven by several operators who are killed in between; calls wait for their time limit."""
+    for seed in range(6):
+        assert run(server, seed, NOTHING_DROPPED[stress]) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("rule", RULES.values())
+def test_each_rule_stands_in_its_script(rule: Rule) -> None:
+    """Also those that only the long form drops."""
+    assert virtual_scripts(rule)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.seeds and not rule.rare])

@@ -10,7 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from time import perf_counter
 
-from tests.support.interleave.rules import NOTHING_DROPPED, RULES, STRESSES, Rule
+from tests.support.interleave.rule import STRESSES, Rule
+from tests.support.interleave.rules import NOTHING_DROPPED, RULES
 from tests.support.interleave.server import Server
 from tests.support.interleave.world import run
 from tests.support.redis.redis_server import RedisServer

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fsspec.implementations.memory import MemoryFileSystem
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
-from pentad.shared.keys import load
+from pentad.shared.keys import load, redriven
+from tests.support.interleave.letter_checks import letter_problems, misrouted
 from tests.support.interleave.outside import TOOLS
+from tests.support.interleave.transcript_checks import ill_formed
 from tests.support.interleave.users import events_of
 
 if TYPE_CHECKING:
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 _EPHEMERAL = ("content", "thinking", "tool_progress")
-_MARK = re.compile(r"^m\d+\.")
 _NAMED = re.compile(
-    r"^(test:.*|pentad:(inbound|dead|cluster)|pentad:\{0\}:(wake:(session|task)|tools:default|archive|dead|timers|load|bell"
+    r"^(test:.*|pentad:(inbound|dead|cluster)|pentad:\{0\}:(wake:(session|task)|tools:(default|nobody)|archive|dead|timers|load|bell"
     r"|tasks:default)|(pentad:)?\{pentad:inbound\}:lease)$"
 )
 
@@ -32,16 +33,24 @@ def problems(world: "World") -> list[str]:
         return [f"hung: {_state(world)}"]
     found = list(world.unsettled) + list(_keys(world)) + list(_dead_letters(world))
     records = _records(world)
+    world.ledger.keep_sent(lambda name: bool(world.server.ask("EXISTS", redriven(0, name))))
+    found += letter_problems(world.ledger, records, set(world.users.cancelled))
     for session in world.users.sessions:
         events = events_of(world.server, session)
         mine = {t: r for t, r in records.items() if r.task.session_id == session}
         sent = [s.message_id for s in world.users.sent if s.session == session]
         cancels = _cancels(world, events)
-        for check in (_routing(sent, events), _tasks(events), cancels, _calls(world, events, mine), _deltas(events)):
+        for check in (
+            _routing(world, sent, events),
+            _tasks(events),
+            cancels,
+            _calls(world, events, mine),
+            _deltas(events),
+        ):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]
     for task, record in records.items():
-        found += [f"{task}: {problem}" for problem in _transcript(world, record)]
+        found += [f"{task}: {problem}" for problem in ill_formed(world, record)]
     return found
 
 
@@ -50,7 +59,8 @@ def _state(world: "World") -> str:
         t: world.server.ask("HMGET", f"pentad:{{0}}:task:default:{t}", "status", "wake", "open") for t in world.tasks()
     }
     timers = world.server.ask("ZRANGE", "pentad:{0}:timers", 0, 5)
-    return f"tasks {left}, timers {timers}, work {world.left()}"
+    letters = world.server.ask("XRANGE", DEAD.key(0), "-", "+")
+    return f"tasks {left}, timers {timers}, work {world.left()}, letters {letters}"
 
 
 def forget_records(world: "World") -> None:
@@ -90,11 +100,9 @@ def _dead_letters(world: "World") -> Iterator[str]:
         yield f"set aside: {world.server.ask('XRANGE', DEAD.key(0), '-', '+')}"
 
 
-def _routing(sent: list[str], events: list[Event]) -> Iterator[str]:
-    """Each message is decided once, in order."""
-    routed = [e["message_id"] for e in events if e["type"] == "message_routed"]
-    if routed != sent:
-        yield f"sent {sent}, routed {routed}"
+def _routing(world: "World", sent: list[str], events: list[Event]) -> Iterator[str]:
+    """Each message is decided once, in order, and each event told once."""
+    yield from misrouted(world.ledger, sent, [e["message_id"] for e in events if e["type"] == "message_routed"])
     ids = Counter(e["event_id"] for e in events)
     yield from (f"the event {i} was told {n} times" for i, n in ids.items() if n > 1)
 
@@ -148,17 +156,24 @@ def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[s
 
 def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
     """A task does not complete while a message waits in its mailbox."""
-    places = {m["message_id"]: n for n, m in enumerate(record.messages) if m.get("message_id")}
+    places: dict[str, list[int]] = {}
+    for n, message in enumerate(record.messages):
+        if message.get("message_id"):
+            places.setdefault(message["message_id"], []).append(n)
     answers = {m["step"]: n for n, m in enumerate(record.messages) if m.get("step") is not None}
-    routed: list[str] = []
+    routed: Counter[str] = Counter()
     step = 0
     for e in events:
         if e["type"] == "message_routed" and e["decision"] != "rejected":
-            routed.append(e["message_id"])
+            routed[e["message_id"]] += 1
         elif e["type"] == "message":
             step = e["step"]
         elif e["type"] == "task_end" and e["status"] == "completed":
-            late = [m for m in routed if places.get(m, 1 << 30) > answers.get(step, 0)]
+            late = [
+                m
+                for m, times in routed.items()
+                if (places.get(m, []) + [1 << 30] * times)[times - 1] > answers.get(step, 0)
+            ]
             if late:
                 yield f"{record.task.task_id} completed while {late} waited"
 
@@ -203,31 +218,3 @@ def _deltas(events: list[Event]) -> Iterator[str]:
         if e["attempt"] >= done.get(key[:2], 1 << 30):
             yield f"a delta of {key} came after its message"
         texts[key] = texts.get(key, "") + e["content"]
-
-
-def _transcript(world: "World", record: TaskRecord) -> Iterator[str]:
-    """Well-formed, and each answer is the answer to exactly what stands before it."""
-    open_calls: list[str] = []
-    sent: list[bytes] = []
-    for message in record.messages:
-        if message["role"] == "tool":
-            if not open_calls or open_calls.pop(0) != message["tool_call_id"]:
-                yield f"a tool's message out of place: {message['tool_call_id']}"
-        elif open_calls:
-            yield f"{open_calls} have no answer before {message['role']}"
-            open_calls = []
-        if message["role"] == "assistant" and "step" in message:
-            yield from _prompt(world, message, sent)
-            open_calls = [call["id"] for call in message.get("tool_calls", ())]
-        sent.append(
-            to_json({k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "tool_call_id")})
-        )
-    if open_calls:
-        yield f"{open_calls} have no answer at the end"
-
-
-def _prompt(world: "World", message: Event, before: list[bytes]) -> Iterator[str]:
-    mark = _MARK.match(message["content"] or "")
-    prompt = world.outside.prompts.get(mark.group() if mark else "", [])[1:]
-    if [from_json(m) for m in prompt] != [from_json(m) for m in before]:
-        yield f"step {message['step']} was asked with {len(prompt)} messages, {len(before)} stand before it"

@@ -27,13 +27,21 @@ TOOLS: Mapping[str, ToolSpec] = {
     name: ToolSpec(name=name, effect=effect, timeout=5)
     for name, effect in (("look", Effect.PURE), ("note", Effect.IDEMPOTENT), ("pay", Effect.UNSAFE))
 }
+NOBODYS = ToolSpec(name="sleep", effect=Effect.PURE, timeout=5, queue="nobody")
+"""A tool whose queue no worker reads: its calls end with their step's time limit."""
+OFFERED: Mapping[str, ToolSpec] = {**TOOLS, NOBODYS.name: NOBODYS}
 _ROUNDS = 2
 
 
 class Outside:
     """The model and the tools of one run, and what they were asked."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, own: Random, spoilt: float = 0.0, slept: float = 0.0) -> None:
+        """``own``: for what only some runs have.
+
+        ``spoilt``: the share of handlings that fail for good; ``slept``: the share of calls that nobody answers.
+        """
+        self.own, self._spoilt, self._slept = own, spoilt, slept
         self.calm = False
         """From now on nothing fails and nothing takes long."""
         self.prompts: dict[str, list[bytes]] = {}
@@ -56,6 +64,16 @@ class Outside:
     def happens(self, share: float) -> bool:
         """Whether something goes wrong now."""
         return not self.calm and self.chance.random() < share
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the next call is one that nobody answers."""
+        return self._slept > 0 and self.own.random() < self._slept
+
+    @property
+    def spoils(self) -> bool:
+        """Whether the next handling fails for good, so that what it handles is set aside."""
+        return self._spoilt > 0 and not self.calm and self.own.random() < self._spoilt
 
 
 class SimulatedModel:
@@ -101,7 +119,10 @@ class SimulatedModel:
         chance = self._outside.chance
         if chance.random() < 0.05:
             return ToolCallDraft(*chance.choice((("unheard-of", "{}"), ("look", "not json"))))
-        return ToolCallDraft(chance.choice(list(TOOLS)), to_json({"mark": f"{mark}{number}"}).decode())
+        tool = chance.choice(list(TOOLS))
+        return ToolCallDraft(
+            NOBODYS.name if self._outside.sleeps else tool, to_json({"mark": f"{mark}{number}"}).decode()
+        )
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
@@ -18,20 +18,26 @@ from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
-from pentad.shared.actors.actors import Actors
-from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.actors.actors import Actors, Taken
+from pentad.shared.actors.leases import Held, LeaseKeeper
+from pentad.shared.errors import DamagedError, PoisonError
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
+from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.work.entries import EntryHandler
+from pentad.shared.work.entry import Done, Entry
 from pentad.shared.work.handler import Handler
 from pentad.shared.work.housekeeping import Housekeeping
 from pentad.shared.work.timers import TimerLoop
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
-from tests.support.interleave.outside import TOOLS, Outside, SimulatedModel, SimulatedTools, SlowRecords
+from tests.support.interleave.outside import OFFERED, Outside, SimulatedModel, SimulatedTools, SlowRecords
 from tests.support.interleave.store import SteppedStore
+
+if TYPE_CHECKING:
+    from tests.support.interleave.operators import Ledger
 
 QUEUE = TOOL_CALLS.key(0, queue="default")
 
@@ -45,6 +51,7 @@ class Parts:
     settings: Settings
     outside: Outside
     chance: Random
+    ledger: "Ledger"
 
 
 class Process(ABC):
@@ -108,6 +115,17 @@ class Process(ABC):
         """The last thing."""
 
 
+class SpoiltRouter(RouterHandler):
+    """Now and then a message cannot be routed, and is set aside."""
+
+    outside: Outside
+
+    async def serve(self, keys: SessionKeys, taken: Taken, held: Held) -> None:
+        if taken.messages and self.outside.spoils:
+            raise DamagedError("spoilt")
+        await super().serve(keys, taken, held)
+
+
 class Router(Process):
     """Ingress and routing."""
 
@@ -116,7 +134,8 @@ class Router(Process):
         deciding = Deciding(
             self.store, Records(parts.settings.records_url), InstructionBook(self.store), parts.settings
         )
-        handler = RouterHandler(self.actors, self.keeper, deciding, parts.settings, 0)
+        handler = SpoiltRouter(self.actors, self.keeper, deciding, parts.settings, 0)
+        handler.outside = parts.outside
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
         at_once = AtOnce(self.actors, deciding, WAITING_LIMIT)
         self._ingress = Ingress(self.store, self.settings, at_once)
@@ -132,7 +151,18 @@ class _FixedTools(ToolCatalog):
     """The published tools; the real catalogue goes by this machine's clock."""
 
     async def specs(self) -> Mapping[str, ToolSpec]:
-        return TOOLS
+        return OFFERED
+
+
+class SpoiltRunner(RunnerHandler):
+    """Now and then a task's mail cannot be handled, and is set aside."""
+
+    outside: Outside
+
+    async def serve(self, keys: TaskKeys, taken: Taken, held: Held) -> None:
+        if taken.mail and self.outside.spoils:
+            raise DamagedError("spoilt")
+        await super().serve(keys, taken, held)
 
 
 class Runner(Process):
@@ -142,9 +172,10 @@ class Runner(Process):
         super().__init__(parts)
         model = SimulatedModel(parts.outside)
         catalog = _FixedTools(self.store)
-        self._handler = RunnerHandler(
+        self._handler = SpoiltRunner(
             self.actors, self.keeper, model, InstructionBook(self.store), catalog, parts.settings, 0
         )
+        self._handler.outside = parts.outside
         self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
@@ -154,13 +185,25 @@ class Runner(Process):
         self._handler.interrupt()
 
 
+class SpoiltWorker(ToolHandler):
+    """Now and then a call cannot be made, and is set aside."""
+
+    outside: Outside
+
+    async def handle(self, entry: Entry) -> Done:
+        if self.outside.spoils:
+            raise PoisonError("spoilt")
+        return await super().handle(entry)
+
+
 class Worker(Process):
     """Tool calls."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         tools = ToolSources(SimulatedTools(parts.outside))
-        self._handler = ToolHandler(self.store, parts.settings, tools, 0, parts.name)
+        self._handler = SpoiltWorker(self.store, parts.settings, tools, 0, parts.name)
+        self._handler.outside = parts.outside
         self.consume(TOOL_CALLS, QUEUE, self._handler)
         self._handler.consumer = self.consumer
 

@@ -1,50 +1,10 @@
 """The rules of the commit scheme, each with the change of the scripts' text that drops it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, get_args
 
 from tests.support.interleave.patches import Patch
-
-Stress = Literal["all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock"]
-
-
-STRESSES: tuple[Stress, ...] = get_args(Stress)
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A change of one script: ``kept`` becomes ``dropped``."""
-
-    script: str
-    kept: str
-    dropped: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule, or several that stand behind one another."""
-
-    name: str
-    edits: tuple[Edit, ...] = ()
-    stress: Stress = "all"
-    """What a run disturbs most: where the rule is needed only in a narrow window."""
-    seeds: int = 150
-    """Within so many seeds the checks must notice; 0: another rule stands behind it, so dropping it costs only work,
-    or a test of the script itself looks into its narrow window."""
-    first: int = 0
-    """The seed to begin with: one that has noticed lately is found at once."""
-    rare: bool = False
-    """So few runs notice that only the long form looks for them; a test of the script itself stands beside."""
-    patches: tuple[Patch, ...] = ()
-    """Of a rule that is kept in Python."""
-
-    @property
-    def broken(self) -> bool:
-        """Whether anything is dropped."""
-        return bool(self.edits or self.patches)
-
+from tests.support.interleave.rule import STRESSES, Edit, Rule, Stress
 
 _ENTRY_ID = Edit("_lib", "if last and (known or '') == generation and not id_less(last, entry) then", "if false then")
 _MESSAGE_ID = Edit("_lib", "'NX', 'EX', seen_ttl", "'EX', seen_ttl")
@@ -75,10 +35,11 @@ _RULES = (
             ),
         ),
         "cancel",
+        first=4,
     ),
     Rule(
         "a_cancel_ends_with_its_turn",
-        (Edit("commit", "if string.match(m, '^%d+ (%l+) ') ~= 'result' then", "if false then"),),
+        (Edit("commit", "if kind ~= 'result' and kind ~= 'redrive' then", "if false then"),),
         "cancel",
         seeds=0,
     ),
@@ -92,21 +53,23 @@ _RULES = (
         "sender_checks_the_status",
         (Edit("commit", "~= ARGV[i + 2] then return {'overtaken', t} end", "== '?' then return {'overtaken', t} end"),),
         "cancel",
+        first=52,
     ),
     Rule(
         "giving_up_waits_for_results",
         (Edit("commit", "if newer_signal('result') then return {'overtaken', t} end"),),
-        first=43,
+        first=97,
     ),
     Rule(
         "acknowledged_only_by_the_commit",
         (Edit("take", "local transcript = {}", "call('XACK', stream, ARGV[2], ARGV[1]) local transcript = {}"),),
+        first=59,
     ),
     Rule(
         "inbound_read_is_fenced",
         (Edit("inbound_read", "if owner ~= ARGV[1] or token ~= ARGV[2] then return false end"),),
         "inbound",
-        first=16,
+        first=17,
     ),
     Rule("message_id_guard", (_MESSAGE_ID,)),
     Rule(
@@ -123,8 +86,9 @@ _RULES = (
         "unsafe_has_one_owner",
         (Edit("call_start", "if owner and ARGV[3] == 'unsafe' then", "if false then"),),
         "tools",
+        first=13,
     ),
-    Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),), "archive"),
+    Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),), "archive", first=6),
     Rule("a_fired_timer_is_removed", (Edit("fire", "call('ZREM', KEYS[1], ARGV[1])"),)),
     Rule("a_moved_timer_is_not_fired", (Edit("fire", " or tonumber(due) > now()"),), seeds=0),
     Rule(
@@ -138,7 +102,7 @@ _RULES = (
         seeds=0,
     ),
     Rule("one_holder_at_a_time", (_HOLDER,), seeds=0),
-    Rule("beat_compares", (_BEAT,), "runner"),
+    Rule("beat_compares", (_BEAT,), "runner", first=1),
     Rule("entry_id_guard", (_ENTRY_ID,), seeds=0),
     Rule(
         "timers_end_with_the_task",
@@ -154,13 +118,14 @@ _RULES = (
         "closed_calls_do_not_start",
         (Edit("call_start", "if not state then", "if not state then return {'run', 1} end if not state then"),),
         "cancel",
+        first=15,
     ),
     Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost", rare=True),
     Rule(
         "a_lease_too_far_ahead_is_over",
         (Edit("_lib", "if left <= 0 or left > tonumber(length) then return 0 end", "if left <= 0 then return 0 end"),),
         "clock",
-        first=5,
+        first=6,
     ),
     Rule(
         "early_timers_are_set_again",
@@ -171,19 +136,19 @@ _RULES = (
                 "elseif op == 'due' then",
             ),
         ),
-        "clock",
-        seeds=0,
+        "timeout",
+        rare=True,
     ),
     Rule(
         "early_archiving_is_set_again",
         stress="clock",
-        first=4,
+        first=6,
         patches=(Patch("tests.support.interleave.store:SteppedStore.call", "spent"),),
     ),
     Rule(
         "what_was_given_in_the_future_is_reclaimed",
         stress="clock",
-        first=1,
+        first=9,
         patches=(Patch("pentad.shared.work.ahead:Ahead.reclaim", "left_alone"),),
     ),
     Rule(
@@ -195,7 +160,7 @@ _RULES = (
     Rule(
         "a_lost_end_does_not_run_an_unsafe_call_again",
         stress="lost",
-        first=21,
+        first=25,
         patches=(Patch("pentad.services.tool_worker.handlers:ToolHandler._remember", "forgotten"),),
     ),
     Rule(
@@ -206,6 +171,59 @@ _RULES = (
     ),
     Rule("what_waits_is_counted", (Edit("commit", "if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end"),)),
     Rule("archive_version", (Edit("archive", "last_step ~= ARGV[3] or "),), seeds=0),
+    Rule(
+        "a_letter_is_claimed",
+        (Edit("redrive_claim", "if begun and begun ~= '+' .. ARGV[2] then return 'busy' end"),),
+        "redrive",
+        first=5,
+    ),
+    Rule(
+        "a_claimed_letter_is_not_discarded",
+        (Edit("dead_remove", "if begun and begun ~= 'done' then return 'busy' end"),),
+        "redrive",
+        first=35,
+    ),
+    Rule(
+        "a_message_is_said_again_once",
+        (Edit("redrive_messages", "if call('EXISTS', KEYS[1]) == 1 then return {0, 0} end"),),
+        "redrive",
+        first=1,
+    ),
+    Rule(
+        "a_task_goes_on_once",
+        (Edit("redrive_task", "if not call('SET', KEYS[1], '1', 'NX', 'EX', ARGV[1])", "if false"),),
+        "redrive",
+        first=4,
+    ),
+    Rule(
+        "a_redriven_letter_is_removed",
+        (Edit("dead_remove", "if call('XDEL', KEYS[1], ARGV[1]) == 0 then return 'gone' end"),),
+        "redrive",
+    ),
+    Rule(
+        "a_redrive_outlives_the_end_of_a_turn",
+        (Edit("commit", "if kind ~= 'result' and kind ~= 'redrive' then", "if kind ~= 'result' then"),),
+        "redrive",
+        first=9,
+    ),
+    Rule(
+        "a_call_that_is_set_aside_is_closed",
+        (Edit("call_set_aside", "post(KEYS[4], KEYS[5], KEYS[6], ARGV[5], 'result', ARGV[6])"),),
+        "redrive",
+        first=1,
+    ),
+    Rule(
+        "a_step_has_a_time_limit",
+        (
+            Edit(
+                "commit",
+                "elseif op == 'timer' then",
+                "elseif op == 'timer' and ARGV[i + 2]:find('^timeout') then elseif op == 'timer' then",
+            ),
+        ),
+        "timeout",
+        first=1,
+    ),
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
 """Every rule by its name."""

@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from pentad.shared.store.script import Script, linked, script_files
 from pentad.shared.store.store import Argument
-from tests.support.interleave.rules import Rule
+from tests.support.interleave.rule import Rule
 
 Copy = Sequence[tuple[bytes, int, bytes]]
 """Keys with what is left of their time, ms (0: no end), and their values."""

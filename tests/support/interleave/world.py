@@ -5,17 +5,18 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE
+from pentad.contracts.streams import ARCHIVE, DEAD, INBOUND, SESSION_WAKE, TASK_WAKE
 from pentad.shared.actors.actors import Actors
 from pentad.shared.keys import TaskKeys, timers
 from pentad.shared.settings import Settings
 from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.faults import Around, lose_writes, step_clock
+from tests.support.interleave.operators import OPERATORS, Ledger, Operator
 from tests.support.interleave.outside import Outside
 from tests.support.interleave.patches import patched
 from tests.support.interleave.processes import QUEUE, ROLES, Archiver, Parts, Process, Router, Runner, Worker
-from tests.support.interleave.rules import Rule, Stress
+from tests.support.interleave.rule import Rule, Stress
 from tests.support.interleave.server import Server, virtual_scripts
 from tests.support.interleave.store import SteppedStore, SteppedWire
 from tests.support.interleave.users import Habits, Users
@@ -24,8 +25,10 @@ WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 25.0
 _SETTLED_S = 8.0
 """Within this long, work that waits for no timer is done, whatever the server's clock says."""
 _COMMAND_S = 0.0015
+_SET_ASIDE = 0.4
+"""Share of the runs under every stress in which work is set aside."""
 _DISTURBED: Mapping[Stress, type[Process]] = {
-    "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner
+    "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner, "redrive": Operator
 }  # fmt: skip
 WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.key(0), "task-runner"),
         (QUEUE, "tool-worker"), (ARCHIVE.key(0), "archiver"))  # fmt: skip
@@ -38,7 +41,15 @@ class World:
         self.server, self.seed = server, seed
         self.chance = random.Random(seed)
         self.loop = VirtualLoop(self._idle)
-        self.outside = Outside(self.chance)
+        self._stress: Stress = broken.stress if broken else "all"
+        self._broken = broken is not None and broken.broken
+        own = random.Random(f"{seed} of its own")
+        also = self._stress == "all" and not self._broken and own.random() < _SET_ASIDE
+        self._redrives = self._stress == "redrive" or also
+        """Now and then work is set aside, and there are operators who redrive it; the server loses nothing then."""
+        slept = 0.3 if self._stress == "timeout" or also else 0.0
+        self.outside = Outside(self.chance, own, 0.08 if self._redrives else 0.0, slept)
+        self.ledger = Ledger()
         self._scripts = virtual_scripts(broken)
         self.settings = Settings(
             pentad_lease_s=0.5, pentad_grace_s=0.4, pentad_step_timeout_s=1.2, pentad_records_url=f"memory://run-{seed}"
@@ -47,8 +58,6 @@ class World:
         self._processes: list[Process] = []
         self._gateway = self._store()
         actors = Actors(self._gateway, "gateway", self.settings.lease_ms)
-        self._stress: Stress = broken.stress if broken else "all"
-        self._broken = broken is not None and broken.broken
         habits = Habits(
             messages=messages * (4 if self._stress == "inbound" else 1),
             cancels=0.9 if self._stress == "cancel" else 0.3,
@@ -82,7 +91,7 @@ class World:
     def _start(self, role: type[Process]) -> Process:
         self._count += 1
         name = f"{role.__name__.lower()}-{self._count}"
-        process = role(Parts(name, self._store(), self.settings, self.outside, self.chance))
+        process = role(Parts(name, self._store(), self.settings, self.outside, self.chance, self.ledger))
         process.start()
         return process
 
@@ -106,10 +115,11 @@ class World:
     def _server_faults(self) -> list[asyncio.Future[None]]:
         """By the seed's choice the server loses writes, or its clock steps, or both, or neither."""
         around = Around(self.server, self.loop, self.chance, self.users, self.outside, self._wires)
-        often = {"lost": (0.6, 0.0), "clock": (0.0, 0.6)}.get(self._stress)
+        often = {"lost": (0.6, 0.0), "clock": (0.0, 0.6), "timeout": (0.0, 1.5)}.get(self._stress)
         if often is None:
             draw = self.chance.random() if self._stress == "all" and not self._broken else 1.0
-            often = (1.5 if draw < 0.4 else 0.0, 1.5 if 0.3 < draw < 0.7 else 0.0)
+            loses = draw < 0.4 and not self._redrives
+            often = (1.5 if loses else 0.0, 1.5 if 0.3 < draw < 0.7 else 0.0)
         kinds = zip((lose_writes, step_clock), often, strict=True)
         return [asyncio.ensure_future(fault(around, every_s)) for fault, every_s in kinds if every_s]
 
@@ -123,7 +133,8 @@ class World:
 
     async def _live(self) -> list[str]:
         inbound = self._stress == "inbound"
-        for role in (Router,) * 4 if inbound else ROLES:
+        roles = (*ROLES, *OPERATORS) if self._redrives else ROLES
+        for role in (Router,) * 4 if inbound else roles:
             self._processes.append(self._start(role))
             self._processes[-1].store.wire.lossy = 0.01
         disturb = asyncio.ensure_future(self._disturb())
@@ -181,7 +192,8 @@ class World:
         return [task for _, task in sorted(waiting)]
 
     def _busy(self) -> bool:
-        return bool(self.tasks()) or bool(self.left()) or bool(self.server.ask("ZCARD", timers(0)))
+        letters = self._redrives and self.server.ask("XLEN", DEAD.key(0))
+        return bool(self.tasks() or self.left() or letters or self.server.ask("ZCARD", timers(0)))
 
     def left(self) -> list[str]:
         """Streams with work that nobody has done."""

@@ -1,0 +1,89 @@
+"""What was set aside and redriven, counted: each piece of work comes out once, neither lost nor doubled."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.records import TaskRecord
+from pentad.services.gateway.domain.redrive import GoOn, Redrive, Say
+from pentad.services.task_runner.domain.after_answer import REDRIVEN
+from tests.support.interleave.operators import Ledger
+
+
+def letter_problems(ledger: Ledger, records: Mapping[str, TaskRecord], cancelled: set[str]) -> Iterator[str]:
+    """``cancelled``: tasks that were, once at least: what was redriven there may have ended with them."""
+    for name, edits in ledger.answered.items():
+        if len(edits) > 1:
+            yield f"of letter {name} different edits were said to be sent: {sorted(edits)}"
+    for name in sorted(ledger.discarded & (ledger.plans.keys() | ledger.answered.keys())):
+        yield f"letter {name} was discarded and sent"
+    asked = Counter(_key(task, call.args) for task, call in _calls_sent(ledger))
+    asked.subtract(_key(task, args) for task, args in _calls_set_aside(ledger))
+    made = Counter(_key(task, args) for task, record in records.items() for args in _calls_made(record))
+    for key in asked.keys() | made.keys():
+        task, args = key
+        if made[key] > asked[key] or (made[key] < asked[key] and task not in cancelled):
+            yield f"{task}: the call with {args} was redriven {asked[key]} times and made {made[key]} times"
+
+
+def times_said(ledger: Ledger, message_id: str) -> int:
+    """How often a message that was accepted once is routed: once more for each time it was said again."""
+    aside = sum(message_id in _ids(letter) for letter in ledger.letters.values() if letter.kind == "session_mail")
+    again = sum(m.message_id == message_id for p in _sent(ledger) if isinstance(p, Say) for m in p.messages)
+    return 1 - aside + again
+
+
+def was_set_aside(ledger: Ledger, message_id: str) -> bool:
+    """Whether it is in a letter, or was said again because of one: then it is out of order."""
+    again = (m.message_id for p in _sent(ledger) if isinstance(p, Say) for m in p.messages)
+    return message_id in again or any(message_id in _ids(letter) for letter in ledger.letters.values())
+
+
+def _sent(ledger: Ledger) -> list[Redrive]:
+    """What was sent of each letter: who set out last to send it went by what was so when it was sent."""
+    return [plans[-1] for plans in ledger.plans.values() if plans]
+
+
+def _ids(letter: DeadLetter) -> list[str]:
+    """The messages in a letter's mail."""
+    texts = [text for name, text in letter.body.items() if name.endswith(" user")]
+    if letter.kind == "session_mail":
+        return [from_json(text.partition(" ")[2])["message_id"] for text in texts]
+    return [from_json(text)["message"]["message_id"] for text in texts]
+
+
+def _calls_sent(ledger: Ledger) -> Iterator[tuple[str, Any]]:
+    yield from ((plan.task, call) for plan in _sent(ledger) if isinstance(plan, GoOn) for call in plan.calls)
+
+
+def _calls_set_aside(ledger: Ledger) -> Iterator[tuple[str, Any]]:
+    """Calls that were redriven and set aside with their task's mail before they were made."""
+    for letter in ledger.letters.values():
+        for name, text in letter.body.items():
+            if name.endswith(" redrive"):
+                yield from ((letter.task_id or "", call["args"]) for call in from_json(text)["calls"])
+
+
+def _calls_made(record: TaskRecord) -> Iterator[Any]:
+    """The calls in a transcript for which a person has asked."""
+    for message in record.messages:
+        if message.get("model") == REDRIVEN:
+            yield from (from_json(call["function"]["arguments"]) for call in message["tool_calls"])
+
+
+def _key(task: str, args: Any) -> tuple[str, str]:
+    return task, to_json(args).decode()
+
+
+def misrouted(ledger: Ledger, sent: Sequence[str], routed: Sequence[str]) -> Iterator[str]:
+    """Each message is decided once, in order; what was set aside as often as it was said, whenever that was."""
+    aside = {message for message in sent if was_set_aside(ledger, message)}
+    in_order = [message for message in routed if message not in aside]
+    if in_order != [message for message in sent if message not in aside]:
+        yield f"sent {list(sent)}, routed {list(routed)}, set aside {sorted(aside)}"
+    for message in aside:
+        if routed.count(message) != times_said(ledger, message):
+            yield f"{message} was said {times_said(ledger, message)} times and routed {routed.count(message)} times"
