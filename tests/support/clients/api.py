@@ -11,10 +11,11 @@ Event = dict[str, Any]
 
 
 class Api:
-    """One gateway over HTTP."""
+    """One gateway over HTTP. ``key``: an API key or the admin key, where one is asked for."""
 
-    def __init__(self, url: str) -> None:
-        self._client = AsyncClient(base_url=url, timeout=40, trust_env=False)
+    def __init__(self, url: str, key: str = "") -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = AsyncClient(base_url=url, timeout=40, trust_env=False, headers=headers)
 
     async def __aenter__(self) -> "Api":
         return self

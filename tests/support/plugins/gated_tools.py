@@ -8,8 +8,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from pentad.shared.plugins.context import ToolContext
-from pentad.shared.plugins.registry import tool
+from pentad import ToolContext, tool
 
 _POLL_S = 0.02
 _waiting: dict[str, asyncio.Event] = {}
