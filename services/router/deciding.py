@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
-from pentad.services.router.domain import Question, Route, View, by_recency, decide
+from pentad.services.router.domain.rules import Question, Route, View, by_recency, decide
 from pentad.services.router.routing import RouteWriter
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import SessionHeader, TaskHeader

@@ -8,7 +8,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
-from pentad.services.router.domain import Route, goal_of
+from pentad.services.router.domain.rules import Route, goal_of
 from pentad.shared import metrics
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.commit_events import CommitEvents

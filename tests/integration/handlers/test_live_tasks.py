@@ -6,7 +6,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.ids import task_id
-from pentad.services.router.domain import RECENCY
+from pentad.services.router.domain.rules import RECENCY
 from pentad.shared.actors.headers import LIVE_TASKS, live_field, pairs, session_header
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store

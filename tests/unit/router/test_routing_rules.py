@@ -9,7 +9,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
-from pentad.services.router.domain import Question, Route, View, by_recency, decide, goal_of
+from pentad.services.router.domain.rules import Question, Route, View, by_recency, decide, goal_of
 from pentad.shared.actors.headers import TaskHeader
 
 NOW, GRACE = 1_000_000, 300_000
