@@ -1,0 +1,84 @@
+"""Which words a text is about, as short hashes: what a small digest of a conversation can keep."""
+
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import pairwise
+from zlib import crc32
+
+MOST_CHARS = 2_000
+"""Of a text, the first are read: what somebody wants is said early."""
+MOST_WORDS = 64
+"""Of one text."""
+
+_WIDE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_PIECE = re.compile(rf"([{_WIDE}]+)|([^\W_{_WIDE}]+)")
+_LENGTH = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
+_LONGEST = 32
+"""Letters of a word that count, so that no text fills the cache with long ones."""
+_FUNCTION_WORDS = frozenset(
+    """
+    a able about actually after again ago all almost already also although always am an and another any anybody
+    anyone anything anyway are around as ask at away back be because been before being best better between big bit
+    both but by bye call came can cannot case change come could couldn d day dear did didn different do does doesn
+    doing don done down each either else enough even ever every everything example few find fine first fix for from
+    get getting give go goes going gone gonna good got great had happen has hasn have haven having he hello help her
+    here hey hi him his hmm how however i idea if im in instead into is isn it its just keep kind know last later
+    least less let like little ll look looking lot lovely m made make makes many may maybe me mean might mind mine
+    more most much must my name need needs never new next nice no non none nor normal not nothing now of off ok okay
+    old on once one ones only or other others our out over own part perfect perhaps please possible pretty probably
+    problem put question quite rather re really reason right s said same say says see seem seems set several shall
+    she should show since so some somebody someone something sometimes somewhere soon sorry sort sound sounds still
+    stuff such suggest sure t take tell than thank thanks that the their them then there these they thing things
+    think this those though through time to today too tried true try trying two u under until up upon us use used
+    using usually ve very want wanted was wasn way we well were what whatever when where whether which while who
+    whole why will wish with within without won wonderful work works would wouldn wrong yeah yes yet you your yours
+    """.split()
+)
+"""English words that are said whatever the talk is about."""
+_FUNCTION_CHARS = frozenset(
+    "的了吗呢吧啊呀哦嗯哈呗嘛我你您他她它们是在有没不很也都就还要想会能可以这那个些什么怎样哪谁几多少"
+    "请帮给把和跟与或对从到被让去来好行谢再见找推荐知道告诉说看下一上里家"
+)
+"""Chinese characters of which the same holds: a pair with one of them is no word."""
+
+
+def clean(text: str) -> str:
+    """The start of a text in one form of each letter, so that wide, capital and plain letters compare."""
+    return unicodedata.normalize("NFKC", text[:MOST_CHARS]).casefold()[:MOST_CHARS]
+
+
+def length_of(cleaned: str) -> int:
+    """How long a text is, in words; of Chinese and Japanese in characters."""
+    return len(_LENGTH.findall(cleaned))
+
+
+def words_of(cleaned: str) -> tuple[int, ...]:
+    """The words that a text is about, each once, as numbers below 65,536; at most `MOST_WORDS`.
+
+    Chinese and Japanese put no spaces between words: pairs of characters stand for them.
+    """
+    found: dict[int, None] = {}
+    for wide, word in _PIECE.findall(cleaned):
+        if wide:
+            found.update(dict.fromkeys(map(_hashed, _pairs(wide))))
+        elif word not in _FUNCTION_WORDS and (len(word) > 1 or word.isdigit()):
+            found[_hashed(_stem(word[:_LONGEST]))] = None
+        if len(found) >= MOST_WORDS:
+            break
+    return tuple(found)[:MOST_WORDS]
+
+
+def _pairs(wide: str) -> list[str]:
+    neighbours = pairwise(wide)
+    return [one + two for one, two in neighbours if one not in _FUNCTION_CHARS and two not in _FUNCTION_CHARS]
+
+
+def _stem(word: str) -> str:
+    """Without the s of a plural."""
+    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
+
+
+@lru_cache(maxsize=16_384)
+def _hashed(word: str) -> int:
+    return crc32(word.encode("utf-8", "replace")) & 0xFFFF
