@@ -1,0 +1,61 @@
+"""Control in words: "cancel that", "how far are you", 算了. A whole short message, never a part of a longer one."""
+
+import re
+from typing import Literal
+
+from pentad.shared.digests.wording import clean
+
+ControlAction = Literal["cancel", "progress", "pause", "resume"]
+
+MOST_CONTROL_CHARS = 60
+"""A longer message is none."""
+
+_EDGE = r"[\s,.!?;:~、，。！？；：…]*"
+_BEFORE = (
+    rf"(?:(?:please|ok|okay|actually|hey|so|well|no|oh|just|can you|could you|请|麻烦|那|嗯|好的?|先|你|您){_EDGE})*"
+)
+_AFTER = (
+    rf"(?:{_EDGE}(?:please|now|for now|for me|thanks|thank you|then|yet|so far|right now|吧|了|谢谢|呀|啊|呢|一下))*"
+)
+_IT = r"(?:it|that|this|(?:the|this|that|my|your) (?:current |last )?(?:task|job|run|work))"
+_TASK = r"(?:(?:这个|那个|当前|现在的|上个|刚才的)?(?:任务|工作)?)"
+
+_WORDS: dict[ControlAction, str] = {
+    "cancel": (
+        rf"(?:cancel|stop|abort|terminate|kill)(?: {_IT})?|(?:forget|drop|scrap) {_IT}|forget about {_IT}"
+        rf"|(?:stop|quit) (?:working on|doing) {_IT}"
+        rf"|算了|取消(?:掉)?{_TASK}|把?{_TASK}取消(?:掉)?|停止{_TASK}|终止{_TASK}|中止{_TASK}|(?:别|不要|不用)(?:再)?(?:做|弄|干|继续)"
+    ),
+    "progress": (
+        rf"how far (?:are you|along are you|have you (?:got|gotten|come))(?: with {_IT})?"
+        rf"|(?:what(?:'s| is) (?:the|your) |any |show me the )?(?:status|progress)(?: (?:of|on|with) {_IT})?"
+        rf"|(?:status|progress) (?:update|report)|how(?:'s| is) {_IT} (?:going|coming along|progressing)"
+        rf"|are you (?:done|finished|still working)(?: (?:with|on) {_IT})?|is {_IT} (?:done|finished|ready)"
+        rf"|where are you (?:at )?with {_IT}"
+        rf"|{_TASK}(?:的)?进[度展](?:如何|怎么样|怎样|到哪|是什么|呢)?|(?:做|弄|进行|处理|完成)到(?:哪|什么程度|哪里|哪儿|哪一步)"
+        rf"|{_TASK}(?:做|弄|处理)(?:完|好)(?:了)?(?:吗|没有|没)|{_TASK}完成(?:了)?(?:吗|没有|没)|{_TASK}怎么样"
+    ),
+    "pause": (
+        rf"pause(?: {_IT})?|put {_IT} on hold|hold {_IT}|suspend(?: {_IT})?"
+        rf"|暂停{_TASK}|把?{_TASK}(?:暂停|停一停|停一下|放一放|搁一搁)|停一下|停一停"
+    ),
+    "resume": (
+        rf"resume(?: {_IT})?|unpause(?: {_IT})?|(?:continue|carry on|go on|keep going)(?: with {_IT})?"
+        rf"|恢复{_TASK}|把?{_TASK}恢复|继续{_TASK}|接着做|继续做"
+    ),
+}
+_PATTERNS: tuple[tuple[ControlAction, re.Pattern[str]], ...] = tuple(
+    (action, re.compile(rf"{_EDGE}{_BEFORE}(?:{words}){_AFTER}{_EDGE}")) for action, words in _WORDS.items()
+)
+
+
+def control_of(text: str) -> ControlAction | None:
+    """What a message asks to be done to the task that was spoken to last; None for what is said to a task.
+
+    The words alone: "continue" resumes only what is paused, and "stop" stops only what is live. Where there is nothing
+    of the kind, the message is an ordinary one.
+    """
+    if len(text) > MOST_CONTROL_CHARS:
+        return None
+    cleaned = clean(text)
+    return next((action for action, pattern in _PATTERNS if pattern.fullmatch(cleaned)), None)
