@@ -10,7 +10,11 @@ from pentad.contracts.tools import Effect
 
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]
-Decision = Literal["new", "append", "reopen", "rejected"]
+Decision = Literal["new", "append", "reopen", "control", "rejected"]
+ControlAction = Literal["cancel", "progress", "pause", "resume"]
+"""What a person asks for in words: "cancel that", "how far are you"."""
+RoutingStage = Literal["rule", "similarity", "model"]
+"""What decided where a message goes: a rule, the weighing of its words and meaning, or a model."""
 
 
 class TaskUsage(Contract):
@@ -35,7 +39,23 @@ class MessageRouted(ClientEvent):
     decision: Decision
     confidence: float
     reason: str
+    stage: RoutingStage | None = None
+    """None: written before 0.2."""
     candidates: list[str] = Field(default_factory=list)
+    """The tasks that it could have gone to."""
+    scores: dict[str, float] | None = None
+    """How likely each of them is, 0 to 1, where they were weighed; what is missing to 1 are tasks that are less likely,
+    and a new one."""
+
+
+class ControlResult(ClientEvent):
+    """A message that only said what to do with a task: it is done, and no task got the message."""
+
+    type: Literal["control_result"] = "control_result"
+    message_id: str
+    action: ControlAction
+    content: str
+    """What came of it, in the message's language."""
 
 
 class TaskStart(ClientEvent):
@@ -158,6 +178,7 @@ class ErrorEvent(ClientEvent):
 
 SessionEvent = Annotated[
     MessageRouted
+    | ControlResult
     | TaskStart
     | Thinking
     | Content

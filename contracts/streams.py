@@ -15,6 +15,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.events import (
     ApprovalRequest,
     Content,
+    ControlResult,
     ErrorEvent,
     MessageEvent,
     MessageRouted,
@@ -153,6 +154,7 @@ EVENTS = Stream(
     "What a session's clients are told. The entry id is the cursor.",
     (
         MessageRouted,
+        ControlResult,
         TaskStart,
         Thinking,
         Content,

@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import ErrorEvent, MessageRouted, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent
+from pentad.contracts.events import (
+    ControlResult,
+    ErrorEvent,
+    MessageRouted,
+    SessionEvent,
+    Snapshot,
+    TaskEnd,
+    TaskStatusEvent,
+)
 
 Outcome = Literal["completed", "failed", "cancelled", "waiting", "rejected", "error"]
 _SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})
@@ -41,7 +49,7 @@ class TurnTracker:
             return True
         if isinstance(event, ErrorEvent) and event.message_id is not None:
             return event.message_id == self.message_id
-        if isinstance(event, MessageRouted) and event.message_id == self.message_id:
+        if isinstance(event, MessageRouted | ControlResult) and event.message_id == self.message_id:
             return True
         if self.task_id is not None:
             return event.task_id == self.task_id
@@ -56,6 +64,8 @@ class TurnTracker:
                 return self._after_snapshot(event)
             case MessageRouted() if event.message_id == self.message_id:
                 return self._after_routing(event)
+            case ControlResult() if event.message_id == self.message_id:
+                return self.ended("completed", event.content)
             case ErrorEvent() if event.message_id == self.message_id:
                 return self.ended("error", f"{event.code}: {event.message}")
         return self._with_task(event.task_id)._after_task_event(event)

@@ -70,6 +70,11 @@ class Settings(BaseModel):
     """Seconds that a finished task can be reopened before it is archived."""
     pentad_lease_s: Annotated[float, Field(ge=0.5, le=600)] = 2
     """Seconds after which a silent worker's work goes to another."""
+    pentad_route: Literal["auto", "explicit"] = "auto"
+    """`auto`: each message finds its task; `explicit`: one without `task_id` goes to the task that was spoken to
+    last."""
+    pentad_route_recency: Annotated[float, Field(ge=0, le=5)] = 0.6
+    """How much less likely a task is for each other one that was spoken to since, in the logarithm of odds."""
     pentad_wait_ttl_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 30 * _DAY_S
     """Seconds that a task waits for a person before it ends as failed, reason `wait_expired`."""
     pentad_tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.5

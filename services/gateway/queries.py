@@ -73,7 +73,7 @@ class Queries:
         """The tasks that a session's last messages belong to and that are not archived, oldest first."""
         named = [turn.get("task_id") for turn in await self.messages(keys)]
         session = session_header(pairs(await self._store.call("HGETALL", keys.header)))
-        ids = [name for name in named if isinstance(name, str)] + [session.done, *session.live]
+        ids = [name for name in named if isinstance(name, str)] + [session.done, *session.recent]
         found = await load_tasks(self._store, keys.shard, keys.tenant, list(dict.fromkeys(ids)))
         return [header.describe().model_dump(mode="json") for header in found if header is not None]
 

@@ -6,9 +6,12 @@ from typing import Any
 from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
 from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
+from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.handlers import RouterHandler
+from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
@@ -30,7 +33,9 @@ class Router(ConsumingService):
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
         self._book = InstructionBook(self.store)
-        deciding = Deciding(self.store, Records(settings.records_url), self._book, settings)
+        self._embedder = None if settings.embed_model_type == "simple" else make_embedder(settings, self.store)
+        weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))
+        deciding = Deciding(self.store, Records(settings.records_url), self._book, weighing, settings)
         self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
         for shard in self.shards:
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
@@ -44,6 +49,8 @@ class Router(ConsumingService):
 
     async def close(self) -> None:
         await self._ingress.release()
+        if self._embedder is not None:
+            await self._embedder.aclose()
 
 
 def build(settings: Settings) -> Router:

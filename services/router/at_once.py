@@ -52,13 +52,14 @@ class AtOnce:
         if raw.get("wake") or waiting >= self._limit:
             return None
         session = session_header(raw)
-        live, done = await self._tasks(keys, session, known)
-        view = await self._deciding.view(message, live, done, source.at)
-        route = self._deciding.route(view)
-        if route.decision == "rejected":
+        view = await self._deciding.view(message, await self._tasks(keys, session, known), source.at)
+        if not self._deciding.decided_here(view):
+            return None
+        route, learnt = await self._deciding.route(said, session, view)
+        if route.decision in ("rejected", "control"):
             return None
         commit = self._deciding.commit(keys)
-        task = await self._deciding.write(commit, said, session, view, route)
+        task = await self._deciding.write(commit, said, session, view, route, learnt)
         self._deciding.arrive(commit, said, source.generation)
         if await self._actors.commit_untaken(commit, raw.get("v", b"0").decode(), source.connection) != "committed":
             return None
@@ -91,13 +92,13 @@ class AtOnce:
 
     async def _tasks(
         self, keys: SessionKeys, session: SessionHeader, known: dict[str, TaskHeader | None]
-    ) -> tuple[list[TaskHeader | None], TaskHeader | None]:
-        """The session's live tasks and the one that ended last."""
-        wanted = {task for task in (*session.live, session.done) if task}
-        if not wanted <= known.keys():
-            ids = sorted(wanted)
-            known = dict(zip(ids, await load_tasks(self._actors.store, keys.shard, keys.tenant, ids), strict=True))
-        return [known.get(task) for task in session.live], known.get(session.done)
+    ) -> list[TaskHeader | None]:
+        """The session's tasks, the one that was spoken to last first."""
+        wanted = [task for task in dict.fromkeys((*session.recent, session.done)) if task]
+        if not known.keys() >= set(wanted):
+            found = await load_tasks(self._actors.store, keys.shard, keys.tenant, wanted)
+            known = dict(zip(wanted, found, strict=True))
+        return [known.get(task) for task in wanted]
 
     def _remember(self, keys: SessionKeys, task: str) -> None:
         self._last[keys.header] = task

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
-from pentad.services.router.domain.rules import Question, Route, View, by_recency, decide
+from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
 from pentad.services.router.routing import RouteWriter
+from pentad.services.router.weighing import NOTHING, Learnt, Weighing, learnt_by_rule
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import SessionHeader, TaskHeader
 from pentad.shared.actors.mail import SessionMessage
@@ -35,8 +36,11 @@ class IncomingMessage:
 class Deciding:
     """Reads and writes around `decide`, for whoever routes a message."""
 
-    def __init__(self, store: Store, records: Records, book: InstructionBook, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, records: Records, book: InstructionBook, weighing: Weighing, settings: Settings
+    ) -> None:
         self._store, self._records, self._book, self._settings = store, records, book, settings
+        self._weighing = weighing
         self._grace_ms = round(settings.pentad_grace_s * 1000)
 
     def commit(self, keys: SessionKeys) -> Commit:
@@ -57,7 +61,7 @@ class Deciding:
         """Everything that the decision depends on, read at once."""
         keys, message = said.keys, said.message
         named_id = message.task_id or ""
-        ids = (*session.live, session.done, named_id)
+        ids = (*session.recent, session.done, named_id)
         *tasks, done, named = await load_tasks(self._store, keys.shard, keys.tenant, ids)
         if named is not None and named.session != keys.session:
             named = None
@@ -69,41 +73,49 @@ class Deciding:
                     archived = record.task.instruction
             except DamagedError as error:
                 damaged = str(error)
-        return await self.view(message, tasks, done, now, named=named, archived=archived, damaged=damaged)
+        return await self.view(message, [*tasks, done], now, named=named, archived=archived, damaged=damaged)
 
     async def view(
         self,
         message: InboundMessage,
-        live: Sequence[TaskHeader | None],
-        done: TaskHeader | None,
+        tasks: Sequence[TaskHeader | None],
         now: int,
         *,
         named: TaskHeader | None = None,
         archived: str = "",
         damaged: str = "",
     ) -> View:
-        """What the decision sees. ``live``: the session's live tasks, as far as they could be read."""
+        """What the decision sees. ``tasks``: those of the session, as far as they could be read, in their order."""
+        known = {task.task: task for task in tasks if task is not None}
         return View(
             message=message,
-            live=tuple(task for task in live if task is not None),
-            done=done,
+            known=(*known.values(),),
             named=named,
             archived=archived,
             damaged=damaged,
             instructions=await self._book.known(message.instruction),
             now=now,
             grace_ms=self._grace_ms,
+            weighed=self._settings.pentad_route == "auto",
         )
 
-    def route(self, view: View) -> Route:
-        """The decision. What the rules leave open goes to the task that was spoken to last."""
-        decided = decide(view)
-        return by_recency(decided) if isinstance(decided, Question) else decided
+    async def route(self, said: IncomingMessage, session: SessionHeader, view: View) -> tuple[Route, Learnt]:
+        """The decision, and what the session is to remember then."""
+        decided, content = decide(view), said.message.content
+        if isinstance(decided, Question):
+            return await self._weighing.weigh(decided, said.keys, content, session)
+        if decided.task is None or decided.action is not None or not view.weighed:
+            return decided, NOTHING
+        return decided, learnt_by_rule(session, decided.task, content)
+
+    def decided_here(self, view: View) -> bool:
+        """Whether the decision waits for nobody."""
+        return self._weighing.asks_nobody or not isinstance(decide(view), Question)
 
     async def write(
-        self, commit: Commit, said: IncomingMessage, session: SessionHeader, view: View, route: Route
+        self, commit: Commit, said: IncomingMessage, session: SessionHeader, view: View, route: Route, learnt: Learnt
     ) -> str:
-        """The decision, written into the commit; returns the task that takes the message, '' for a refusal."""
+        """The decision, written into the commit; returns the task that takes the message, '' when none does."""
         writer, keys = self.writer(commit, said, view.now), said.keys
         if route.decision == "rejected":
             writer.reject(route)
@@ -115,10 +127,12 @@ class Deciding:
             writer.new(task, route)
         else:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task)
+            if route.action is not None:
+                writer.control(task, route.task, route)
+                return ""
             writer.existing(task, route.task, route)
         writer.send(task, context, route)
-        found = {task.task for task in view.live}
-        writer.keep_live(session, [name for name in session.live if name not in found and name != task.task], task)
+        writer.remember(session, kept_in_view(view, task.task), task, learnt)
         return task.task
 
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:

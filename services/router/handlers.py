@@ -59,13 +59,13 @@ class RouterHandler(WakeUps[SessionKeys]):
             now = taken.lease.now
             session = session_header(taken.raw)
             view = await self._deciding.look(said, session, now)
-            route = self._deciding.route(view)
+            route, learnt = await self._deciding.route(said, session, view)
             commit = self._deciding.commit(keys)
-            if route.decision == "rejected":
+            if route.decision in ("rejected", "control"):
                 commit.consume(mail.number)
             else:
                 commit.pass_on(mail.number)
-            await self._deciding.write(commit, said, session, view, route)
+            await self._deciding.write(commit, said, session, view, route, learnt)
             if await self._actors.commit(commit, taken) != "overtaken":
                 return
             taken = replace(taken, raw=pairs(await self._actors.store.call("HGETALL", keys.header)))

@@ -6,13 +6,22 @@ from typing import Any
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import ErrorEvent, MessageRouted, TaskStart
+from pentad.contracts.events import ControlResult, ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
+from pentad.services.router.domain.control import told
 from pentad.services.router.domain.rules import Route, goal_of
+from pentad.services.router.weighing import Learnt
 from pentad.shared import metrics
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.commit_events import CommitEvents
-from pentad.shared.actors.headers import LIVE_TASKS, SessionHeader, TaskHeader, live_field
+from pentad.shared.actors.headers import (
+    SessionHeader,
+    TaskHeader,
+    answer_field,
+    digest_field,
+    fields_of_task,
+    recent_field,
+)
 from pentad.shared.actors.mail import SessionMessage, UserMail
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
@@ -65,6 +74,8 @@ class RouteWriter:
             confidence=route.confidence,
             reason=route.reason,
             candidates=route.candidates,
+            scores=route.scores,
+            stage=route.stage,
         )
 
     def reject(self, route: Route) -> None:
@@ -123,22 +134,31 @@ class RouteWriter:
         self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
         self._commit.expire(self._keys.turns, self._ttl_s)
 
-    def keep_live(self, session: SessionHeader, gone: Collection[str], task: TaskKeys) -> None:
-        """The task was spoken to last of the session's live ones; who was longest ago makes room.
-
-        ``gone``: those that are there no more.
-        """
+    def remember(self, session: SessionHeader, kept: Collection[str], task: TaskKeys, learnt: Learnt) -> None:
+        """The task was spoken to last; what the session knows of tasks that are neither it nor kept goes."""
         header = self._keys.header
         now = max(self._now, session.spoken_at + 1)  # two in one ms, or a clock that has stepped back
-        self._commit.set(header, **{live_field(task.task): now})
-        if not session.live:
-            return
-        others = [name for name in session.live if name != task.task and name not in gone]
-        kept, surplus = others[: LIVE_TASKS - 1], others[LIVE_TASKS - 1 :]
-        removed = [live_field(name) for name in (*surplus, *gone)]
+        fields: dict[str, int | bytes] = {recent_field(task.task): now}
+        fields |= {digest_field(name): digest for name, digest in learnt.digests.items()}
+        gone = {*session.recent, *session.digests, *session.answers} - {task.task, *kept}
+        removed = [field for name in gone for field in fields_of_task(name)]
+        removed += [answer_field(name) for name in learnt.digests if name in session.answers]
         if session.old_live:
             removed.append("live")
             if session.old_live in kept:
-                self._commit.set(header, **{live_field(session.old_live): now - 1})
+                fields[recent_field(session.old_live)] = now - 1
+        self._commit.set(header, **fields)
         if removed:
             self._commit.unset(header, *removed)
+
+    def control(self, task: TaskKeys, header: TaskHeader, route: Route) -> None:
+        """Do what the message says to be done with a task, and tell what comes of it."""
+        self._turn_is_over("completed")
+        self._routed(task.task, route)
+        if route.action == "cancel":
+            self._commit.expect(task.header, header.status)
+            self._commit.set(task.header, control="cancel")
+            self._commit.post(task, "cancel", b"{}")
+        assert route.action is not None
+        content = told(route.action, header, self._message.content)
+        self._tell(ControlResult, task.task, message_id=self._message.message_id, action=route.action, content=content)

@@ -15,6 +15,7 @@ from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared import metrics
+from pentad.shared.actors.headers import answer_field, excerpt
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer
 
@@ -100,6 +101,7 @@ class AnswerWriter(TurnWriter):
 
     def _complete(self, following: Complete) -> None:
         self._remember(following.text)  # also when a message overtakes the end: it was said
+        self.commit.set(self.session.header, **{answer_field(self.keys.task): excerpt(following.text)})
         self.commit.mode = "complete"
         self.commit.finish()
         self.end("completed", following.reason)

@@ -24,7 +24,7 @@ from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.headers import TaskHeader, live_field
+from pentad.shared.actors.headers import TaskHeader, fields_of_task, recent_field
 from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
@@ -140,7 +140,7 @@ class TurnWriter(TaskEvents):
         self.emit(TaskStart, goal=self.task.goal)
         # Nobody has spoken to it: what was redriven does not draw the conversation to itself.
         self.commit.set_once(
-            self.session.header, live_field(self.keys.task), self.turn.at if self._arrived.users else 0
+            self.session.header, recent_field(self.keys.task), self.turn.at if self._arrived.users else 0
         )
         self.commit.untimer(self.keys, "archive")
 
@@ -165,7 +165,8 @@ class TurnWriter(TaskEvents):
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
         self.emit(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
-        self.commit.unset(session.header, live_field(keys.task))
+        if status != "completed":  # the next message may still belong to what is completed
+            self.commit.unset(session.header, *fields_of_task(keys.task))
         self.commit.set(session.header, done=keys.task)
         self.commit.stamp(session.header, "done_at")
         self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")

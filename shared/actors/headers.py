@@ -1,7 +1,7 @@
 """The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, get_args
 
@@ -45,29 +45,57 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-LIVE_TASKS = 10
-"""Tasks of a session that are candidates for its next message; others go on, and are named to be spoken to."""
-_LIVE = "live:"
+RECENT_TASKS = 10
+"""Tasks of a session that its next message may belong to; others go on, and are named to be spoken to."""
+_RECENT, _DIGEST, _ANSWER = "live:", "digest:", "answer:"
+_ANSWER_HEAD, _ANSWER_TAIL = 600, 390
+"""Characters kept of an answer: how it begins, and what it asks at its end."""
 
 
-def live_field(task: str) -> str:
-    """The field of a session's header that names a live task; its value is when it was spoken to last, in ms."""
-    return _LIVE + task
+def recent_field(task: str) -> str:
+    """The field of a session's header that names one of its tasks; its value is when that was spoken to last, in ms."""
+    return _RECENT + task
+
+
+def digest_field(task: str) -> str:
+    """The field with what messages are compared with, see `pentad.shared.digests`."""
+    return _DIGEST + task
+
+
+def answer_field(task: str) -> str:
+    """The field with the task's last answer, as long as no message has come since."""
+    return _ANSWER + task
+
+
+def fields_of_task(task: str) -> tuple[str, str, str]:
+    """All that a session's header knows of a task."""
+    return recent_field(task), digest_field(task), answer_field(task)
+
+
+def excerpt(answer: str) -> str:
+    """An answer as it is kept in its session: its beginning and its end."""
+    if len(answer) <= _ANSWER_HEAD + _ANSWER_TAIL:
+        return answer
+    return f"{answer[:_ANSWER_HEAD]} … {answer[-_ANSWER_TAIL:]}"
 
 
 @immutable
 class SessionHeader:
-    """A session: which tasks are live, which one ended last."""
+    """A session: which tasks its next message may belong to, and which one ended last."""
 
-    live: tuple[str, ...]
-    """The one that was spoken to last first. The router keeps `LIVE_TASKS` of them."""
+    recent: tuple[str, ...]
+    """The one that was spoken to last first. The router keeps `RECENT_TASKS` of them."""
     done: str
     done_at: int
     last_in: str
     spoken_at: int = 0
     """When one of them was spoken to last, in ms."""
     old_live: str = ""
-    """The one live task, as versions before 0.2 noted it: it is among ``live``."""
+    """The one live task, as versions before 0.2 noted it: it is among ``recent``."""
+    digests: Mapping[str, bytes] = field(default_factory=dict)
+    """What messages are compared with, by task, as it is stored."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """What tasks have answered since they were spoken to last, by task."""
 
 
 @immutable
@@ -205,18 +233,20 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
 
 def session_header(raw: dict[str, bytes]) -> SessionHeader:
     """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
-    spoken_to = {name[len(_LIVE) :]: _integer(value) for name, value in raw.items() if name.startswith(_LIVE)}
+    spoken_to = {name[len(_RECENT) :]: _integer(value) for name, value in raw.items() if name.startswith(_RECENT)}
     old = _text(raw.get("live", b""))
     if old:  # who wrote it has spoken to that one last
         spoken_to[old] = max(spoken_to.values(), default=0) + 1
-    live = tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)) if spoken_to else ()
+    recent = tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)) if spoken_to else ()
     return SessionHeader(
-        live=live,
+        recent=recent,
         done=_text(raw.get("done", b"")),
         done_at=_integer(raw.get("done_at", b"0")),
         last_in=_text(raw.get("last_in", b"")),
-        spoken_at=spoken_to[live[0]] if live else 0,
+        spoken_at=spoken_to[recent[0]] if recent else 0,
         old_live=old,
+        digests={name[len(_DIGEST) :]: value for name, value in raw.items() if name.startswith(_DIGEST)},
+        answers={name[len(_ANSWER) :]: _text(value) for name, value in raw.items() if name.startswith(_ANSWER)},
     )
 
 

@@ -26,7 +26,8 @@ OUTSIDERS = {"any producer", "a person"}
 PARTS = {"tenant": "t1", "session": "s1", "queue": "q1", "reply": "r1"}
 COMMON = {"session_id", "task_id", "at"}
 EVENT_FIELDS = {
-    "message_routed": "message_id decision confidence reason candidates",
+    "message_routed": "message_id decision stage confidence reason candidates scores",
+    "control_result": "message_id action content",
     "task_start": "goal",
     "thinking": "step attempt offset content",
     "content": "step attempt offset content",
@@ -173,7 +174,7 @@ def test_deltas_and_progress_alone_are_not_durable() -> None:
 def test_values_of_events_are_those_promised() -> None:
     schema = {name: _choices(name) for name in ("message_routed", "task_status", "task_end")}
     assert schema == {
-        "message_routed": ["new", "append", "reopen", "rejected"],
+        "message_routed": ["new", "append", "reopen", "control", "rejected"],
         "task_status": ["pending", "active", "waiting", "stale"],
         "task_end": ["completed", "failed", "cancelled"],
     }

@@ -43,14 +43,17 @@ def _options(argv: Sequence[str]) -> RoutingOptions:
     return RoutingOptions(given.data, given.embed, given.recency, given.predictions)
 
 
-async def evaluate(messages: Sequence[LabelledMessage], model: EmbeddingModel, weights: Weights) -> list[Verdict]:
+async def evaluate(
+    messages: Sequence[LabelledMessage], model: EmbeddingModel | None, weights: Weights
+) -> list[Verdict]:
     """Decide each message, one after the other."""
     texts = EmbeddedTexts(model)
     try:
         await texts.learn(text for message in messages for task in message.tasks for _, text in task.turns)
         return [await judge(message, texts, weights) for message in messages]
     finally:
-        await model.aclose()
+        if model is not None:
+            await model.aclose()
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     options = _options(argv)
     try:
         messages = read_labelled(options.data)
-        model = make_embedding_model(options.embed)
+        model = None if options.embed == "simple" else make_embedding_model(options.embed)
     except (UnreadableDataError, SettingsError) as error:
         print(error, file=sys.stderr)
         return 2

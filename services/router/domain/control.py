@@ -1,11 +1,10 @@
 """Control in words: "cancel that", "how far are you", 算了. A whole short message, never a part of a longer one."""
 
 import re
-from typing import Literal
 
+from pentad.contracts.events import ControlAction
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.digests.wording import clean
-
-ControlAction = Literal["cancel", "progress", "pause", "resume"]
 
 MOST_CONTROL_CHARS = 60
 """A longer message is none."""
@@ -59,3 +58,17 @@ def control_of(text: str) -> ControlAction | None:
         return None
     cleaned = clean(text)
     return next((action for action, pattern in _PATTERNS if pattern.fullmatch(cleaned)), None)
+
+
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+def told(action: ControlAction, task: TaskHeader, message: str) -> str:
+    """What a person is told of it, in the message's language."""
+    chinese = _HAN.search(message) is not None
+    if action == "cancel":
+        return f"正在取消：{task.goal}" if chinese else f"Cancelling: {task.goal}"
+    waits = ", ".join(call.tool for call in task.open)
+    if chinese:
+        return f"{task.goal}：第 {task.turn_steps + 1} 步" + (f"，等待工具 {waits}" if waits else "，等待模型")
+    return f"{task.goal}: step {task.turn_steps + 1}, " + (f"waiting for {waits}" if waits else "waiting for the model")

@@ -1,4 +1,4 @@
-"""Which task a message belongs to. Pure: the router's handler reads the state and commits the decision."""
+"""Which task a message belongs to, as far as rules say. Pure: what they leave open is weighed, see `weighing`."""
 
 from collections.abc import Collection
 from dataclasses import field
@@ -6,13 +6,16 @@ from typing import Literal
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import Decision
-from pentad.shared.actors.headers import TaskHeader
+from pentad.contracts.events import ControlAction, Decision, RoutingStage
+from pentad.services.router.domain.control import control_of
+from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
 from pentad.shared.immutable import immutable
 
 _GOAL_LENGTH = 500
 DEFAULT_INSTRUCTION = "executor"
 """What runs when nobody says what."""
+ASKED = "question"
+"""The reason of a task that waits for an answer to its question."""
 
 
 @immutable
@@ -20,10 +23,8 @@ class View:
     """What the decision sees. Each task as it is now, or None when there is none."""
 
     message: InboundMessage
-    live: tuple[TaskHeader, ...]
-    """The session's tasks that go on, the one that was spoken to last first."""
-    done: TaskHeader | None
-    """The task that ended last."""
+    known: tuple[TaskHeader, ...] = ()
+    """The session's tasks that were spoken to of late, the last one first."""
     named: TaskHeader | None = None
     """The task that the message names, when it is a task of this session."""
     archived: str = ""
@@ -34,6 +35,8 @@ class View:
     """Names of what can be run."""
     now: int = 0
     grace_ms: int = 0
+    weighed: bool = True
+    """What no rule decides is weighed; else it goes to the task that was spoken to last."""
 
 
 @immutable
@@ -51,27 +54,24 @@ class Route:
     continues: Literal["session", "record"] = "session"
     """Where a new task's context comes from."""
     candidates: list[str] = field(default_factory=list)
+    scores: dict[str, float] | None = None
+    """How likely each candidate is, where they were weighed."""
     confidence: float = 1.0
     """How sure it is: 1.0 when the message or the lack of a choice says so."""
+    stage: RoutingStage = "rule"
+    """What decided."""
+    action: ControlAction | None = None
+    """What is done with the task, where that is all that the message says."""
 
 
 @immutable
 class Question:
-    """No rule says which of these tasks a message belongs to."""
+    """No rule says to which of these tasks a message belongs, or whether it begins a new one."""
 
-    candidates: tuple[TaskHeader, ...]
+    tasks: tuple[TaskHeader, ...]
     """The one that was spoken to last first."""
-
-
-RECENCY = 0.6
-"""How often the task that was spoken to last is the one that is meant, of several, in labelled conversations."""
-
-
-def by_recency(question: Question) -> Route:
-    """The answer without asking anybody: the task that was spoken to last."""
-    candidates = [task.task for task in question.candidates]
-    reason = f"of {len(candidates)} live tasks the one that was spoken to last"
-    return Route("append", reason, question.candidates[0], candidates=candidates, confidence=RECENCY)
+    instruction: str = DEFAULT_INSTRUCTION
+    """What a new task would run."""
 
 
 def decide(view: View) -> Route | Question:
@@ -79,25 +79,61 @@ def decide(view: View) -> Route | Question:
     refusal = _refusal(view)
     if refusal is not None:
         return refusal
-    known = tuple(task for task in view.live if _runs(view.message, task))
-    candidates = [task.task for task in known]
-    if view.done is not None and view.done.task not in candidates and _runs(view.message, view.done):
-        known, candidates = (*known, view.done), [*candidates, view.done.task]
+    tasks = tuple(task for task in view.known if _may_take(view, task))
     if view.message.task_id is not None:
-        return _to_named(view, candidates)
-    # The session was read before its tasks: what was live may have ended by now, and what had ended may go on.
-    going_on = tuple(task for task in known if not task.ended)
-    if len(going_on) > 1:
-        return Question(going_on)
-    if going_on:
-        return Route("append", "the session's live task", going_on[0], candidates=candidates)
-    last = max(known, key=lambda task: task.ended_at, default=None)
-    if last is not None and _reopenable(view, last):
-        return Route("reopen", "the session's last task ended within the grace time", last, candidates=candidates)
+        return _to_named(view, listed(tasks))
     runs = view.message.instruction or DEFAULT_INSTRUCTION
-    return Route(
-        "new", "no live task, and none that ended within the grace time", instruction=runs, candidates=candidates
-    )
+    control = _control(view, tasks) if view.weighed else None
+    if control is not None:
+        return control
+    if not tasks:
+        return Route("new", "no live task, and none that ended within the grace time", instruction=runs)
+    asking = [task for task in tasks if task.status == "waiting" and task.reason == ASKED]
+    if len(asking) == 1:
+        return Route("append", "the task has asked for an answer", asking[0], candidates=listed(tasks))
+    return Question(tasks, runs) if view.weighed else by_recency(tasks)
+
+
+def _control(view: View, tasks: tuple[TaskHeader, ...]) -> Route | None:
+    """A message that only says what to do with the live task that was spoken to last."""
+    live = [task for task in tasks if not task.ended]
+    action = control_of(view.message.content) if live else None
+    if action not in ("cancel", "progress"):
+        return None
+    reason = f"the message asks to {action} it" if action == "cancel" else "the message asks how far it is"
+    return Route("control", reason, live[0], candidates=listed(tasks), action=action)
+
+
+RECENCY = 0.6
+"""How often the task that was spoken to last is the one that is meant, of several, in labelled conversations."""
+
+
+def by_recency(tasks: tuple[TaskHeader, ...]) -> Route:
+    """The answer without weighing anything: the task that was spoken to last, a live one before one that has ended."""
+    going_on = [task for task in tasks if not task.ended]
+    several = f"of {len(tasks)} tasks the one that was spoken to last"
+    sure = 1.0 if len(tasks) == 1 else RECENCY
+    if going_on:
+        reason = several if len(going_on) > 1 else "the session's live task"
+        return Route("append", reason, going_on[0], candidates=listed(tasks), confidence=sure)
+    reason = several if len(tasks) > 1 else "the session's last task ended within the grace time"
+    return Route("reopen", reason, tasks[0], candidates=listed(tasks), confidence=sure)
+
+
+def listed(tasks: tuple[TaskHeader, ...]) -> list[str]:
+    """Their ids."""
+    return [task.task for task in tasks]
+
+
+def kept_in_view(view: View, chosen: str) -> list[str]:
+    """The tasks, beside the chosen one, that the session's next message may belong to: live ones before ended ones."""
+    others = [task for task in view.known if task.task != chosen and (not task.ended or _reopenable(view, task))]
+    others.sort(key=lambda task: task.ended)
+    return [task.task for task in others[: RECENT_TASKS - 1]]
+
+
+def _may_take(view: View, task: TaskHeader) -> bool:
+    return _runs(view.message, task) and (not task.ended or _reopenable(view, task))
 
 
 def _runs(message: InboundMessage, task: TaskHeader) -> bool:

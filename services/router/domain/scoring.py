@@ -42,6 +42,8 @@ class Weights:
     """It thanks or says goodbye, and this task had answered."""
     words: float = 1.5
     """For the words that it shares with the last turn, the rarer in the session the more (logarithm)."""
+    history: float = 0.8
+    """For the words that it shares with what was said there before the last turn, likewise."""
     meaning: float = 5.0
     """For its cosine to the last turns, above the average of the session's tasks."""
     new: float = -2.5
@@ -130,6 +132,7 @@ def _task_signs(
     cues = message.cues
     last_turn = frozenset(task.said + task.answered)
     shared = rarity.shared(last_turn) / max(1.0, len(last_turn) / _LONG_TURN)
+    before = rarity.shared(frozenset(task.known) - last_turn)
     return {
         "recency": -weights.recency * min(rank, _FARTHEST),
         "leans": weights.leans * (cues.reply + cues.refers + cues.short) * (rank == 0),
@@ -137,6 +140,7 @@ def _task_signs(
         "closed": weights.closed * (task.closed and not cues.farewell),
         "thanks": weights.thanks * (cues.farewell and not task.closed and not task.asked),
         "words": weights.words * math.log1p(shared),
+        "history": weights.history * math.log1p(before),
         "meaning": weights.meaning * meaning,
     }
 

@@ -10,7 +10,9 @@ from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.deciding import Deciding
+from pentad.services.router.domain.scoring import WEIGHTS
 from pentad.services.router.handlers import RouterHandler
+from pentad.services.router.weighing import Weighing
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
@@ -112,9 +114,8 @@ class Flow:
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
         book = _Book(store, instructions)
         self.instructions = book.instructions
-        router = RouterHandler(
-            self.actors, self.keeper, Deciding(self.store, self.records, book, self.settings), self.settings, 0
-        )
+        deciding = Deciding(store, self.records, book, Weighing(None, WEIGHTS), self.settings)
+        router = RouterHandler(self.actors, self.keeper, deciding, self.settings, 0)
         runner = RunnerHandler(self.actors, self.keeper, self.model, book, _Builtins(store), self.settings, 0)
         tools = ToolHandler(store, self.settings, ToolSources(Builtins()), 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.ids import rfc3339
-from pentad.shared.actors.headers import live_field
+from pentad.shared.actors.headers import recent_field
 from pentad.shared.keys import timers
 from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
 from pentad.shared.store.store import Store
@@ -110,4 +110,4 @@ async def test_a_budget_of_nothing_lets_nothing_be_spent(store: Store, tmp_path:
     assert (await told(store))[2:] == [("task_start", ""), ("task_status", "budget_exceeded")]
     assert (await flow.status(), flow.model.asked) == ("waiting", 1)
     task = await flow.task()
-    assert await store.call("HEXISTS", SESSION.header, live_field(task.task))
+    assert await store.call("HEXISTS", SESSION.header, recent_field(task.task))

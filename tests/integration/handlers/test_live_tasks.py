@@ -1,4 +1,4 @@
-"""A session's live tasks are a bounded set: none is forgotten because another was spoken to."""
+"""A session's tasks are a bounded set: none is forgotten because another was spoken to."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.ids import task_id
 from pentad.services.router.domain.rules import RECENCY
-from pentad.shared.actors.headers import LIVE_TASKS, live_field, pairs, session_header
+from pentad.shared.actors.headers import RECENT_TASKS, pairs, recent_field, session_header
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
@@ -27,12 +27,12 @@ async def routed(store: Store) -> list[dict[str, Any]]:
 
 
 async def live(store: Store) -> tuple[str, ...]:
-    return session_header(pairs(await store.call("HGETALL", SESSION.header))).live
+    return session_header(pairs(await store.call("HGETALL", SESSION.header))).recent
 
 
 async def two_live_tasks(store: Store, folder: Path) -> tuple[Flow, Any, str, str]:
     """A task that waits for a call, and an older one that was named and waits too; and who runs calls."""
-    flow = await Flow(store, folder, script).prepare()
+    flow = await Flow(store, folder, script, pentad_route="explicit").prepare()
     await flow.say("hello")
     await flow.drive()
     await store.call("HSET", (await flow.task()).header, "ended_at", 1)  # its grace time is over
@@ -60,7 +60,7 @@ async def test_an_unnamed_message_goes_to_the_one_spoken_to_last_and_says_how_su
     assert [event["confidence"] for event in await routed(store)] == [1, 1, 1, RECENCY, 1]
     flow._served.append(tools)
     await flow.drive()
-    assert await live(store) == ()
+    assert await live(store) == (new, old)  # completed, and within their grace time
 
 
 async def test_when_one_ends_the_other_is_spoken_to(store: Store, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_the_live_task_of_a_version_before_goes_on(store: Store, tmp_path:
     await flow.say("call")
     await flow.drive()
     task = await flow.task()
-    await store.call("HDEL", SESSION.header, live_field(task.task))
+    await store.call("HDEL", SESSION.header, recent_field(task.task))
     await store.call("HSET", SESSION.header, "live", task.task)
     await flow.say("and now?")
     await flow.drive()
@@ -96,19 +96,21 @@ async def test_the_live_task_of_a_version_before_goes_on(store: Store, tmp_path:
 
 async def test_the_set_is_bounded(store: Store, tmp_path: Path) -> None:
     flow = await Flow(store, tmp_path, script).prepare()
-    others = [task_id(0, f"x{n}") for n in range(LIVE_TASKS + 5)]
+    others = [task_id(0, f"x{n}") for n in range(RECENT_TASKS + 5)]
     for n, other in enumerate(others):
-        await store.call("HSET", SESSION.header, live_field(other), n)
+        await store.call("HSET", SESSION.header, recent_field(other), n)
         await store.call("HSET", (await flow.task_named(other)).header, "status", "waiting", "session", "s1")
     del flow._served[1:]
     await flow.say("hello")
     await flow.drive()
-    assert await live(store) == tuple(reversed(others[-LIVE_TASKS:]))
+    *_, newest = await routed(store)
+    kept = [other for other in reversed(others) if other != newest["task_id"]][: RECENT_TASKS - 1]
+    assert await live(store) == (newest["task_id"], *kept)
 
 
 async def test_the_live_task_of_a_version_before_is_kept_when_another_is_named(store: Store, tmp_path: Path) -> None:
     flow, tools, old, new = await two_live_tasks(store, tmp_path)
-    await store.call("HDEL", SESSION.header, live_field(old), live_field(new))
+    await store.call("HDEL", SESSION.header, recent_field(old), recent_field(new))
     await store.call("HSET", SESSION.header, "live", new)
     assert await live(store) == (new,)
     await flow.say("and you?", task_id=old)
@@ -120,10 +122,10 @@ async def test_the_live_task_of_a_version_before_is_kept_when_another_is_named(s
 
 async def test_a_task_that_is_gone_leaves_the_set_and_decides_nothing(store: Store, tmp_path: Path) -> None:
     flow = await Flow(store, tmp_path, script).prepare()
-    await store.call("HSET", SESSION.header, live_field(task_id(0, "gone")), 1 << 50)
+    await store.call("HSET", SESSION.header, recent_field(task_id(0, "gone")), 1 << 50)
     await flow.say("hello")
     await flow.drive()
     await flow.say("and now?")
     await flow.drive()
     assert [event["decision"] for event in await routed(store)] == ["new", "reopen"]
-    assert await live(store) == ()
+    assert await live(store) == ((await flow.task()).task,)

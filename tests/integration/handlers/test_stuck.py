@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.streams import SESSION_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.shared.actors.headers import live_field
+from pentad.shared.actors.headers import recent_field
 from pentad.shared.models.ports import ChatRequest, ModelRefused
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.consumer import Consumer
@@ -158,7 +158,7 @@ async def test_messages_that_a_failed_turn_left_keep_their_task_the_live_one(sto
         "task_end",
         "task_start",
     ]
-    assert await store.call("HEXISTS", SESSION.header, live_field(task.task))
+    assert await store.call("HEXISTS", SESSION.header, recent_field(task.task))
 
 
 async def test_a_worker_that_was_slow_to_begin_leaves_a_call_that_went_to_another_alone(moves: Moves) -> None:

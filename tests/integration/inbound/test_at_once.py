@@ -9,6 +9,8 @@ import pytest
 from pentad.contracts.commands import InboundMessage
 from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
+from pentad.services.router.domain.scoring import WEIGHTS
+from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.errors import OutageError
@@ -27,7 +29,7 @@ Touch = Callable[[Store], Awaitable[Any]]
 
 async def live_task(store: Store) -> TaskKeys:
     """The session's live task that was spoken to last."""
-    live, *_ = session_header(pairs(await store.call("HGETALL", SESSION.header))).live
+    live, *_ = session_header(pairs(await store.call("HGETALL", SESSION.header))).recent
     return TaskKeys(0, "default", live)
 
 
@@ -36,7 +38,7 @@ class Entering:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
-        self.deciding = Deciding(store, Records(str(folder)), InstructionBook(store), SETTINGS)
+        self.deciding = Deciding(store, Records(str(folder)), InstructionBook(store), Weighing(None, WEIGHTS), SETTINGS)
         self.at_once = AtOnce(Actors(store, "router", 1000), self.deciding, LIMIT)
         self.meanwhile: Touch | None = None
         """Set: the questions are asked ahead, and this happens before the answers are used."""

@@ -13,7 +13,9 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.at_once import AtOnce
 from pentad.services.router.deciding import Deciding
+from pentad.services.router.domain.scoring import WEIGHTS
 from pentad.services.router.handlers import RouterHandler
+from pentad.services.router.weighing import Weighing
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.handlers import ToolHandler
@@ -132,7 +134,11 @@ class Router(Process):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         deciding = Deciding(
-            self.store, Records(parts.settings.records_url), InstructionBook(self.store), parts.settings
+            self.store,
+            Records(parts.settings.records_url),
+            InstructionBook(self.store),
+            Weighing(None, WEIGHTS),
+            parts.settings,
         )
         handler = SpoiltRouter(self.actors, self.keeper, deciding, parts.settings, 0)
         handler.outside = parts.outside

@@ -110,5 +110,5 @@ def test_a_model_that_fails_ends_it_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.evaluation.routing.make_embedding_model", lambda kind: BrokenEmbedding())
-    assert main(["--data", written(tmp_path, ITEMS)]) == 2
+    assert main(["--data", written(tmp_path, ITEMS), "--embed", "local"]) == 2
     assert "the embedding model failed: no answer to 4 texts" in capsys.readouterr().err

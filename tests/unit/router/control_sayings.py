@@ -1,6 +1,6 @@
 """Short messages, labelled by hand: control in words, and what only looks like it."""
 
-from pentad.services.router.domain.control import ControlAction
+from pentad.contracts.events import ControlAction
 
 CONTROL: dict[str, ControlAction] = {
     "cancel that": "cancel",

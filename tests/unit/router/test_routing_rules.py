@@ -9,8 +9,8 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
-from pentad.services.router.domain.rules import Question, Route, View, by_recency, decide, goal_of
-from pentad.shared.actors.headers import TaskHeader
+from pentad.services.router.domain.rules import Question, Route, View, decide, goal_of, kept_in_view
+from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
 
 NOW, GRACE = 1_000_000, 300_000
 
@@ -21,7 +21,7 @@ def task(name: str, status: TaskStatus, ended_at: int = NOW) -> TaskHeader:
 
 def view(task_id: str | None = None, **given: Any) -> View:
     message = InboundMessage(content="hi", session_id="s1", task_id=task_id)
-    return replace(View(message=message, live=(), done=None, now=NOW, grace_ms=GRACE), **given)
+    return replace(View(message=message, now=NOW, grace_ms=GRACE, weighed=False), **given)
 
 
 def routed(seen: View) -> Route:
@@ -32,29 +32,26 @@ def routed(seen: View) -> Route:
 
 
 @pytest.mark.parametrize(
-    ("seen", "decision", "target"),
+    ("known", "decision", "target"),
     [
-        (view(), "new", None),
-        (view(live=(task("a", "active"),)), "append", "a"),
-        (view(live=(task("a", "waiting"),)), "append", "a"),
-        (view(live=(task("a", "active"),), done=task("b", "completed")), "append", "a"),
-        (view(live=(task("a", "cancelled"),)), "new", None),
-        # The session was read before the task ended, or before a failed one went on with what had come.
-        (view(live=(task("a", "completed"),)), "reopen", "a"),
-        (view(live=(task("a", "completed"),), done=task("b", "completed")), "reopen", "a"),
-        (view(live=(task("a", "cancelled"),), done=task("b", "completed")), "new", None),
-        (view(done=task("b", "active")), "append", "b"),
-        (view(done=task("b", "completed")), "reopen", "b"),
-        (view(done=task("b", "completed", NOW - GRACE)), "reopen", "b"),
-        (view(done=task("b", "completed", NOW - GRACE - 1)), "new", None),
-        (view(done=task("b", "failed")), "new", None),
-        (view(done=task("b", "cancelled")), "new", None),
+        ((), "new", None),
+        ((task("a", "active"),), "append", "a"),
+        ((task("a", "waiting"),), "append", "a"),
+        ((task("a", "active"), task("b", "completed")), "append", "a"),
+        ((task("b", "completed"), task("a", "active")), "append", "a"),
+        ((task("a", "cancelled"),), "new", None),
+        ((task("a", "completed"),), "reopen", "a"),
+        ((task("a", "completed"), task("b", "completed")), "reopen", "a"),
+        ((task("a", "cancelled"), task("b", "completed")), "reopen", "b"),
+        ((task("b", "completed", NOW - GRACE),), "reopen", "b"),
+        ((task("b", "completed", NOW - GRACE - 1),), "new", None),
+        ((task("b", "failed"),), "new", None),
     ],
 )
-def test_without_a_name_it_is_the_live_task_or_the_one_that_ended_last(
-    seen: View, decision: str, target: str | None
+def test_where_nothing_is_weighed_it_is_the_task_that_was_spoken_to_last(
+    known: tuple[TaskHeader, ...], decision: str, target: str | None
 ) -> None:
-    route = routed(seen)
+    route = routed(view(known=known))
     assert (route.decision, route.task.task if route.task else None) == (decision, target)
 
 
@@ -73,14 +70,14 @@ def test_without_a_name_it_is_the_live_task_or_the_one_that_ended_last(
 def test_an_explicit_task_is_followed_by_its_status(
     named: TaskHeader | None, archived: bool, decision: str, error: ErrorCode | None
 ) -> None:
-    route = routed(view("t", named=named, archived=archived, live=(task("other", "active"),)))
+    route = routed(view("t", named=named, archived="executor" if archived else "", known=(task("other", "active"),)))
     assert (route.decision, route.error, route.task) == (decision, error, named if error is None else None)
     assert route.continues == ("record" if archived else "session")
 
 
 def test_an_unknown_instruction_is_refused_with_those_that_are_known() -> None:
     message = InboundMessage(content="hi", instruction="poet")
-    route = routed(view(message=message, live=(task("a", "active"),)))
+    route = routed(view(message=message, known=(task("a", "active"),)))
     assert (route.decision, route.error) == ("rejected", ErrorCode.BAD_MESSAGE)
     assert "'poet'" in route.reason
     assert "executor" in route.reason
@@ -97,18 +94,50 @@ def test_a_deadline_that_has_passed_is_refused(deadline: int, decision: str) -> 
 
 
 def test_the_candidates_are_named() -> None:
-    route = routed(view(live=(task("a", "active"),), done=task("b", "completed")))
+    route = routed(view(known=(task("a", "active"), task("b", "completed"))))
     assert route.candidates == ["a", "b"]
 
 
-def test_what_the_rules_leave_open_is_a_question_that_recency_can_answer() -> None:
-    live = (task("b", "active"), task("a", "waiting"), task("c", "completed"))
-    question = decide(view(live=live, done=task("d", "active")))
+def test_what_the_rules_leave_open_is_a_question() -> None:
+    known = (task("b", "active"), task("a", "waiting"), task("c", "completed"), task("d", "failed"))
+    question = decide(view(known=known, weighed=True))
     assert isinstance(question, Question)
-    assert [each.task for each in question.candidates] == ["b", "a", "d"]
-    route = by_recency(question)
-    assert (route.decision, route.task, route.candidates) == ("append", live[0], ["b", "a", "d"])
-    assert 0 < route.confidence < routed(view(live=live[:1])).confidence == 1.0
+    assert [each.task for each in question.tasks] == ["b", "a", "c"]
+
+
+def test_of_several_the_one_that_was_spoken_to_last_is_less_than_certain() -> None:
+    known = (task("b", "active"), task("a", "waiting"))
+    route = routed(view(known=known))
+    assert (route.decision, route.task, route.candidates) == ("append", known[0], ["b", "a"])
+    assert 0 < route.confidence < routed(view(known=known[:1])).confidence == 1.0
+
+
+def test_an_answer_goes_to_the_task_that_has_asked() -> None:
+    asking = replace(task("a", "waiting"), reason="question")
+    known = (task("b", "active"), asking)
+    route = routed(view(known=known, weighed=True))
+    assert (route.decision, route.task, route.stage) == ("append", asking, "rule")
+    both = (replace(known[0], status="waiting", reason="question"), asking)
+    assert isinstance(decide(view(known=both, weighed=True)), Question)
+
+
+@pytest.mark.parametrize(
+    ("content", "action"), [("cancel that", "cancel"), ("算了", "cancel"), ("how far are you?", "progress")]
+)
+def test_control_in_words_is_for_the_live_task_that_was_spoken_to_last(content: str, action: str) -> None:
+    message = InboundMessage(content=content, session_id="s1")
+    known = (task("done", "completed"), task("a", "active"), task("b", "active"))
+    route = routed(view(message=message, known=known, weighed=True))
+    assert (route.decision, route.action, route.task) == ("control", action, known[1])
+    assert isinstance(decide(view(message=message, known=known[:1], weighed=True)), Question)
+
+
+def test_the_session_keeps_live_tasks_before_ended_ones_and_not_too_many() -> None:
+    ended = tuple(task(f"e{n}", "completed") for n in range(RECENT_TASKS))
+    live = tuple(task(f"l{n}", "active") for n in range(3))
+    known = (*ended, task("old", "completed", 0), task("gone", "cancelled"), *live)
+    kept = kept_in_view(view(known=known), "e0")
+    assert kept == ["l0", "l1", "l2", *(f"e{n}" for n in range(1, RECENT_TASKS - 3))]
 
 
 @pytest.mark.parametrize(("length", "kept"), [(1, 1), (500, 500), (501, 500), (10_000, 500)])

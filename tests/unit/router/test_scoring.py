@@ -1,13 +1,13 @@
 """What a message belongs to is weighed by laws that hold for any weights that make sense, and for any message."""
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import permutations
 
 import pytest
 
 from pentad.services.router.domain.reasons import reason_of
-from pentad.services.router.domain.scoring import FEW, MANY, SEVERAL, Ranking, Weights, rank_tasks
+from pentad.services.router.domain.scoring import FEW, MANY, SEVERAL, Chance, Ranking, Weights, rank_tasks
 from pentad.shared.digests.sketch import Sketch, sketch_of
 from pentad.shared.digests.task_digest import TaskDigest
 from pentad.shared.digests.utterance import read_utterance
@@ -162,3 +162,13 @@ def test_weighing_five_full_tasks_is_fast() -> None:
         rank_tasks(message, tasks)
         costs.append(time.process_time() - begun)
     assert min(costs) < 0.002  # 0.3 ms where nothing else runs
+
+
+@pytest.mark.parametrize("sign", [field.name for field in fields(Weights)])
+def test_each_sign_that_speaks_for_a_task_has_words(sign: str) -> None:
+    told = reason_of(Ranking((Chance(0, 0.9, {sign: 1.0}),)))
+    assert sign in NEVER_FOR or f" {sign} (" not in told
+
+
+NEVER_FOR = {"recency", "closed", "new", "refers"}
+"""Signs that only speak against."""
