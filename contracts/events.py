@@ -94,6 +94,10 @@ class MessageEvent(ClientEvent):
     step: int
     attempt: int
     content: str
+    model: str | None = None
+    """What the model that answered calls itself."""
+    model_id: str | None = None
+    """Its id in the registry; absent for the environment's."""
 
 
 class ToolCallEvent(ClientEvent):

@@ -39,6 +39,8 @@ class TranscriptMeta(Contract):
     step: int | None = None
     attempt: int | None = None
     model: str | None = None
+    model_id: str | None = None
+    """Of the registry's model that answered; absent for the environment's."""
     message_id: str | None = None
     origin: Literal["repair"] | None = None
     """Set on what nobody said: ``repair`` asks for an answer again that did not fit."""
@@ -58,6 +60,8 @@ class Manifest(Contract):
     tools: str
     """Digest of the tool schemas offered."""
     model: str
+    model_id: str | None = None
+    """Of the registry's model that answered; absent for the environment's."""
     memories: list[str] = Field(default_factory=list)
     digest: str
 

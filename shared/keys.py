@@ -24,6 +24,14 @@ TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 IN_USE = "pentad:in-use:"
 """Begins the key under which a process says which model it uses; ends seconds after the process does."""
+MODELS_REGISTRY = "pentad:models"
+"""Hash of the models that were registered while the system ran, by id, and under `VERSION` a word that each change
+makes anew. It never ends, and holds a few hundred at most."""
+VERSION = "@version"
+"""A field of a registry's hash; no id begins so. A word, not a number: a failover may lose the last change, and the
+next would have its number again."""
+MODEL_HEALTH = "pentad:model-health"
+"""Hash of a process's name to how its models do; ends a minute after the last process that tells."""
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
 """Who moves inbound entries to their sessions. In the slot of ``pentad:inbound``; it never ends, and so its token never
 starts again."""
@@ -37,6 +45,18 @@ PROBE = "pentad:probe"
 """Never written. Its removal, which changes nothing, asks whether the server takes writes."""
 CLUSTER = "pentad:cluster"
 """Hash of facts that every process must agree on: the number of shards, the layout version."""
+
+
+def model_places(model: str) -> tuple[str, str, str]:
+    """Of a model with a limit: who has a place (sorted by when it ends), who waits for one (by when it came), and when
+    those come back. Calls of all shards count together, so these lie outside them, in one slot; each has a TTL."""
+    base = f"pentad:{{{MODELS_REGISTRY}}}"
+    return f"{base}:places:{model}", f"{base}:waiting:{model}", f"{base}:back:{model}"
+
+
+def model_probe(model: str) -> str:
+    """Says that a process finds out whether a model is well again; ends with the probe, or soon after it should."""
+    return f"pentad:{{{MODELS_REGISTRY}}}:probe:{model}"
 
 
 def tag(shard: int) -> str:

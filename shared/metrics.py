@@ -173,6 +173,16 @@ model_tokens = _counter(
     "Tokens that models reported; direction: input or output.",
     "tokens",
 )
+model_usd = _counter(
+    "pentad_model_usd_total", ("model",), "What model calls have cost, for models that have prices.", "US dollars"
+)
+model_state = _gauge(
+    "pentad_model_state",
+    ("model",),
+    "How a model of the registry does, by its id there, as this process knows it: 0 ok, 1 failing (some of the last "
+    "calls failed), 2 probing (one call finds out), 3 open (it is not asked).",
+    "state",
+)
 tool_seconds = _histogram("pentad_tool_seconds", ("tool",), "Time of one tool call, from its start to its result.")
 tool_calls = _counter(
     "pentad_tool_calls_total",

@@ -39,6 +39,10 @@ class Settings(BaseModel):
     embed_base_url: str | None = None
     """The embedding endpoint; unset: OpenAI's own, or `https://dashscope.aliyuncs.com/compatible-mode/v1`."""
 
+    pentad_models: Path | None = None
+    """A file with several models and their fallbacks, `.json` or `.toml`; its default goes before `LLM_*` and
+    `EMBED_*`."""
+
     redis_url: str | None = None
     """Unset: a Redis server is started from its wheel, with its data in the data directory."""
     pentad_data_dir: Path = Path(".pentad")
@@ -51,7 +55,7 @@ class Settings(BaseModel):
     pentad_api_keys: SecretStr | None = None
     """`KEY:TENANT,...`; unset: one open tenant `default`, on loopback only."""
     pentad_admin_key: SecretStr | None = None
-    """For dead letters, and for `/metrics` when not on loopback; client commands for dead letters send it."""
+    """For models and dead letters, and for `/metrics` when not on loopback; client commands for these send it."""
     pentad_plugins: tuple[str, ...] = ()
     """Modules with tools, separated by commas, imported by the tool-workers."""
     pentad_records_url: str | None = None
@@ -199,6 +203,11 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
         return Settings.model_validate(wanted)
     except ValidationError as error:
         raise SettingsError("; ".join(_complaints(error))) from None
+
+
+def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """The key of a model, from the variable that its entry names; None when it is not set."""
+    return (os.environ if environment is None else environment).get(variable, "").strip() or None
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:

@@ -4,9 +4,11 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from pentad.contracts.streams import EMBED
+from pentad.services.embedding.current import CurrentEmbedding
 from pentad.services.embedding.handlers import Embedding
-from pentad.shared.models.registry import make_embedding_model
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
+from pentad.shared.presence.model_health import keep_reporting
+from pentad.shared.registries.registered_models import keep_following
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.settings import Settings
 
@@ -21,26 +23,24 @@ class EmbeddingService(EntryService):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._model = make_embedding_model(
-            kind=settings.embed_model_type,
-            name=settings.embed_model_name,
-            api_key=settings.embed_api_key.get_secret_value() if settings.embed_api_key else None,
-            base_url=settings.embed_base_url,
-        )
-        self.serve_entries(EMBED, Embedding(self.store, self._model).handle, _SLOTS)
+        self._current = CurrentEmbedding(settings, lambda model: Embedding(self.store, model))
+        self.serve_entries(EMBED, self._current.handle, _SLOTS)
 
     async def prepare(self) -> None:
-        if self._model.place is None:  # what computes here is loaded before work comes
-            await self._model.embed([""])
-
-    async def close(self) -> None:
-        await self._model.aclose()
+        if self._current.model.place is None:  # what computes here is loaded before work comes
+            await self._current.model.embed([""])
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return [*super().loops(), keep_announcing(self.store, self.consumer_name, self._in_use)]
+        announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
+        reporting = keep_reporting(self.store, self.consumer_name, self._current.health)
+        return [*super().loops(), announcing, reporting, keep_following(self.store, self._current.use)]
 
     def _in_use(self) -> ModelInUse:
-        return ModelInUse(service=self.name, model=self._model.name, place=self._model.place)
+        model = self._current.model
+        return ModelInUse(service=self.name, model=model.name, place=model.place)
+
+    async def close(self) -> None:
+        await self._current.close()
 
 
 def build(settings: Settings) -> EmbeddingService:

@@ -45,15 +45,17 @@ class AnswerWriter(TurnWriter):
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
         text = following.text if isinstance(following, Complete) else answer.text
         if isinstance(following, Complete) or (text and asked.chosen.output is None):
-            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=text)
+            by = {"model": answer.model, "model_id": answer.model_id or None}
+            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=text, **by)
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
-        manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer.model, asked.system, covers)
+        manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers)
         calls: Sequence[RequestedCall] = ()
         if isinstance(following, CallTools):
             calls = request_calls(self, following.calls, asked.step, self._unique)
         said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls])
-        self._log(said, step=asked.step, attempt=self._lease.attempt, model=answer.model)
+        by_id = answer.model_id or None
+        self._log(said, step=asked.step, attempt=self._lease.attempt, model=answer.model, model_id=by_id)
         record = StepRecord(
             step=asked.step,
             attempt=self._lease.attempt,

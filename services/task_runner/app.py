@@ -7,11 +7,12 @@ from typing import Any
 
 from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.runner_models import RunnerModels
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
-from pentad.shared.models.registry import described, make_chat_model
+from pentad.shared.models.registry import described
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
@@ -34,14 +35,13 @@ class TaskRunner(ConsumingService):
         super().__init__(settings)
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
-        key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
-        self._model = make_chat_model(model_id=settings.llm_model_id, api_key=key, base_url=settings.llm_base_url)
-        self.about = f"model: {described(self._model.name, self._model.place)}"
+        self._models = RunnerModels(settings, self.store, self.consumer_name)
+        pool = self._models.pool
+        self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store)
         self._book = InstructionBook(self.store)
         self._handlers = [
-            RunnerHandler(actors, self._keeper, self._model, self._book, tools, settings, shard)
-            for shard in self.shards
+            RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard) for shard in self.shards
         ]
         for shard, handler in enumerate(self._handlers):
             self.serve(TASK_WAKE, shard, handler, _SLOTS)
@@ -50,21 +50,24 @@ class TaskRunner(ConsumingService):
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
-        return (self._keeper.run(), TimerLoop(self.store, self.shards).run(), self._book.follow(), announcing)
+        timers = TimerLoop(self.store, self.shards).run()
+        return (self._keeper.run(), timers, self._book.follow(), announcing, *self._models.loops())
 
     async def start(self) -> None:
-        if self._model.place is None and self.settings.llm_model_id:
+        offline = self._models.uses_environment and self._models.pool.default.place is None
+        if offline and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
         await super().start()
         await upgrade(self.store, self.shards, round(self.settings.pentad_wait_ttl_s * 1000))
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
 
     def _warm(self) -> None:
-        self._model.warm()
+        self._models.pool.warm()
         settle()
 
     def _in_use(self) -> ModelInUse:
-        return ModelInUse(service=self.name, model=self._model.name, place=self._model.place)
+        model = self._models.pool.default
+        return ModelInUse(service=self.name, model=model.name, place=model.place)
 
     async def leave(self) -> None:
         for handler in self._handlers:
@@ -73,7 +76,7 @@ class TaskRunner(ConsumingService):
     async def close(self) -> None:
         if self._warming is not None:
             await self._warming
-        await self._model.aclose()
+        await self._models.close()
 
 
 def build(settings: Settings) -> TaskRunner:

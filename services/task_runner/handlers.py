@@ -27,7 +27,7 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
-from pentad.shared.models.ports import ChatModel
+from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
@@ -46,7 +46,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self,
         actors: Actors,
         keeper: LeaseKeeper,
-        model: ChatModel,
+        models: ModelPool,
         book: InstructionBook,
         tools: ToolCatalog,
         settings: Settings,
@@ -55,7 +55,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
-        self._model_steps = ModelSteps(self._steps, model, TaskInstructions(actors.store, book), tools, self._cache)
+        self._model_steps = ModelSteps(self._steps, models, TaskInstructions(actors.store, book), tools, self._cache)
         self._running: set[Held] = set()
         self._stopping = False
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pentad.contracts.records import Manifest
 from pentad.services.task_runner.prompt import Toolbox, chain
 from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.models.ports import ModelAnswer
 
 
 def manifest_of(
-    task: TaskHeader, version: str, toolbox: Toolbox, model: str, system: bytes, since: Sequence[bytes]
+    task: TaskHeader, version: str, toolbox: Toolbox, answer: ModelAnswer, system: bytes, since: Sequence[bytes]
 ) -> Manifest:
     """The manifest of a step. ``version``: of its instruction. ``since``: the messages that the digest of the step
     before does not cover. The digest is chained on that one, so that its cost is what the step adds.
@@ -18,6 +19,7 @@ def manifest_of(
         instruction=task.instruction,
         instruction_version=version,
         tools=toolbox.digest,
-        model=model,
-        digest=chain(task.digest, since, system, toolbox.digest, model),
+        model=answer.model,
+        model_id=answer.model_id or None,
+        digest=chain(task.digest, since, system, toolbox.digest, answer.model),
     )

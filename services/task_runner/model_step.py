@@ -16,7 +16,7 @@ from pentad.services.task_runner.answered import AnswerWriter, Asked
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import REDRIVEN, Rules, what_comes_next
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
-from pentad.services.task_runner.domain.retry import after_model_error
+from pentad.services.task_runner.domain.retry import RetryReason, after_model_error
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import KnownTranscript, Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
@@ -24,13 +24,13 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held
 from pentad.shared.events.ephemeral import EphemeralEvents
+from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
-    ChatModel,
     ChatRequest,
     ModelAnswer,
+    ModelBusy,
     ModelCutOff,
     ModelFailed,
-    ModelRefused,
     ModelUnavailable,
     ToolCallDraft,
     Usage,
@@ -41,8 +41,6 @@ log = logging.getLogger(__name__)
 
 _TOOLBOXES = 256
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
-_FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
-"""How model calls end that have no answer, for the metrics."""
 
 
 class ModelSteps:
@@ -51,12 +49,12 @@ class ModelSteps:
     def __init__(
         self,
         steps: Steps,
-        model: ChatModel,
+        models: ModelPool,
         instructions: TaskInstructions,
         tools: ToolCatalog,
         cache: TranscriptCache,
     ) -> None:
-        self._steps, self._model, self._instructions = steps, model, instructions
+        self._steps, self._models, self._instructions = steps, models, instructions
         self._tools, self._cache = tools, cache
         self._offered_of: Mapping[str, ToolSpec] = {}
         """What there was when these were made:"""
@@ -88,8 +86,13 @@ class ModelSteps:
             tools=toolbox.json,
             timeout_s=self._time_left(step),
             may_call=rules.may_call,
+            cut=step.task.fails,
+            caller=step.keys.actor,
         )
-        asked = self._ask_model(request, deltas) if isinstance(planned, AskModel) else _answer_of(planned)
+        if isinstance(planned, AskModel):
+            asked = self._models.ask(chosen.instruction.model, request, deltas.add)
+        else:
+            asked = _answer_of(planned)
         work = asyncio.ensure_future(asked)
         held.watch(work)
         try:
@@ -113,21 +116,6 @@ class ModelSteps:
         else:
             deltas.stop()
         return "committed" if outcome == "continued" else outcome
-
-    async def _ask_model(self, request: ChatRequest, deltas: DeltaWriter) -> ModelAnswer | ModelFailed:
-        """A failure is returned, without its frames: they hold this task, and the task would hold them."""
-        begun, outcome = perf_counter(), "cancelled"
-        try:
-            answer = await self._model.stream(request, deltas.add)
-            outcome = "ok"
-        except ModelFailed as error:
-            outcome = next(word for kind, word in _FAILURES if isinstance(error, kind))
-            return error.with_traceback(None)
-        finally:
-            metrics.model_seconds.labels(self._model.name, outcome).observe(perf_counter() - begun)
-        metrics.model_tokens.labels(self._model.name, "input").inc(answer.usage.input_tokens)
-        metrics.model_tokens.labels(self._model.name, "output").inc(answer.usage.output_tokens)
-        return answer
 
     async def _offer(self, chosen: Chosen) -> Toolbox:
         """The tools that there are and that the instruction allows."""
@@ -170,19 +158,22 @@ class ModelSteps:
         return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
 
     async def _model_again(self, step: Step, closed: Sequence[Closed], error: ModelUnavailable | ModelCutOff) -> bool:
-        cut_off = isinstance(error, ModelCutOff)
+        reason: RetryReason = "unavailable"
+        if isinstance(error, ModelCutOff | ModelBusy):
+            reason = "cut_off" if isinstance(error, ModelCutOff) else "busy"
         began = step.taken.lease.now
         again = after_model_error(
             replace(step.task, retry_since=step.task.retry_since or began),
-            "cut_off" if cut_off else "unavailable",
+            reason,
             await guarded("clock", self._steps.actors.store.clock),
-            None if cut_off else getattr(error, "retry_after", None),
+            error.retry_after if isinstance(error, ModelUnavailable) else None,
             random.random(),
             (self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms),
         )
         if again is None:
             return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
-        log.warning("%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
+        level = logging.DEBUG if reason == "busy" else logging.WARNING
+        log.log(level, "%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
         writer = self._steps.writer(step)
         writer.retry(again, str(error))
         return await self._steps.commit(writer, step) != "overtaken"

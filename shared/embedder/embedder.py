@@ -6,6 +6,7 @@ from typing import Protocol
 from pentad.shared.embedder.embedding_client import TIMEOUT_S, EmbeddingClient
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.embedder.vectors import Embedded, sendable
+from pentad.shared.models.configured import configured_models
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
@@ -27,8 +28,11 @@ class Embedder(Protocol):
 
 
 def make_embedder(settings: Settings, store: Store, timeout_s: float = TIMEOUT_S) -> Embedder:
-    """What hashes needs no service; every other model is asked for over Redis, for so many seconds at most."""
-    if settings.embed_model_type == "simple":
+    """What hashes needs no service; every other model is asked for over Redis, for so many seconds at most.
+
+    The default of the file, or of the environment, decides. Raises ``SettingsError`` for a file that cannot be read.
+    """
+    if configured_models(settings).and_registered(()).embedding.entry.protocol == "simple":
         return HashingEmbedder()
     return EmbeddingClient(store, timeout_s)
 

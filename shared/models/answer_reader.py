@@ -5,7 +5,7 @@ from __future__ import annotations
 from pentad.shared.models.assembly import AnswerAssembly, parse_object
 from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
 from pentad.shared.models.failures import from_stream_error, shortened
-from pentad.shared.models.ports import ModelAnswer, ModelCutOff, ModelRefused
+from pentad.shared.models.ports import ModelAnswer, ModelCutOff, ModelMisconfigured
 from pentad.shared.models.sse_decoder import SseDecoder
 
 _TAIL_S = 5.0  # how long to wait for the token count once the answer itself is complete
@@ -32,7 +32,7 @@ class AnswerReader:
     def check_kind(self, content_type: str) -> None:
         """Refuse a web page: an address that shows one is not a model server's."""
         if content_type.startswith("text/html"):
-            raise ModelRefused(f"{self._endpoint.place} answered with a web page; check the base URL")
+            raise ModelMisconfigured(f"{self._endpoint.place} answered with a web page; check the base URL")
 
     def patience(self, stall_s: float) -> float:
         """Seconds to wait for the next part of the body."""

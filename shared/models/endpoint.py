@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from pentad.shared.models.assembly import as_dict, parse_object
 from pentad.shared.models.failures import from_status, retry_after, shortened
 from pentad.shared.models.official import OfficialClient, openai_client
-from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 
 if TYPE_CHECKING:
     import httpx2
@@ -58,16 +58,16 @@ class Endpoint:
         self._built: dict[tuple[str, bool], Repeat] = {}
         self._options: Any = None
         self._warming = threading.Lock()
-        self.place = _place(self._base_url)
+        self.place = shown_place(self._base_url)
 
     def warm(self) -> None:
         """Import the client and make it. Blocks for about a second the first time: call it in a thread."""
         self._ready()
 
-    async def open(self, path: str, body: bytes | None) -> httpx2.Response:
+    async def open(self, path: str, body: bytes | None, once: bool = False) -> httpx2.Response:
         """A response of status 200 whose body is still to be read; GET without a body, else POST.
 
-        A server that cannot answer just now is asked at most twice more within about a second.
+        A server that cannot answer just now is asked at most twice more within about a second, unless ``once``.
         Raises `ModelRefused` or `ModelUnavailable`.
         """
         client = self._client
@@ -75,7 +75,7 @@ class Endpoint:
             client = await asyncio.to_thread(self._ready)
         now = asyncio.get_running_loop().time
         began = now()
-        for wait in _QUICK_RETRIES:
+        for wait in () if once else _QUICK_RETRIES:
             try:
                 return await self._once(client, path, body)
             except ModelUnavailable as error:
@@ -102,7 +102,7 @@ class Endpoint:
         try:
             return parse_object(data)
         except ValueError:
-            raise ModelRefused(f"{self.place}{path} did not answer with JSON; check the base URL") from None
+            raise ModelMisconfigured(f"{self.place}{path} did not answer with JSON; check the base URL") from None
 
     def broken(self, error: Exception) -> ModelUnavailable:
         """The failure that a broken or impossible connection means."""
@@ -173,7 +173,8 @@ class Endpoint:
         except (official.connection_error, httpx2.HTTPError) as error:
             raise self.broken(error) from None
         except (official.any_error, httpx2.InvalidURL, httpx2.StreamError) as error:
-            raise ModelRefused(f"cannot ask {self.place}: {self.redacted(str(error))}; check the settings") from None
+            why = self.redacted(str(error))
+            raise ModelMisconfigured(f"cannot ask {self.place}: {why}; check the settings") from None
         if not response.is_success:
             raise self._failed(response)
         return response
@@ -212,7 +213,7 @@ def _detail(response: httpx2.Response) -> str:
     return str(as_dict(inner).get("message") or inner or "") if fields else str(said or "")
 
 
-def _place(url: str) -> str:
+def shown_place(url: str) -> str:
     """Scheme, host, port and path: what may be shown. User names and queries can hold secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

@@ -8,10 +8,12 @@ from time import time
 from typing import Any
 
 from pentad.shared.models.assembly import as_dict
-from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
 
 _LATER = frozenset({408, 409, 429})
 _MAX_TEXT = 500
+_MISCONFIGURED = frozenset({401, 402, 403, 404, 405})
+"""Statuses that say nothing of the request: another model may answer it."""
 _ADVICE = {
     401: "check the API key",
     402: "the account has no credit left",
@@ -42,7 +44,8 @@ def from_status(status: int, detail: str, retry_after: float | None, place: str)
     said = f"the model server at {place} answered {status}: {shortened(detail)}"
     if is_later(status):
         return ModelUnavailable(f"{said}; try again later", retry_after)
-    return ModelRefused(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
+    kind = ModelMisconfigured if status in _MISCONFIGURED else ModelRefused
+    return kind(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
 
 
 def is_later(status: int) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic_core import to_json
 
 from pentad.shared.models.assembly import Assembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelRefused
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured
 from pentad.shared.models.streamed_chat import StreamedChat
 
 UNNAMED = "default"
@@ -17,7 +19,7 @@ UNNAMED = "default"
 class OpenAIChat(StreamedChat):
     """`model` None asks the server for its first one, once. `stall_s`: seconds of silence within an answer.
 
-    `plain`: see `Endpoint`.
+    `plain`: see `Endpoint`. `parameters` are sent with each request.
     """
 
     def __init__(
@@ -29,9 +31,11 @@ class OpenAIChat(StreamedChat):
         stall_s: float = 60.0,
         connect_s: float = 5.0,
         plain: bool | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(Endpoint(base_url, api_key, connect_s=connect_s, plain=plain), "/chat/completions", stall_s)
         self._model = model
+        self._parameters = b"" if not parameters else to_json(parameters)[1:-1] + b","
         self._asking = asyncio.Lock()
 
     @property
@@ -54,8 +58,9 @@ class OpenAIChat(StreamedChat):
         tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
         if tools and not request.may_call:
             tools += b'"tool_choice":"none",'
-        return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s"messages":[%s]}' % (
+        return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s%s"messages":[%s]}' % (
             to_json(model),
+            self._parameters,
             tools,
             b",".join(request.messages),
         )
@@ -66,4 +71,4 @@ def _first_id(listing: dict[str, object], place: str) -> str:
     for entry in data if isinstance(data, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]:
             return str(entry["id"])
-    raise ModelRefused(f"{place}/models names no model; set LLM_MODEL_ID")
+    raise ModelMisconfigured(f"{place}/models names no model; set LLM_MODEL_ID, or `model` in the model's entry")

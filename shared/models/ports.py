@@ -20,8 +20,10 @@ class ChatRequest:
     """One model call. `messages` are ready JSON objects in OpenAI chat form, the system message first.
 
     `tools` is a ready JSON array in OpenAI form, or None. `timeout_s` bounds the whole call, retries included.
-    `model` overrides the client's own model id. Ready bytes matter: with 800 messages building a request from
-    objects costs the SDK 130 ms of CPU, joining bytes about 1.
+    `model` overrides the client's own model id. `begin_s`: another model stands ready, so the answer must begin within
+    this many seconds, and a server that cannot answer is not asked twice. `cut` is how many answers to it were cut off
+    before. `caller` says whose call it is, for its place among those who wait. Ready bytes matter: with 800 messages
+    building a request from objects costs the SDK 130 ms of CPU, joining bytes about 1.
     """
 
     messages: Sequence[bytes]
@@ -30,6 +32,9 @@ class ChatRequest:
     model: str | None = None
     may_call: bool = True
     """False: the tools are there for what the messages say of them; the model is to answer without calling any."""
+    begin_s: float | None = None
+    cut: int = 0
+    caller: str = ""
 
 
 @immutable
@@ -51,7 +56,8 @@ class Usage:
 
 @immutable
 class ModelAnswer:
-    """A complete answer. `model` is the id the server says it used."""
+    """A complete answer. `model` is the id the server says it used, `model_id` the registry's id of who answered:
+    '' for the environment's model."""
 
     text: str
     thinking: str
@@ -59,6 +65,7 @@ class ModelAnswer:
     finish_reason: str
     usage: Usage
     model: str
+    model_id: str = ""
 
 
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened
@@ -67,6 +74,10 @@ class ModelFailed(Exception):  # noqa: N818 - reads as what happened
 
 class ModelRefused(ModelFailed):
     """The server understood and said no (4xx other than 408, 409 and 429): the same call never succeeds."""
+
+
+class ModelMisconfigured(ModelRefused):
+    """The server refuses every request so: a wrong key, an unknown model, no credit. Another model may answer."""
 
 
 class ModelUnavailable(ModelFailed):
@@ -78,6 +89,13 @@ class ModelUnavailable(ModelFailed):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class ModelBusy(ModelUnavailable):
+    """As many calls as it may have are under way. `retry_after` is when this call's turn may come."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message, retry_after)
 
 
 class ModelCutOff(ModelFailed):
@@ -110,4 +128,27 @@ class ChatModel(Protocol):
 
     async def aclose(self) -> None:
         """Close the connections. Safe to call twice."""
+        ...
+
+
+class ModelGate(Protocol):
+    """What all processes must agree on before a call: how many there are, and who finds out whether a model is well."""
+
+    async def enter(self, model_id: str, limit: int, caller: str, wait: bool) -> str:
+        """Take one of the model's places; returns its name, for `leave`.
+
+        Raises `ModelBusy` when none is free; with ``wait`` the caller keeps its turn until it asks again.
+        """
+        ...
+
+    def leave(self, model_id: str, place: str) -> None:
+        """Give the place back. Waits for nothing."""
+        ...
+
+    async def may_probe(self, model_id: str, for_s: float) -> bool:
+        """Whether this process may make the one probe that there is at a time; it takes at most so long."""
+        ...
+
+    def probed(self, model_id: str) -> None:
+        """The probe is over. Waits for nothing."""
         ...

@@ -1,14 +1,17 @@
-"""Which model answers, from the settings: the offline model until an endpoint or a key is given."""
+"""Clients of models: from the settings (the offline model until an endpoint or a key is given) and from entries."""
 
 from __future__ import annotations
 
+from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import SettingsError
+from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
 from pentad.shared.models.local_embedding import LocalEmbedding
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import UNNAMED, OpenAIChat
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import ChatModel
+from pentad.shared.settings import model_key
 
 _DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 _DASHSCOPE_MOST = 10
@@ -29,6 +32,23 @@ def make_chat_model(
     return OpenAIChat(url, _sendable(key, "LLM_API_KEY"), _clean(model_id), stall_s=stall_s)
 
 
+def make_of_entry(entry: ModelEntry) -> ChatModel:
+    """The client of a chat model of the registry. Raises ``SettingsError`` for what cannot be asked from here."""
+    if entry.protocol == "offline":
+        return OfflineModel()
+    if entry.protocol == "anthropic":
+        assert entry.model is not None, "an entry of this protocol names its model"
+        return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
+    url = entry.endpoint or (_DASHSCOPE_URL if entry.protocol == "dashscope" else None)
+    return OpenAIChat(url, _key_of(entry), entry.model, parameters=entry.parameters)
+
+
+def make_embedding_of_entry(entry: ModelEntry) -> EmbeddingModel:
+    """The client of an embedding model of the registry. Raises ``SettingsError`` for what cannot be asked from here."""
+    key = _key_of(entry)
+    return make_embedding_model(entry.protocol, entry.model, key, entry.endpoint, entry.parameters.get("dimensions"))
+
+
 def described(name: str, place: str | None) -> str:
     """Which model that is, in words for a person, from its `name` and `place`."""
     if place is None:
@@ -37,9 +57,14 @@ def described(name: str, place: str | None) -> str:
 
 
 def make_embedding_model(
-    kind: str, name: str | None = None, api_key: str | None = None, base_url: str | None = None
+    kind: str,
+    name: str | None = None,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    dimensions: int | None = None,
 ) -> EmbeddingModel:
-    """`simple` hashes; `local` computes in this process; `openai` and `dashscope` ask an endpoint for model `name`.
+    """`simple` hashes; `local` computes in this process; `openai` and `dashscope` ask an endpoint for model `name`, for
+    vectors of so many `dimensions`.
 
     Raises `SettingsError` for any other kind, for `local` without its extra or with another model, for `dashscope`
     without a key, and for a key that cannot be sent.
@@ -50,12 +75,12 @@ def make_embedding_model(
         return _local(_clean(name))
     key, url = _sendable(_clean(api_key), "EMBED_API_KEY"), _clean(base_url)
     if kind == "openai":
-        return OpenAIEmbedding(url, key, _clean(name) or "text-embedding-3-small")
+        return OpenAIEmbedding(url, key, _clean(name) or "text-embedding-3-small", dimensions=dimensions)
     if kind == "dashscope":
         if key is None and url is None:
             raise SettingsError("EMBED_MODEL_TYPE=dashscope needs a key: set EMBED_API_KEY")
         model = _clean(name) or "text-embedding-v4"
-        return OpenAIEmbedding(url or _DASHSCOPE_URL, key, model, most_texts=_DASHSCOPE_MOST)
+        return OpenAIEmbedding(url or _DASHSCOPE_URL, key, model, dimensions=dimensions, most_texts=_DASHSCOPE_MOST)
     raise SettingsError(f"EMBED_MODEL_TYPE={kind} is not known: use simple, local, openai or dashscope")
 
 
@@ -67,6 +92,16 @@ def _local(name: str | None) -> LocalEmbedding:
             "which takes any server with an OpenAI-compatible /embeddings in EMBED_BASE_URL, also one on this machine"
         )
     return model
+
+
+def _key_of(entry: ModelEntry) -> str | None:
+    """The key of an entry, None when it names none. Raises ``SettingsError`` when there is none where it says."""
+    if entry.api_key_env is None:
+        return None
+    key = _sendable(model_key(entry.api_key_env), entry.api_key_env)
+    if key is None:
+        raise SettingsError(f"model {entry.id}: {entry.api_key_env} is not set where it is asked: set it there")
+    return key
 
 
 def _clean(value: str | None) -> str | None:

@@ -48,11 +48,13 @@ class StreamedChat(ABC):
         reader = AnswerReader(self._endpoint, self._assembly(on_delta))
         model = request.model
         try:
-            async with asyncio.timeout(request.timeout_s) as limit:
+            deadline = asyncio.get_running_loop().time() + request.timeout_s
+            async with asyncio.timeout(_patience(request)) as limit:
                 model = model or await self._chosen()
-                response = await self._endpoint.open(self._path, self._body(model, request))
+                body, once = self._body(model, request), request.begin_s is not None
+                response = await self._endpoint.open(self._path, body, once)
                 try:
-                    await self._read(response, reader, limit)
+                    await self._read(response, reader, limit, deadline)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -77,12 +79,13 @@ class StreamedChat(ABC):
     def _assembly(self, on_delta: DeltaSink) -> AnswerAssembly:
         """What puts one answer together."""
 
-    async def _read(self, response: httpx2.Response, reader: AnswerReader, limit: asyncio.Timeout) -> None:
+    async def _read(
+        self, response: httpx2.Response, reader: AnswerReader, limit: asyncio.Timeout, deadline: float
+    ) -> None:
         import httpx2
 
         reader.check_kind(response.headers.get("content-type", ""))
         now = asyncio.get_running_loop().time
-        deadline = limit.when() or now()
         try:
             async with aclosing(_parts(response)) as parts:
                 async for part in parts:
@@ -99,6 +102,11 @@ class StreamedChat(ABC):
             raise ModelUnavailable(f"the model server at {place} did not answer in time; try again later") from None
         if not reader.finished:
             raise ModelCutOff(f"the model server at {place} stalled in the middle of its answer; try again") from None
+
+
+def _patience(request: ChatRequest) -> float:
+    """Seconds until the answer must have begun."""
+    return request.timeout_s if request.begin_s is None else min(request.timeout_s, request.begin_s)
 
 
 def _parts(response: httpx2.Response) -> AsyncGenerator[bytes, None]:

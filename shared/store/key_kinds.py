@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 
 from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
-from pentad.shared.keys import CLUSTER, INBOUND_LEASE, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
+from pentad.shared.keys import (
+    CLUSTER,
+    INBOUND_LEASE,
+    INSTRUCTIONS_PUBLISHED,
+    MODEL_HEALTH,
+    MODELS_REGISTRY,
+    TOOLS_REGISTRY,
+)
 
 _OUTSIDE = {
     INBOUND.key(): "stream",
@@ -11,6 +18,8 @@ _OUTSIDE = {
     INBOUND_LEASE: "hash",
     INSTRUCTIONS_PUBLISHED: "hash",
     TOOLS_REGISTRY: "hash",
+    MODELS_REGISTRY: "hash",
+    MODEL_HEALTH: "hash",
     CLUSTER: "hash",
 }
 _STREAMS = ("wake", "tools", "embed", "archive", "events", "dead", "bell")

@@ -21,6 +21,7 @@ PERMANENT = {
     r"(pentad:)?\{pentad:inbound\}:lease": "the fence of the one ingress, and its sign to routers of older versions",
     r"pentad:dead": "dead letters: kept until a person discards them",
     r"pentad:cluster": "the number of shards",
+    r"pentad:models": "models that were registered: kept until they are deleted",
     r"pentad:\{0\}:wake:session": "work",
     r"pentad:\{0\}:wake:task": "work",
     r"pentad:\{0\}:tools:default": "work",

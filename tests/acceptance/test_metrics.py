@@ -111,9 +111,11 @@ def script(held: asyncio.Event) -> Callable[[dict[str, Any]], Reply]:
 @asynccontextmanager
 async def system(folder: Path, held: asyncio.Event) -> AsyncIterator[System]:
     port = free_port()
+    address = f"http://127.0.0.1:{port}/v1"
+    entry = {"id": "one", "endpoint": address, "model": MODEL, "default": True, "prices": {"input": 1.0, "output": 2.0}}
+    (models := folder / "models.json").write_text(json.dumps({"models": [entry]}))
     environment = {
-        "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1",
-        "LLM_MODEL_ID": MODEL,
+        "PENTAD_MODELS": str(models),
         "PENTAD_PLUGINS": "tests.support.plugins.counted_tools",
         "PENTAD_TOOL_PROCESSES": "1",
         "PENTAD_LEASE_S": "3",
@@ -319,6 +321,9 @@ def exact(page: Page) -> None:
     assert page.of(metrics.embed_batch) in (1, 2)
     for stream in (EMBED, ARCHIVE, TOOL_CALLS, TASK_WAKE):
         assert page.of(metrics.attempts, stream=stream.name) >= 1, stream.name
+    spent = page.of(metrics.model_tokens, direction="input") + 2 * page.of(metrics.model_tokens, direction="output")
+    assert page.of(metrics.model_usd) == pytest.approx(spent / 1e6)
+    assert page.of(metrics.model_state, model="one") == 1, "two of its calls failed, not enough to leave it alone"
     assert page.of(metrics.model_tokens, direction="input") > page.of(metrics.model_tokens, direction="output") > 0
 
 

@@ -19,6 +19,7 @@ from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.actors.mail import UserMail
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.settings import load_settings
@@ -137,7 +138,7 @@ class StepRunner(DurableRunner):
     def handler(self) -> Handler:
         settings = load_settings({}, redis_url=self.store.url, pentad_step_limit=1 << 20)
         book, tools = InstructionBook(self.store), ToolCatalog(self.store)
-        return RunnerHandler(self.actors, self.keeper, Instant(self.pace), book, tools, settings, 0)
+        return RunnerHandler(self.actors, self.keeper, pool_of(Instant(self.pace)), book, tools, settings, 0)
 
 
 class Instant:

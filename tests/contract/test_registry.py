@@ -31,7 +31,7 @@ EVENT_FIELDS = {
     "task_start": "goal",
     "thinking": "step attempt offset content",
     "content": "step attempt offset content",
-    "message": "step attempt content",
+    "message": "step attempt content model model_id",
     "tool_call": "tool_call_id tool args",
     "tool_progress": "tool_call_id tool content fraction",
     "tool_result": "tool_call_id tool result error duration_ms ref",

@@ -5,7 +5,8 @@ from typing import Literal
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
 
-RetryReason = Literal["unavailable", "cut_off"]
+RetryReason = Literal["unavailable", "cut_off", "busy"]
+"""``busy``: the model is well and has no place free; it says when a place may be."""
 
 
 @immutable
@@ -29,5 +30,5 @@ def after_model_error(
     tries = min(6, fails + (now - since) // 1000)
     delay = min(30_000, 250 * 2**tries) * (0.5 + jitter / 2)
     if retry_after_s is not None:
-        delay = max(delay, retry_after_s * 1000)
+        delay = retry_after_s * 1000 if reason == "busy" else max(delay, retry_after_s * 1000)
     return Retry(min(round(delay), max(0, since + step_timeout_ms - now)), fails, since)

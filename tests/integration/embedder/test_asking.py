@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -159,3 +160,10 @@ async def test_what_hashes_needs_neither_service_nor_redis() -> None:
 
 async def _nothing(store: Store) -> bool:
     return not await store.call("XLEN", STREAM)
+
+
+async def test_the_default_of_the_file_of_models_is_asked_for(store: Store, tmp_path: Path) -> None:
+    (file := tmp_path / "models.json").write_text('{"models":[{"id":"e","kind":"embedding","default":true}]}')
+    asking = make_embedder(Settings(pentad_models=file), store)
+    assert isinstance(asking, EmbeddingClient)
+    await asking.aclose()

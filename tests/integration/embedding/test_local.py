@@ -16,8 +16,9 @@ from tests.support.waiting import wait_until
 async def test_the_local_model_is_ready_with_its_service(store: Store, server_url: str) -> None:
     service = EmbeddingService(Settings(redis_url=server_url, embed_model_type="local"))
     await service.start()
-    assert isinstance(service._model, LocalEmbedding)
-    assert service._model._loaded is not None
+    model = service._current.model._model
+    assert isinstance(model, LocalEmbedding)
+    assert model._loaded is not None
     client = EmbeddingClient(store, 20.0)
     answer = await client.embed(["my cat eats fish", "what do pets eat", "replication lag"], Requester(0, "t", "s"))
     await client.aclose()

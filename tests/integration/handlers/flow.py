@@ -23,6 +23,7 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
@@ -101,6 +102,7 @@ class Flow:
         script: Script,
         pause_s: float = 0.0,
         instructions: Sequence[Instruction] = (),
+        models: ModelPool | None = None,
         **settings: object,
     ) -> None:
         self.store = store
@@ -116,7 +118,8 @@ class Flow:
         self.instructions = book.instructions
         deciding = Deciding(store, self.records, book, Weighing(None, WEIGHTS), self.settings)
         router = RouterHandler(self.actors, self.keeper, deciding, self.settings, 0)
-        runner = RunnerHandler(self.actors, self.keeper, self.model, book, _Builtins(store), self.settings, 0)
+        asked = models or pool_of(self.model)
+        runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0)
         tools = ToolHandler(store, self.settings, ToolSources(Builtins()), 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [
             (SESSION_WAKE, SESSION_WAKE.key(0), router),

@@ -25,6 +25,7 @@ from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import DamagedError, PoisonError
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.models.model_pool import pool_of
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
@@ -179,7 +180,7 @@ class Runner(Process):
         model = SimulatedModel(parts.outside)
         catalog = _FixedTools(self.store)
         self._handler = SpoiltRunner(
-            self.actors, self.keeper, model, InstructionBook(self.store), catalog, parts.settings, 0
+            self.actors, self.keeper, pool_of(model), InstructionBook(self.store), catalog, parts.settings, 0
         )
         self._handler.outside = parts.outside
         self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)

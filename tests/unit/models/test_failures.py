@@ -5,12 +5,17 @@ from typing import Any
 import pytest
 
 from pentad.shared.models.failures import from_status, from_stream_error, retry_after
-from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 415, 422, 451])
+@pytest.mark.parametrize("status", [400, 413, 415, 422, 451])
 def test_a_refusal_is_final(status: int) -> None:
     assert type(from_status(status, "no", None, "http://m")) is ModelRefused
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 405])
+def test_a_refusal_that_says_nothing_of_the_request_is_final_for_this_model_alone(status: int) -> None:
+    assert type(from_status(status, "no", None, "http://m")) is ModelMisconfigured
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])

@@ -1,0 +1,167 @@
+"""A model as an operator registers it, and what running processes say of how it does."""
+
+import json
+import re
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import Identifier
+
+ModelKind = Literal["llm", "embedding"]
+ModelProtocol = Literal["openai", "anthropic", "dashscope", "offline", "simple", "local"]
+ModelState = Literal["ok", "failing", "probing", "open"]
+"""``failing``: some of the last calls failed. ``open``: it is not asked. ``probing``: one call finds out whether it is
+well again."""
+
+MAX_PARAMETERS = 16_384
+"""Bytes of a model's parameters as JSON."""
+_PROTOCOLS: dict[str, tuple[str, ...]] = {
+    "llm": ("openai", "anthropic", "dashscope", "offline"),
+    "embedding": ("openai", "dashscope", "simple", "local"),
+}
+_WITHOUT_ENDPOINT = ("offline", "simple", "local")
+_OURS = ("messages", "model", "tools", "tool_choice", "functions", "system", "stream", "stream_options", "n")
+"""Parts of a request that are not an operator's to set."""
+_LONGEST = 65_536
+"""Numbers of a vector."""
+_KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,120}_API_KEY")
+_INLINE = frozenset({"api_key", "apikey", "apiKey", "api-key", "key", "token", "secret"})
+_VISIBLE = re.compile(r"[!-~]+")
+
+
+class Prices(Contract):
+    """What a model costs, in US dollars for a million tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: float = Field(default=0.0, ge=0, le=1e6)
+    output: float = Field(default=0.0, ge=0, le=1e6)
+
+    def usd(self, input_tokens: int, output_tokens: int) -> float:
+        """What so many tokens cost."""
+        return (self.input * input_tokens + self.output * output_tokens) / 1e6
+
+
+class ModelEntry(Contract):
+    """One model of the registry. A field that it does not know is refused: it may be misspelled, or mean something."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Identifier
+    """What instructions, fallbacks and metrics call it."""
+    kind: ModelKind = "llm"
+    protocol: ModelProtocol = "openai"
+    endpoint: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    """The base address, http or https; None: that of the protocol's own provider."""
+    model: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """The server's name for it; None: the first that the server lists."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Sent with each request as they are: ``temperature``, ``max_tokens`` and so on."""
+    api_key_env: Annotated[str, StringConstraints(max_length=128)] | None = None
+    """The environment variable that holds its key, in the services that ask it."""
+    fallbacks: Annotated[tuple[Identifier, ...], Field(max_length=8)] = ()
+    """Asked in this order when this one cannot answer. Their own fallbacks are not asked."""
+    concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Calls at once, in the whole system."""
+    prices: Prices | None = None
+    begin_s: Annotated[float, Field(ge=0.1, le=3600)] = 60.0
+    """Seconds within which an answer must begin when another model can take over."""
+    default: bool = False
+    """Used where no model is named: one of each kind."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_key_inside(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (inline := sorted(_INLINE.intersection(given))):
+            raise ValueError(
+                f"{inline[0]}: a key does not belong here: put it into an environment variable and name that in "
+                "api_key_env, like OPENAI_API_KEY"
+            )
+        return given
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            _check_endpoint(value)
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_model_key(cls, value: str | None) -> str | None:
+        if value is not None and (_KEY_NAME.fullmatch(value) is None or value.startswith("PENTAD_")):
+            raise ValueError(
+                "must be the name of an environment variable that ends in _API_KEY and does not begin with PENTAD_, "
+                "like OPENAI_API_KEY: no other is ever sent"
+            )
+        return value
+
+    @field_validator("parameters")
+    @classmethod
+    def _can_be_sent(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if ours := sorted(set(_OURS).intersection(value)):
+            raise ValueError(f"{ours[0]} is not for the registry to set: each request has its own")
+        try:
+            size = len(json.dumps(value, allow_nan=False).encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"must be JSON: {error}") from None
+        if size > MAX_PARAMETERS:
+            raise ValueError(f"must have at most {MAX_PARAMETERS} bytes as JSON, not {size}")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.protocol not in _PROTOCOLS[self.kind]:
+            raise ValueError(f"protocol: of kind {self.kind} there are {', '.join(_PROTOCOLS[self.kind])}")
+        if self.protocol in _WITHOUT_ENDPOINT and (self.endpoint or self.api_key_env or self.parameters):
+            raise ValueError(f"protocol {self.protocol} has no endpoint, no key and no parameters")
+        if self.protocol == "anthropic" and self.model is None:
+            raise ValueError("model: this protocol cannot ask which models there are: name one")
+        if self.kind == "embedding":
+            self._is_an_embedding()
+        if self.id in self.fallbacks or len(set(self.fallbacks)) != len(self.fallbacks):
+            raise ValueError("fallbacks: name each other model once, and not the model itself")
+        return self
+
+    def _is_an_embedding(self) -> None:
+        if self.fallbacks:
+            raise ValueError("fallbacks: vectors of two models do not compare, so an embedding model has none")
+        if set(self.parameters) - {"dimensions"}:
+            raise ValueError("parameters: an embedding model has `dimensions` alone")
+        length = self.parameters.get("dimensions", 1)
+        if type(length) is not int or not 0 < length <= _LONGEST:
+            raise ValueError(f"parameters: dimensions must be a number from 1 to {_LONGEST}")
+
+
+def _check_endpoint(value: str) -> None:
+    """Raise ``ValueError`` for what is no plain address. The value is not repeated: it may hold a secret."""
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host or _VISIBLE.fullmatch(value) is None:
+        raise ValueError("must be an address that starts with http:// or https://")
+    if "@" in parts.netloc:
+        raise ValueError("must not hold a user name or password: name the key's variable in api_key_env")
+    if "?" in value or "#" in value:
+        raise ValueError("must not have a query: it could hold a secret, and requests have none")
+
+
+class ModelHealth(Contract):
+    """How a model does in one process."""
+
+    id: Identifier
+    kind: ModelKind
+    state: ModelState
+    since: str
+    """When it came into this state: RFC 3339."""
+    error: str | None = None
+    """Why the last failed call failed; None when none has."""
+    model: str | None = None
+    """What the process asks for."""
+    place: str | None = None
+    """Where it asks; None for what answers in the process itself."""

@@ -1,0 +1,65 @@
+"""The embedding model that is asked now: the registry's default, and another one when that changes."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.services.embedding.handlers import Embedding
+from pentad.services.embedding.watched import WatchedEmbedding
+from pentad.shared.errors import SettingsError
+from pentad.shared.models.configured import configured_models, environment_embedding
+from pentad.shared.models.embeddings import EmbeddingModel
+from pentad.shared.models.model_list import KnownModel
+from pentad.shared.models.registry import make_embedding_of_entry
+from pentad.shared.settings import Settings
+from pentad.shared.work.entry import Entry
+
+log = logging.getLogger(__name__)
+
+
+class CurrentEmbedding:
+    """Hands each request to the model of its time. Raises ``SettingsError`` when the first one cannot be asked.
+
+    ``start``: what embeds with a model. Vectors of two models do not compare, so none has anything of another's.
+    """
+
+    def __init__(self, settings: Settings, start: Callable[[EmbeddingModel], Embedding]) -> None:
+        self._settings, self._start = settings, start
+        self._configured = configured_models(settings)
+        self._known = self._configured.and_registered(()).embedding
+        self.model = self._made(self._known)
+        self._embedding = start(self.model)
+        self._before: list[WatchedEmbedding] = []
+
+    def use(self, registered: Sequence[ModelEntry]) -> None:
+        """Take the default of this list. One that cannot be asked is said, and the one before stays."""
+        known = self._configured.and_registered(registered).embedding
+        if known.entry == self._known.entry:
+            return
+        self._known = known
+        try:
+            model = self._made(known)
+        except SettingsError as error:
+            log.error("the default embedding model cannot be used, %s stays: %s", self.model.name, error)
+            return
+        log.warning("texts are embedded by %s from now on, no more by %s", model.name, self.model.name)
+        self._before.append(self.model)
+        self.model, self._embedding = model, self._start(model)
+
+    def _made(self, known: KnownModel) -> WatchedEmbedding:
+        ours = known.source == "environment"
+        model = environment_embedding(self._settings) if ours else make_embedding_of_entry(known.entry)
+        return WatchedEmbedding(model, known.entry)
+
+    def health(self, now: int) -> list[ModelHealth]:
+        """How the model of now does. ``now``: server time in ms."""
+        return self.model.health(now)
+
+    async def handle(self, entry: Entry) -> None:
+        """Answer one request."""
+        await self._embedding.handle(entry)
+
+    async def close(self) -> None:
+        """Close all connections: those of models before, whose requests may have lasted, too."""
+        for model in (self.model, *self._before):
+            await model.aclose()

@@ -1,0 +1,78 @@
+"""The chat models of this process: those of the file and the environment, and those registered while it runs."""
+
+from collections.abc import Coroutine, Iterable, Sequence
+from time import monotonic
+from typing import Any
+
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.shared import metrics
+from pentad.shared.models.configured import configured_models, environment_chat
+from pentad.shared.models.live_model import LiveModel
+from pentad.shared.models.model_list import KnownModel
+from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.ports import ChatModel
+from pentad.shared.models.registry import make_of_entry
+from pentad.shared.presence.model_health import keep_reporting
+from pentad.shared.registries.model_places import ModelPlaces
+from pentad.shared.registries.registered_models import keep_following
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+
+_STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
+"""As the metric has them."""
+
+
+class RunnerModels:
+    """Keeps the pool as the registry says, and says how its models do. Raises ``SettingsError`` when it is made."""
+
+    def __init__(self, settings: Settings, store: Store, consumer: str) -> None:
+        self._store, self._consumer = store, consumer
+        self._configured = configured_models(settings)
+        self._of_environment = environment_chat(settings)
+        self._places = ModelPlaces(store)
+        self.pool = ModelPool(self._make, self._places, self._configured.and_registered(()))
+
+    @property
+    def uses_environment(self) -> bool:
+        """Whether the environment's model answers where none is named."""
+        return self.pool.default is self._of_environment
+
+    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What runs as long as the process does."""
+        following = keep_following(self._store, self._use)
+        reporting = keep_reporting(self._store, self._consumer, self._look)
+        return (following, reporting, self._places.keep(), self.pool.keep_closing())
+
+    def _make(self, known: KnownModel) -> ChatModel:
+        return self._of_environment if known.source == "environment" else make_of_entry(known.entry)
+
+    def _use(self, registered: Sequence[ModelEntry]) -> None:
+        gone = {model.entry.id for model in self.pool.live}
+        self.pool.use(self._configured.and_registered(registered))
+        for name in gone - {model.entry.id for model in self.pool.live}:
+            metrics.model_state.labels(name).set(0)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.pool.aclose()
+        await self._of_environment.aclose()
+
+    def _look(self, now: int) -> list[ModelHealth]:
+        """How each model does; told to the metrics too."""
+        for model in self.pool.live:
+            metrics.model_state.labels(model.entry.id).set(_STATES[model.circuit.state])
+        return [_health(model, now) for model in self.pool.live]
+
+
+def _health(model: LiveModel, now: int) -> ModelHealth:
+    circuit = model.circuit
+    return ModelHealth(
+        id=model.entry.id,
+        kind="llm",
+        state=circuit.state,
+        since=rfc3339(now - round((monotonic() - circuit.since) * 1000)),
+        error=circuit.error,
+        model=model.client.name,
+        place=model.client.place,
+    )

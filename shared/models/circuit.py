@@ -1,0 +1,102 @@
+"""Whether a model is asked just now: one that keeps failing is left alone for a while. No I/O; time is passed in.
+
+closed   every call goes through; 3 failures in a row, or 5 among the last 20 calls, open it
+open     nothing is asked until its time is up: 1 s at first, doubled by each probe that fails, 30 s at most
+probing  one call goes through and decides
+"""
+
+from __future__ import annotations
+
+from pentad.contracts.models import ModelState
+
+IN_A_ROW, FAILURES, CALLS = 3, 5, 20
+_FIRST_S, _MOST_S = 1.0, 30.0
+_ASKED_S = 60.0
+"""The longest pause that a server's own wish is followed for."""
+_FORGOTTEN_S = 600.0
+"""Calls that are older say nothing of now."""
+_MASK, _ROW = (1 << CALLS) - 1, (1 << IN_A_ROW) - 1
+
+
+class Circuit:
+    """The state of one model in one process. Times are seconds of a clock that never steps back."""
+
+    def __init__(self, now: float) -> None:
+        self._history = 0
+        """The last calls, a bit for each, the newest lowest; 1: it failed."""
+        self._failed_at = now
+        self._pause_s = _FIRST_S
+        self._until: float | None = None
+        """When it may be probed; None: closed."""
+        self._probing = False
+        self.since = now
+        """When it became what it is: well, failing, or down."""
+        self.hopeless = False
+        """Whether it was opened by what only a person can mend."""
+        self.error: str | None = None
+        """Why the last failed call failed."""
+
+    @property
+    def state(self) -> ModelState:
+        """What it is to those who look from outside."""
+        if self._until is not None:
+            return "probing" if self._probing else "open"
+        return "failing" if self._history else "ok"
+
+    @property
+    def closed(self) -> bool:
+        """Whether every call goes through."""
+        return self._until is None
+
+    def may_ask(self, now: float) -> bool:
+        """Whether a call may go through: any when it is closed, the probe when it is due."""
+        return self._until is None or (not self._probing and now >= self._until)
+
+    def left(self, now: float) -> float:
+        """Seconds until it may be probed, at least a little: a probe under way is not over yet."""
+        return max(_FIRST_S / 4, (self._until or now) - now)
+
+    def probe(self) -> None:
+        """The next call is the probe: until it is over no other goes through."""
+        self._probing = True
+
+    def probe_given_up(self) -> None:
+        """The probe was not made, or was cancelled: another may be made at once."""
+        self._probing = False
+
+    def answered(self, now: float, probe: bool = False) -> None:
+        """A call was answered, or its answer has begun. While the circuit is open the probe alone counts."""
+        if self._until is not None:
+            if probe:
+                self._until, self._probing, self.since = None, False, now
+                self._history, self._pause_s = 0, _FIRST_S
+        elif self._history:
+            self._history = (self._history << 1) & _MASK
+            if not self._history:
+                self.since = now
+
+    def failed(
+        self, now: float, error: str, *, asked_s: float | None = None, hopeless: bool = False, probe: bool = False
+    ) -> None:
+        """A call failed. ``asked_s``: seconds for which the server asks to be left alone. ``hopeless``: others will
+        fail the same way until a person changes something, so the circuit opens at once.
+        """
+        self.error = error
+        if self._until is not None:
+            if probe:
+                self._open(now, min(_MOST_S, self._pause_s * 2), asked_s, hopeless)
+            return
+        if now - self._failed_at > _FORGOTTEN_S:
+            self._history = 0
+        if not self._history:
+            self.since = now
+        self._failed_at = now
+        self._history = ((self._history << 1) | 1) & _MASK
+        if hopeless or self._history & _ROW == _ROW or self._history.bit_count() >= FAILURES:
+            self._open(now, self._pause_s, asked_s, hopeless)
+
+    def _open(self, now: float, pause_s: float, asked_s: float | None, hopeless: bool) -> None:
+        if self._until is None:
+            self.since = now
+        self._pause_s, self._probing, self.hopeless = pause_s, False, hopeless
+        self._until = now + max(pause_s, min(asked_s or 0.0, _ASKED_S))

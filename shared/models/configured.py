@@ -1,0 +1,72 @@
+"""The models that a process is told of at its start: those of the file, and the environment's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pentad.contracts.models import ModelEntry
+from pentad.shared.immutable import immutable
+from pentad.shared.models.embeddings import EmbeddingModel
+from pentad.shared.models.endpoint import shown_place
+from pentad.shared.models.model_file import read_model_file
+from pentad.shared.models.model_list import ENVIRONMENT_IDS, ModelList, merged
+from pentad.shared.models.ports import ChatModel
+from pentad.shared.models.registry import make_chat_model, make_embedding_model
+from pentad.shared.settings import Settings
+
+
+@immutable
+class ConfiguredModels:
+    """What does not change as long as the process runs."""
+
+    environment: tuple[ModelEntry, ...]
+    file: tuple[ModelEntry, ...]
+
+    def and_registered(self, entries: Iterable[ModelEntry]) -> ModelList:
+        """The list of all, with these that were registered."""
+        return merged(self.environment, self.file, entries)
+
+
+def configured_models(settings: Settings) -> ConfiguredModels:
+    """Read the file and the variables. Raises ``SettingsError``."""
+    file = () if settings.pentad_models is None else read_model_file(settings.pentad_models)
+    return ConfiguredModels((_chat(settings), _embedding(settings)), file)
+
+
+def environment_chat(settings: Settings) -> ChatModel:
+    """The client of the environment's chat model. Raises ``SettingsError``."""
+    key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
+    return make_chat_model(settings.llm_model_id, key, settings.llm_base_url)
+
+
+def environment_embedding(settings: Settings) -> EmbeddingModel:
+    """The client of the environment's embedding model. Raises ``SettingsError``."""
+    return make_embedding_model(
+        kind=settings.embed_model_type,
+        name=settings.embed_model_name,
+        api_key=settings.embed_api_key.get_secret_value() if settings.embed_api_key else None,
+        base_url=settings.embed_base_url,
+    )
+
+
+def _chat(settings: Settings) -> ModelEntry:
+    """As an entry, to be shown: nothing secret is in it. It was not checked as entries are."""
+    place = environment_chat(settings).place
+    return ModelEntry.model_construct(
+        id=ENVIRONMENT_IDS["llm"],
+        protocol="offline" if place is None else "openai",
+        endpoint=place,
+        model=settings.llm_model_id if place else None,
+        default=True,
+    )
+
+
+def _embedding(settings: Settings) -> ModelEntry:
+    return ModelEntry.model_construct(
+        id=ENVIRONMENT_IDS["embedding"],
+        kind="embedding",
+        protocol=settings.embed_model_type,
+        endpoint=shown_place(settings.embed_base_url) if settings.embed_base_url else None,
+        model=settings.embed_model_name,
+        default=True,
+    )

@@ -1,0 +1,86 @@
+"""A chat model of the registry as one process uses it: its client, its circuit, what its calls took and cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import monotonic, perf_counter
+
+from pentad.contracts.models import ModelEntry
+from pentad.shared import metrics
+from pentad.shared.models.circuit import Circuit
+from pentad.shared.models.ports import (
+    ChatModel,
+    ChatRequest,
+    DeltaSink,
+    ModelAnswer,
+    ModelCutOff,
+    ModelFailed,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
+
+_FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
+"""How model calls end that have no answer, for the metrics."""
+
+
+class LiveModel:
+    """One model. ``entry``: as the registry has it. ``told``: the id that its answers bear."""
+
+    def __init__(self, entry: ModelEntry, client: ChatModel, told: str) -> None:
+        self.entry, self.client, self._told = entry, client, told
+        self.circuit = Circuit(monotonic())
+        self.asked = 0
+        """Calls under way."""
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether it can be asked without asking anybody before."""
+        return self.circuit.closed and self.entry.concurrency is None
+
+    async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
+        """Its answer. A failure is returned, without its frames: they hold the task that asks, which would hold them.
+
+        ``probe``: the call decides whether the circuit closes.
+        """
+        begun, outcome = perf_counter(), "cancelled"
+        self.asked += 1
+        try:
+            answer = await self.client.stream(request, on_delta)
+            outcome = "ok"
+        except ModelFailed as error:
+            outcome = next(word for kind, word in _FAILURES if isinstance(error, kind))
+            self._failed(error, probe)
+            return error.with_traceback(None)
+        finally:
+            self.asked -= 1
+            metrics.model_seconds.labels(self.client.name, outcome).observe(perf_counter() - begun)
+        self.circuit.answered(monotonic(), probe)
+        return self._counted(answer)
+
+    def down(self) -> ModelFailed:
+        """The failure of a call that is not made, because it is known how it would end."""
+        why = f"model {self.entry.id} is left alone for a while: {self.circuit.error or 'it keeps failing'}"
+        if self.circuit.hopeless:
+            return ModelMisconfigured(why)
+        return ModelUnavailable(why, self.circuit.left(monotonic()))
+
+    def _failed(self, error: ModelFailed, probe: bool) -> None:
+        now = monotonic()
+        if isinstance(error, ModelRefused) and not isinstance(error, ModelMisconfigured):
+            self.circuit.answered(now, probe)  # it is well: this request alone is refused
+            return
+        asked_s = error.retry_after if isinstance(error, ModelUnavailable) else None
+        hopeless = isinstance(error, ModelMisconfigured)
+        self.circuit.failed(now, str(error), asked_s=asked_s, hopeless=hopeless, probe=probe)
+
+    def _counted(self, answer: ModelAnswer) -> ModelAnswer:
+        usage, prices, name = answer.usage, self.entry.prices, self.client.name
+        metrics.model_tokens.labels(name, "input").inc(usage.input_tokens)
+        metrics.model_tokens.labels(name, "output").inc(usage.output_tokens)
+        if prices is not None:
+            usage = replace(usage, usd=prices.usd(usage.input_tokens, usage.output_tokens))
+            metrics.model_usd.labels(name).inc(usage.usd)
+        elif not self._told:
+            return answer
+        return replace(answer, usage=usage, model_id=self._told)

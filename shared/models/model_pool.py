@@ -1,0 +1,142 @@
+"""The chat models of one process: made from the list of models, kept while their entries stay, closed after use."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from pentad.contracts.models import ModelEntry
+from pentad.shared.errors import SettingsError
+from pentad.shared.models.answering import ask, unknown
+from pentad.shared.models.live_model import LiveModel
+from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList
+from pentad.shared.models.ports import (
+    ChatModel,
+    ChatRequest,
+    DeltaSink,
+    ModelAnswer,
+    ModelFailed,
+    ModelGate,
+    ModelMisconfigured,
+)
+
+_CLOSE_EVERY_S = 1.0
+log = logging.getLogger(__name__)
+
+
+class ModelPool:
+    """Asks models by their ids. ``make``: the client of an entry; it may raise ``SettingsError``."""
+
+    def __init__(self, make: Callable[[KnownModel], ChatModel], gate: ModelGate, models: ModelList) -> None:
+        self._make, self._gate = make, gate
+        self._models: dict[str, LiveModel] = {}
+        self._retired: list[LiveModel] = []
+        self._chains: dict[str | None, Sequence[LiveModel]] = {}
+        self.use(models)
+
+    def use(self, models: ModelList) -> None:
+        """Ask these from now on. A model whose entry has not changed keeps its connections and what is known of it."""
+        before, self._models = self._models, {}
+        for name, known in models.known.items():
+            if known.entry.kind == "llm":
+                kept = before.get(name)
+                same = kept is not None and kept.entry == known.entry
+                self._models[name] = before.pop(name) if same else self._made(known)
+        self._retired += before.values()
+        chains = {name: tuple(self._models[m.entry.id] for m in models.chain(name)) for name in (*self._models, None)}
+        self._chains = {name: chain for name, chain in chains.items() if chain}
+
+    def _made(self, known: KnownModel) -> LiveModel:
+        return LiveModel(known.entry, self._client(known), "" if known.source == "environment" else known.entry.id)
+
+    def _client(self, known: KnownModel) -> ChatModel:
+        try:
+            return self._make(known)
+        except SettingsError as error:
+            log.warning("%s", error)
+            return _Unmade(known.entry, str(error))
+
+    @property
+    def live(self) -> Iterable[LiveModel]:
+        """The chat models that there are."""
+        return self._models.values()
+
+    @property
+    def default(self) -> ChatModel:
+        """The client of the model that answers where none is named."""
+        return self._chains[None][0].client
+
+    def ask(
+        self, model_id: str | None, request: ChatRequest, on_delta: DeltaSink
+    ) -> Awaitable[ModelAnswer | ModelFailed]:
+        """The answer of a model or of its fallbacks; None asks the default. A failure is returned."""
+        chain = self._chains.get(model_id)
+        if chain is None:
+            return _failing(unknown(model_id))
+        return ask(chain, request, on_delta, self._gate)
+
+    def warm(self) -> None:
+        """Import and make what the first calls need. Blocks: call it in a thread."""
+        for model in list(self._models.values()):
+            model.client.warm()
+
+    async def keep_closing(self) -> None:
+        """Close the clients of entries that are gone, once nobody waits for their answers."""
+        while True:
+            await asyncio.sleep(_CLOSE_EVERY_S)
+            await self._close_retired()
+
+    async def _close_retired(self) -> None:
+        done = [model for model in self._retired if not model.asked]
+        self._retired = [model for model in self._retired if model.asked]
+        for model in done:
+            await model.client.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for model in (*self._models.values(), *self._retired):
+            await model.client.aclose()
+
+
+async def _failing(failure: ModelFailed) -> ModelFailed:
+    return failure
+
+
+class _Unmade:
+    """Stands for a model that cannot be asked from this process."""
+
+    def __init__(self, entry: ModelEntry, why: str) -> None:
+        self.name, self.place, self._why = entry.model or entry.id, entry.endpoint, why
+
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        raise ModelMisconfigured(self._why)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+class OpenGate:
+    """A gate for models without limits and processes without others: everybody may pass."""
+
+    async def enter(self, model_id: str, limit: int, caller: str, wait: bool) -> str:
+        return caller or "one"
+
+    def leave(self, model_id: str, place: str) -> None:
+        """Nothing was counted."""
+
+    async def may_probe(self, model_id: str, for_s: float) -> bool:
+        return True
+
+    def probed(self, model_id: str) -> None:
+        """Nobody else waits for it."""
+
+
+def pool_of(model: ChatModel) -> ModelPool:
+    """A pool of one model that is made already, with nothing that limits it."""
+    entry = ModelEntry(id=ENVIRONMENT_IDS["llm"], default=True)
+    known = KnownModel(entry, "environment")
+    return ModelPool(lambda _: model, OpenGate(), ModelList({entry.id: known}, {"llm": entry.id}))
