@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Self
 from uuid import uuid4
 
@@ -101,21 +102,30 @@ class Turn:
 class Agent:
     """A gateway, seen as someone to talk to. Made by ``connect``; without ``session_id`` it is one conversation."""
 
-    def __init__(self, address: Address, *, patience_s: float | None = None, notice: Notice | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        patience_s: float | None = None,
+        notice: Notice | None = None,
+        admin_key: str | None = None,
+    ) -> None:
         self.session_id = f"s-{uuid4().hex[:20]}"
         """The conversation that ``send`` goes on with when it is given no other."""
         self._address = address
         self._notice = notice
         self._patience = {} if patience_s is None else {"patience_s": patience_s}
         self._rest = Rest(address)
-        self.inspection = Inspection(self._rest)
-        self.management = Management(self._rest)
+        self._operator = self._rest if admin_key is None else Rest(replace(address, api_key=admin_key))
+        self.inspection = Inspection(self._rest, self._operator)
+        self.management = Management(self._rest, self._operator)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._rest.aclose()
+        await self._operator.aclose()
 
     async def send(
         self,
@@ -165,14 +175,21 @@ class Agent:
 
 
 def connect(
-    url: str = DEFAULT_URL, api_key: str | None = None, *, patience_s: float | None = None, notice: Notice | None = None
+    url: str = DEFAULT_URL,
+    api_key: str | None = None,
+    *,
+    patience_s: float | None = None,
+    notice: Notice | None = None,
+    admin_key: str | None = None,
 ) -> Agent:
     """An ``Agent`` for ``async with``. Connects when it is first used.
+
+    ``admin_key``: for what ``management`` does to models and dead letters; the other key serves where there is none.
 
     ``patience_s``: how long a lost connection is tried again, 60 seconds when not given. ``notice`` is called with one
     line whenever it has to wait. Raises ``ClientError`` when ``url`` is not an http(s) address.
     """
-    return Agent(Address.parse(url, api_key), patience_s=patience_s, notice=notice)
+    return Agent(Address.parse(url, api_key), patience_s=patience_s, notice=notice, admin_key=admin_key)
 
 
 def _message(text: str, message_id: str | None, **optional: str | None) -> dict[str, Any]:

@@ -19,10 +19,10 @@ class Transcript(Contract):
 
 
 class Inspection:
-    """Looks, and changes nothing. Everything raises ``ClientError``."""
+    """Looks, and changes nothing. Everything raises ``ClientError``. ``operator``: the same with the admin key."""
 
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
+    def __init__(self, rest: Rest, operator: Rest) -> None:
+        self._rest, self._operator = rest, operator
 
     async def tasks(
         self, status: ShownStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
@@ -52,37 +52,54 @@ class Inspection:
         """The last messages of a session, user's and agent's."""
         return [item async for item in self._rest.pages(_path("sessions", session_id, "messages"), limit)]
 
+    async def models(self) -> list[dict[str, Any]]:
+        """Every model: its entry, where that comes from (``source``), and how the model does (``health``)."""
+        return [item async for item in self._rest.pages("/v1/models", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """What was set aside, of all tenants, the newest first, without the bodies. Needs the admin key."""
-        return [item async for item in self._rest.pages("/v1/dead-letters", limit)]
+        return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
 
     async def dead_letter(self, letter_id: str) -> dict[str, Any]:
         """One dead letter whole: what led to it, and in ``redrive`` what would be sent. Raises ``NotFound``."""
-        found: dict[str, Any] = await self._rest.call("GET", _path("dead-letters", letter_id))
+        found: dict[str, Any] = await self._operator.call("GET", _path("dead-letters", letter_id))
         return found
 
 
 class Management:
-    """Changes what runs."""
+    """Changes what runs. ``operator``: the same gateway with the admin key."""
 
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
+    def __init__(self, rest: Rest, operator: Rest) -> None:
+        self._rest, self._operator = rest, operator
 
     async def cancel_task(self, task_id: str) -> None:
         """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
         await self._rest.call("POST", _path("tasks", task_id, "cancel"))
+
+    async def register_model(self, model_id: str, **fields: Any) -> dict[str, Any]:
+        """Register a chat or embedding model, or replace the registered one with this id; says how it stands now.
+
+        ``fields``: those of a model's entry, e.g. ``endpoint="https://h/v1", model="m", api_key_env="H_API_KEY"``.
+        Raises ``Refused`` for a wrong value or without the admin key, ``Conflict`` when the id is taken by the file.
+        """
+        shown: dict[str, Any] = await self._operator.call("POST", "/v1/models", body={**fields, "id": model_id})
+        return shown
+
+    async def delete_model(self, model_id: str) -> None:
+        """Remove a registered model. Raises ``NotFound``, ``Conflict`` when it is in use, ``Refused`` as above."""
+        await self._operator.call("DELETE", _path("models", model_id))
 
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.
 
         Raises ``NotFound``, ``Conflict`` when it cannot be redriven so, ``Refused`` without the admin key.
         """
-        sent: dict[str, Any] = await self._rest.call("POST", _path("dead-letters", letter_id, "redrive"), body=edit)
+        sent: dict[str, Any] = await self._operator.call("POST", _path("dead-letters", letter_id, "redrive"), body=edit)
         return sent
 
     async def discard(self, letter_id: str) -> None:
         """Remove a dead letter for good. Raises ``NotFound``, ``Refused`` without the admin key."""
-        await self._rest.call("DELETE", _path("dead-letters", letter_id))
+        await self._operator.call("DELETE", _path("dead-letters", letter_id))
 
 
 def _path(*parts: str) -> str:

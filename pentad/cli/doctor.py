@@ -10,7 +10,7 @@ from pentad.cli.address import address_for
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
 from pentad.doctor.findings import Finding, healthy, listing, of_readiness, of_redis, shown, split
-from pentad.doctor.models import embedding_finding, model_findings
+from pentad.doctor.models import embedding_finding, health_findings, model_findings
 from pentad.errors import ClientError, NotAuthorized
 from pentad.render import Style, style_for
 from pentad.rest import Rest
@@ -18,6 +18,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
+    from pentad.contracts.models import ModelHealth
     from pentad.shared.presence.in_use import ModelInUse
 
 
@@ -36,6 +37,7 @@ class Doctor:
         self._listing: list[dict[str, Any]] = []
         self._in_use: Sequence[ModelInUse] | None = None
         """What the running services use; None when nobody could be asked."""
+        self._health: Sequence[ModelHealth] = ()
 
     async def examine(self) -> int:
         """Print what was found, line by line as it is found; the exit code."""
@@ -60,6 +62,8 @@ class Doctor:
             async for finding in part():
                 yield finding
         async for finding in model_findings(self._in_use, self._settings):
+            yield finding
+        for finding in health_findings(self._health):
             yield finding
         yield embedding_finding(self._in_use, self._settings)
         yield records_finding(self._settings)
@@ -96,7 +100,7 @@ class Doctor:
         except ValueError as error:
             yield Finding("redis", "fail", f"its address cannot be read: {error}", "correct REDIS_URL")
             return
-        self._listing, self._in_use = listing(seen), seen.in_use
+        self._listing, self._in_use, self._health = listing(seen), seen.in_use, seen.health
         for finding in of_redis(place_of(url), embedded, seen):
             yield finding
 

@@ -22,6 +22,7 @@ _COMMANDS = {
     "cancel": ("pentad.cli.tasks", "run_cancel"),
     "doctor": ("pentad.cli.doctor", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
+    "models": ("pentad.cli.models", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
 
@@ -86,6 +87,7 @@ def _add_clients(commands: Any) -> None:
     chat.add_argument("--session", help="the conversation to go on with")
     _add_send(commands)
     _add_tasks(commands)
+    _json(_client(commands, "models", "List the models: which there are, and how each does."))
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_dlq(commands)
     inbound = _command(commands, "inbound", "Mend the inbound stream.")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from redis.exceptions import RedisError, ResponseError
 
 from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.models import ModelHealth
 from pentad.contracts.streams import (
     DEAD,
     EMBED_REPLY,
@@ -24,8 +25,9 @@ from pentad.contracts.streams import (
 )
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.renewal import ahead, exhausted, last_id
-from pentad.shared.keys import IN_USE
+from pentad.shared.keys import IN_USE, MODEL_HEALTH
 from pentad.shared.presence.in_use import ModelInUse
+from pentad.shared.presence.model_health import told_lately, worst
 from pentad.shared.store.refusals import said, text_of
 from pentad.shared.store.server import Server, look, refusal_at_start
 from pentad.shared.store.wire import Wire, connect
@@ -109,6 +111,8 @@ class Diagnosis:
     reply_streams: int = 0
     in_use: tuple[ModelInUse, ...] = ()
     """What the running task-runners and embedding services use, each once."""
+    health: tuple[ModelHealth, ...] = ()
+    """How models do, each where it does worst."""
     inbound_full: str | None = None
     """Why the inbound stream takes nothing."""
     inbound_ahead: str | None = None
@@ -153,6 +157,7 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         letters = (INBOUND_DEAD.key(), *(DEAD.key(number) for number in numbers))
         dead = [await _seen(key, _dead(redis, key), unseen) for key in letters]
         in_use = await _seen(f"{IN_USE}*", _in_use(redis), unseen)
+        health = await _seen(MODEL_HEALTH, _health(redis), unseen)
         full, early = await _seen(INBOUND.key(), _ids(wire), unseen) or (None, None)
     return replace(
         seen,
@@ -163,6 +168,7 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         event_streams=found.events,
         reply_streams=found.replies,
         in_use=in_use or (),
+        health=health or (),
         inbound_full=full,
         inbound_ahead=early,
     )
@@ -226,6 +232,12 @@ async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:
         with suppress(ValueError):  # of a newer version, or gone since
             told.add(ModelInUse.model_validate_json(await redis.get(key) or ""))
     return tuple(sorted(told, key=str))
+
+
+async def _health(redis: Any) -> tuple[ModelHealth, ...]:
+    seconds, micros = await redis.time()
+    values = [value.encode() for value in await redis.hvals(MODEL_HEALTH)]
+    return tuple(map(worst, told_lately(values, seconds * 1000 + micros // 1000).values()))
 
 
 def _note(found: _Found, shard: int, rest: str, key: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
+    from pentad.contracts.models import ModelHealth
     from pentad.shared.presence.in_use import ModelInUse
 
 _PATIENCE_S = 10.0
@@ -32,11 +33,25 @@ async def model_findings(in_use: Sequence[ModelInUse] | None, settings: Settings
         yield Finding("model", "note", "not known: no task-runner runs to say which one it uses", do)
 
 
+def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
+    """What the task-runners say of their models, where it is not all well."""
+    for one in health:
+        detail = f"{one.id} is {one.state} since {one.since}: {one.error}"
+        if one.state == "open":
+            do = "it is asked again by itself; until then its fallbacks answer, or tasks wait: pentad models"
+            yield Finding("models", "warn", detail, do)
+        elif one.state != "ok":
+            yield Finding("models", "note", detail)
+
+
 async def _of_settings(settings: Settings) -> Finding:
-    from pentad.shared.models.registry import make_chat_model
+    from pentad.shared.models.configured import configured_models, environment_chat
+    from pentad.shared.models.registry import make_of_entry
 
     try:
-        model = make_chat_model(settings.llm_model_id, _key(settings), settings.llm_base_url)
+        default = configured_models(settings).and_registered(()).chain(None)[0]
+        ours = default.source == "environment"
+        model = environment_chat(settings) if ours else make_of_entry(default.entry)
     except SettingsError as error:
         return Finding("model", "fail", *split(error))
     return await _used(model.name, model.place, settings)

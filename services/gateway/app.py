@@ -12,6 +12,7 @@ from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
 from pentad.services.gateway.letters import Letters
+from pentad.services.gateway.model_registry import KnownInstructions, ModelRegistry
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -21,6 +22,7 @@ from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
+from pentad.shared.models.configured import configured_models
 from pentad.shared.records import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.http import HttpServer, health_routes, lazily, serve_app
@@ -75,6 +77,7 @@ class GatewayService:
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
+            models=ModelRegistry(store, configured_models(settings), [KnownInstructions(store)]),
             access=Access(settings.api_keys, settings.admin_key),
             shards=settings.pentad_shards,
         )

@@ -8,6 +8,7 @@ from pydantic.json_schema import models_json_schema
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.dead_letters import LetterKind
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.contracts.tools import ToolSpec
 
@@ -52,7 +53,7 @@ _PROBLEMS = {
     401: "no valid API key",
     403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
     404: "no such thing, or another tenant's",
-    409: "the task has ended; the dead letter cannot be redriven so",
+    409: "the task has ended; the dead letter cannot be redriven so; the model is in use, or its id is taken",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
     422: "a wrong value",
@@ -173,6 +174,33 @@ _LETTER = _object(id=_TEXT, kind={"enum": list(get_args(LetterKind))}, reason=_T
 """What the list says of one at least; one that cannot be read has an ``id`` and a ``problem`` alone."""
 
 
+_MODEL = {
+    "allOf": [_ref("ModelEntry"), _object(source=_TEXT, health=_object(state=_TEXT, processes={"type": "integer"}))]
+}
+"""An entry, where it comes from (``file``, ``registered`` or ``environment``), and how the model does."""
+
+
+def _model_paths(key: str) -> dict[str, Json]:
+    register = _operation(
+        f"Register a model, or replace the registered one with its id. All services know it within two seconds; {key}",
+        problems=(400, 409, 413, 422),
+        _200=_gives("replaced", _MODEL),
+        _201=_gives("registered", _MODEL),
+    ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("ModelEntry")}}}}
+    summary = "Every model: of the file, registered, and of the environment, with how it does"
+    return {
+        "/v1/models": {"get": _operation(summary, _200=_gives("", _page(_MODEL))), "post": register},
+        "/v1/models/{model}": {
+            "delete": _operation(
+                f"Remove a registered model that nobody uses; {key}",
+                _path("model"),
+                problems=(404, 409),
+                _204=_gives("removed"),
+            )
+        },
+    }
+
+
 def _operator_paths() -> dict[str, Json]:
     key = "needs the admin key, PENTAD_ADMIN_KEY, as a bearer token"
     sent = {"description": "the JSON object to send instead: as `redrive.body` of the dead letter shows it"}
@@ -198,6 +226,7 @@ def _operator_paths() -> dict[str, Json]:
         _200=_gives("", _page(_ANY)),
     )
     return {
+        **_model_paths(key),
         "/v1/dead-letters": {"get": listed},
         "/v1/dead-letters/{letter}": one,
         "/v1/dead-letters/{letter}/redrive": {"post": redrive},
@@ -224,7 +253,7 @@ def _open_paths() -> dict[str, Json]:
 
 
 def _schemas() -> Json:
-    wanted = [(model, "serialization") for model in (Task, UnreadableTask, ToolSpec, InboundMessage)]
+    wanted = [(model, "serialization") for model in (Task, UnreadableTask, ToolSpec, InboundMessage, ModelEntry)]
     _, definitions = models_json_schema(wanted, ref_template=_REFS)  # type: ignore[arg-type]
     problem = _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT)
     problem["properties"]["code"] = {"enum": [code.value for code in ErrorCode]}

@@ -17,6 +17,7 @@ from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.letters import Letters
+from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.problems import bad, busy
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -43,6 +44,7 @@ class Parts:
     control: Control
     letters: Letters
     redriving: Redriving
+    models: ModelRegistry
     access: Access
     shards: int
     closing: asyncio.Event = field(default_factory=asyncio.Event)

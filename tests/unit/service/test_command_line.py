@@ -23,6 +23,7 @@ from pentad.shared.service.exits import exit_code_of
         ),
         ("task t1 --json --url http://h", {"id": "t1", "json": True, "url": "http://h"}),
         ("cancel t1", {"id": "t1", "debug": False}),
+        ("models --json --url http://h", {"command": "models", "json": True, "url": "http://h"}),
         ("doctor --json --debug", {"json": True, "debug": True}),
         ("--debug doctor", {"debug": True}),
     ],
