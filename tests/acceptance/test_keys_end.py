@@ -58,6 +58,7 @@ async def test_after_archiving_every_key_is_permanent_by_name_or_has_an_end(tmp_
         for task in tasks:
             await wait_until(f"the record of {task}", (records(tmp_path) / f"{task}.json").exists)
         await wait_until("the timers to be gone", lambda: no_timers(bus))
+        await wait_until("the tasks' keys to be gone", lambda: no_keys_of_tasks(bus))
         left = [key async for key in bus.redis.scan_iter(count=1000)]
         endless = [key for key in left if await bus.redis.ttl(key) == -1]
     unnamed = [key for key in endless if not any(re.fullmatch(name, key) for name in PERMANENT)]
@@ -96,6 +97,11 @@ def records(folder: Path) -> Path:
 
 async def no_timers(bus: Bus) -> bool:
     return not await bus.redis.exists("pentad:{0}:timers")
+
+
+async def no_keys_of_tasks(bus: Bus) -> bool:
+    """A record is written before its task is removed."""
+    return not [key async for key in bus.redis.scan_iter(match="*:task:*", count=1000)]
 
 
 async def test_sessions_of_the_same_name_of_two_tenants_are_separate(tmp_path: Path) -> None:
