@@ -77,6 +77,8 @@ class Settings(BaseModel):
     pentad_route: Literal["auto", "explicit"] = "auto"
     """`auto`: each message finds its task; `explicit`: one without `task_id` goes to the task that was spoken to
     last."""
+    pentad_route_confidence: Annotated[float, Field(ge=0, le=1)] = 0.6
+    """How sure a model must be that confirms where a message belongs; else the weighing of words decides."""
     pentad_route_recency: Annotated[float, Field(ge=0, le=5)] = 0.6
     """How much less likely a task is for each other one that was spoken to since, in the logarithm of odds."""
     pentad_wait_ttl_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 30 * _DAY_S

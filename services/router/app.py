@@ -5,6 +5,7 @@ from typing import Any
 
 from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
 from pentad.services.router.at_once import AtOnce
+from pentad.services.router.confirming_model import ConfirmingModel
 from pentad.services.router.deciding import Deciding
 from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.handlers import RouterHandler
@@ -16,6 +17,7 @@ from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService
+from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
 from pentad.shared.work.dead_letter_limits import DeadLetterLimits
 
@@ -34,21 +36,25 @@ class Router(ConsumingService):
         self._keeper = LeaseKeeper(actors)
         self._book = InstructionBook(self.store)
         self._embedder = None if settings.embed_model_type == "simple" else make_embedder(settings, self.store)
+        self._models = ProcessModels(settings, self.store, self.consumer_name)
+        confirming = ConfirmingModel(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
         weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))
-        deciding = Deciding(self.store, Records(settings.records_url), self._book, weighing, settings)
+        deciding = Deciding(self.store, Records(settings.records_url), self._book, weighing, confirming, settings)
         self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
         for shard in self.shards:
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         limits = DeadLetterLimits(self.store, self.settings, self.shards)
-        return (self._keeper.run(), self._ingress.run(), limits.run(), self._book.follow())
+        own = (self._keeper.run(), self._ingress.run(), limits.run(), self._book.follow())
+        return (*own, *self._models.loops())
 
     def streams(self) -> list[tuple[Stream, str]]:
         return [*super().streams(), (INBOUND, INBOUND.key())]
 
     async def close(self) -> None:
         await self._ingress.release()
+        await self._models.close()
         if self._embedder is not None:
             await self._embedder.aclose()
 

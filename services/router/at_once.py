@@ -53,9 +53,10 @@ class AtOnce:
             return None
         session = session_header(raw)
         view = await self._deciding.view(message, await self._tasks(keys, session, known), source.at)
-        if not self._deciding.decided_here(view):
+        decided = await self._deciding.route_here(said, session, view)
+        if decided is None:
             return None
-        route, learnt = await self._deciding.route(said, session, view)
+        route, learnt = decided
         if route.decision in ("rejected", "control"):
             return None
         commit = self._deciding.commit(keys)

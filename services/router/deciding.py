@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
-from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
+from pentad.services.router.confirming_model import ConfirmingModel
+from pentad.services.router.domain.rules import Route, View, decide, kept_in_view
 from pentad.services.router.routing import RouteWriter
 from pentad.services.router.weighing import NOTHING, Learnt, Weighing, learnt_by_rule
 from pentad.shared.actors.commit import Commit
@@ -37,10 +38,16 @@ class Deciding:
     """Reads and writes around `decide`, for whoever routes a message."""
 
     def __init__(
-        self, store: Store, records: Records, book: InstructionBook, weighing: Weighing, settings: Settings
+        self,
+        store: Store,
+        records: Records,
+        book: InstructionBook,
+        weighing: Weighing,
+        confirming: ConfirmingModel,
+        settings: Settings,
     ) -> None:
         self._store, self._records, self._book, self._settings = store, records, book, settings
-        self._weighing = weighing
+        self._weighing, self._confirming = weighing, confirming
         self._grace_ms = round(settings.pentad_grace_s * 1000)
 
     def commit(self, keys: SessionKeys) -> Commit:
@@ -100,17 +107,33 @@ class Deciding:
         )
 
     async def route(self, said: IncomingMessage, session: SessionHeader, view: View) -> tuple[Route, Learnt]:
-        """The decision, and what the session is to remember then."""
-        decided, content = decide(view), said.message.content
-        if isinstance(decided, Question):
-            return await self._weighing.weigh(decided, said.keys, content, session)
-        if decided.task is None or decided.action is not None or not view.weighed:
-            return decided, NOTHING
-        return decided, learnt_by_rule(session, decided.task, content)
+        """The decision, and what the session is to remember then. It may wait for models."""
+        decided = decide(view)
+        if isinstance(decided, Route):
+            return decided, self._learnt_by_rule(decided, session, view)
+        weighed = await self._weighing.weigh(decided, said.keys, said.message.content, session)
+        content, entry = said.message.content, said.entry_id
+        route = await self._confirming.confirmed(said.keys, content, entry, decided, weighed.route)
+        return route, weighed.learnt(route)
 
-    def decided_here(self, view: View) -> bool:
-        """Whether the decision waits for nobody."""
-        return self._weighing.asks_nobody or not isinstance(decide(view), Question)
+    async def route_here(
+        self, said: IncomingMessage, session: SessionHeader, view: View
+    ) -> tuple[Route, Learnt] | None:
+        """The same, when it waits for nobody; else None."""
+        decided = decide(view)
+        if isinstance(decided, Route):
+            return decided, self._learnt_by_rule(decided, session, view)
+        if not self._weighing.asks_nobody:
+            return None
+        weighed = await self._weighing.weigh(decided, said.keys, said.message.content, session)
+        if await self._confirming.wanted(weighed.route) is not None:
+            return None
+        return weighed.route, weighed.learnt(weighed.route)
+
+    def _learnt_by_rule(self, route: Route, session: SessionHeader, view: View) -> Learnt:
+        if route.task is None or route.action is not None or not view.weighed:
+            return NOTHING
+        return learnt_by_rule(session, route.task, view.message.content)
 
     async def write(
         self, commit: Commit, said: IncomingMessage, session: SessionHeader, view: View, route: Route, learnt: Learnt

@@ -15,7 +15,7 @@ from pentad.shared.actors.headers import SessionHeader, TaskHeader
 from pentad.shared.digests.sketch import Sketch, sketch_of
 from pentad.shared.digests.stored import digest_bytes, digest_of
 from pentad.shared.digests.task_digest import TaskDigest
-from pentad.shared.digests.utterance import read_utterance
+from pentad.shared.digests.utterance import Utterance, read_utterance
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.immutable import immutable
@@ -37,6 +37,25 @@ class Learnt:
 NOTHING = Learnt({})
 
 
+@immutable
+class Weighed:
+    """A message weighed against its session's tasks."""
+
+    route: Route
+    message: Utterance
+    digests: dict[str, TaskDigest]
+    """Of the tasks, with what they have answered."""
+    changed: frozenset[str]
+    """Tasks that have answered since the last message."""
+
+    def learnt(self, route: Route) -> Learnt:
+        """What the session is to remember when the message goes this way."""
+        kept = {name: self.digests[name] for name in self.changed}
+        if route.task is not None:
+            kept[route.task.task] = self.digests[route.task.task].heard(self.message)
+        return Learnt({name: digest_bytes(digest) for name, digest in kept.items()})
+
+
 class Weighing:
     """``embedder``: None where words decide alone. They do as well as a hashing embedding, and cost nothing."""
 
@@ -48,10 +67,8 @@ class Weighing:
         """Whether a message is weighed in this process alone."""
         return self._embedder is None
 
-    async def weigh(
-        self, question: Question, keys: SessionKeys, content: str, session: SessionHeader
-    ) -> tuple[Route, Learnt]:
-        """The route, and what the session is to remember then."""
+    async def weigh(self, question: Question, keys: SessionKeys, content: str, session: SessionHeader) -> Weighed:
+        """The likeliest route, and what it rests on."""
         stored = [_stored(session, task) for task in question.tasks]
         message, meanings = read_utterance(content), dict[str, Sketch]()
         if not is_continuation(question, message, stored):
@@ -62,10 +79,7 @@ class Weighing:
             for task, digest in zip(question.tasks, stored, strict=True)
         }
         route = weighed(question, message, [*digests.values()], self._weights)
-        changed = {name: digest for name, digest in digests.items() if name in session.answers}
-        if route.task is not None:
-            changed[route.task.task] = digests[route.task.task].heard(message)
-        return route, Learnt({name: digest_bytes(digest) for name, digest in changed.items()})
+        return Weighed(route, message, digests, frozenset(digests).intersection(session.answers))
 
     async def _meanings(self, keys: SessionKeys, texts: Sequence[str]) -> dict[str, Sketch]:
         """By text. Where the model does not answer, words decide."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.services.task_runner.runner_models import RunnerModels
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
@@ -17,6 +16,7 @@ from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.memory import settle
+from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
 from pentad.shared.work.timers import TimerLoop
 
@@ -35,7 +35,7 @@ class TaskRunner(ConsumingService):
         super().__init__(settings)
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
-        self._models = RunnerModels(settings, self.store, self.consumer_name)
+        self._models = ProcessModels(settings, self.store, self.consumer_name)
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store)

@@ -10,14 +10,13 @@ from pentad.contracts.instructions import PLACEHOLDER, Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.output import Output
+from pentad.shared.instructions.output import Output, with_schema
 from pentad.shared.instructions.versions import version_of
 from pentad.shared.keys import TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
 
 _REMEMBERED = 256
-_ONLY_JSON = "\n\nAnswer with one JSON value alone, no other text, that fits this JSON schema:\n"
 
 
 @immutable
@@ -32,8 +31,7 @@ class Chosen:
     def system(self, task: TaskHeader) -> bytes:
         """The system message for this task. It is the same in each of its steps."""
         prompt = PLACEHOLDER.sub(lambda found: _value(found[1], task), self.instruction.system_prompt)
-        schema = self.instruction.output_schema
-        return _message(prompt if schema is None else prompt + _ONLY_JSON + to_json(schema).decode())
+        return _message(with_schema(prompt, self.instruction.output_schema))
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:

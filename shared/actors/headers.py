@@ -52,6 +52,10 @@ _ANSWER_HEAD, _ANSWER_TAIL = 600, 390
 """Characters kept of an answer: how it begins, and what it asks at its end."""
 
 
+VERDICT = "verdict"
+"""The field with what a model has said of the message that is being routed."""
+
+
 def recent_field(task: str) -> str:
     """The field of a session's header that names one of its tasks; its value is when that was spoken to last, in ms."""
     return _RECENT + task

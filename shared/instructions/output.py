@@ -5,9 +5,11 @@ from itertools import islice
 from typing import Any
 
 import jsonschema_rs
+from pydantic_core import to_json
 
 from pentad.contracts.plain_json import read_json
 
+_ONLY_JSON = "\n\nAnswer with one JSON value alone, no other text, that fits this JSON schema:\n"
 _MOST_PROBLEMS = 5
 _MOST_CHARS = 300
 _FENCED = re.compile(r"^\s*```(?:json|JSON)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
@@ -48,6 +50,11 @@ class Output:
         if problems:
             raise WrongOutput("; ".join(problems))
         return value
+
+
+def with_schema(prompt: str, schema: dict[str, Any] | None) -> str:
+    """A system prompt that says what the answer must fit; as it is for a plain text."""
+    return prompt if schema is None else prompt + _ONLY_JSON + to_json(schema).decode()
 
 
 def _where(wrong: jsonschema_rs.ValidationError) -> str:

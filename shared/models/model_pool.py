@@ -67,6 +67,10 @@ class ModelPool:
         """The client of the model that answers where none is named."""
         return self._chains[None][0].client
 
+    def is_real(self, model_id: str | None) -> bool:
+        """Whether a model would answer, and not only the offline one; None means the default."""
+        return any(model.client.place is not None for model in self._chains.get(model_id, ()))
+
     def ask(
         self, model_id: str | None, request: ChatRequest, on_delta: DeltaSink
     ) -> Awaitable[ModelAnswer | ModelFailed]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pentad.services.router.domain.continuation import only_continues
 from pentad.services.router.domain.reasons import reason_of
 from pentad.services.router.domain.rules import Question, Route, listed
-from pentad.services.router.domain.scoring import WEIGHTS, Ranking, Weights, rank_tasks
+from pentad.services.router.domain.scoring import SURE, WEIGHTS, Ranking, Weights, rank_tasks
 from pentad.shared.digests.task_digest import TaskDigest
 from pentad.shared.digests.utterance import Utterance
 
@@ -21,6 +21,11 @@ def weighed(question: Question, message: Utterance, digests: Sequence[TaskDigest
 def is_continuation(question: Question, message: Utterance, digests: Sequence[TaskDigest]) -> bool:
     """Whether a rule decides after all: one live task, and a message that makes no sense but as its continuation."""
     return len(digests) == 1 and not question.tasks[0].ended and only_continues(message, digests[0])
+
+
+def is_sure(route: Route) -> bool:
+    """Whether a decision needs nobody's confirmation."""
+    return route.stage != "similarity" or route.confidence >= SURE
 
 
 def _likeliest(question: Question, ranking: Ranking) -> Route:

@@ -9,10 +9,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
-from pentad.services.router.deciding import Deciding
-from pentad.services.router.domain.scoring import WEIGHTS
 from pentad.services.router.handlers import RouterHandler
-from pentad.services.router.weighing import Weighing
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
@@ -32,6 +29,7 @@ from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler
+from tests.support.deciding import deciding_of
 
 SESSION = SessionKeys(0, "default", "s1")
 Script = Callable[[ChatRequest], ModelAnswer]
@@ -103,6 +101,7 @@ class Flow:
         pause_s: float = 0.0,
         instructions: Sequence[Instruction] = (),
         models: ModelPool | None = None,
+        confirming: ModelPool | None = None,
         **settings: object,
     ) -> None:
         self.store = store
@@ -116,7 +115,7 @@ class Flow:
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
         book = _Book(store, instructions)
         self.instructions = book.instructions
-        deciding = Deciding(store, self.records, book, Weighing(None, WEIGHTS), self.settings)
+        deciding = deciding_of(store, self.records, self.settings, book, confirming)
         router = RouterHandler(self.actors, self.keeper, deciding, self.settings, 0)
         asked = models or pool_of(self.model)
         runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0)

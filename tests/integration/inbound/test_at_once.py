@@ -8,18 +8,15 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.services.router.at_once import AtOnce
-from pentad.services.router.deciding import Deciding
-from pentad.services.router.domain.scoring import WEIGHTS
-from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import pairs, session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index
-from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
+from tests.support.deciding import deciding_of
 
 SESSION = SessionKeys(0, "default", "s1")
 SETTINGS = Settings(pentad_grace_s=60)
@@ -38,7 +35,7 @@ class Entering:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
-        self.deciding = Deciding(store, Records(str(folder)), InstructionBook(store), Weighing(None, WEIGHTS), SETTINGS)
+        self.deciding = deciding_of(store, Records(str(folder)), SETTINGS)
         self.at_once = AtOnce(Actors(store, "router", 1000), self.deciding, LIMIT)
         self.meanwhile: Touch | None = None
         """Set: the questions are asked ahead, and this happens before the answers are used."""

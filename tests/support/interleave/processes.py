@@ -12,10 +12,7 @@ from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, 
 from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.at_once import AtOnce
-from pentad.services.router.deciding import Deciding
-from pentad.services.router.domain.scoring import WEIGHTS
 from pentad.services.router.handlers import RouterHandler
-from pentad.services.router.weighing import Weighing
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.handlers import ToolHandler
@@ -34,6 +31,7 @@ from pentad.shared.work.entry import Done, Entry
 from pentad.shared.work.handler import Handler
 from pentad.shared.work.housekeeping import Housekeeping
 from pentad.shared.work.timers import TimerLoop
+from tests.support.deciding import deciding_of
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
 from tests.support.interleave.outside import OFFERED, Outside, SimulatedModel, SimulatedTools, SlowRecords
@@ -134,13 +132,7 @@ class Router(Process):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        deciding = Deciding(
-            self.store,
-            Records(parts.settings.records_url),
-            InstructionBook(self.store),
-            Weighing(None, WEIGHTS),
-            parts.settings,
-        )
+        deciding = deciding_of(self.store, Records(parts.settings.records_url), parts.settings)
         handler = SpoiltRouter(self.actors, self.keeper, deciding, parts.settings, 0)
         handler.outside = parts.outside
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)

@@ -23,7 +23,7 @@ _STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
 """As the metric has them."""
 
 
-class RunnerModels:
+class ProcessModels:
     """Keeps the pool as the registry says, and says how its models do. Raises ``SettingsError`` when it is made."""
 
     def __init__(self, settings: Settings, store: Store, consumer: str) -> None:

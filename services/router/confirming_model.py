@@ -1,0 +1,100 @@
+"""Asks a model to which task a message belongs: the `router` instruction, whose answer must be JSON."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from pentad.contracts.instructions import Instruction
+from pentad.services.router.domain.confirming import (
+    Verdict,
+    asked,
+    candidates_of,
+    confirmed,
+    kept_verdict,
+    verdict_bytes,
+    verdict_of,
+    without_model,
+)
+from pentad.services.router.domain.rules import Question, Route
+from pentad.services.router.domain.weighing import is_sure
+from pentad.shared.actors.headers import VERDICT, TaskHeader
+from pentad.shared.actors.sessions import last_turns
+from pentad.shared.instructions.builtin import ROUTER
+from pentad.shared.instructions.output import Output, with_schema
+from pentad.shared.keys import SessionKeys
+from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.ports import ChatRequest, ModelFailed
+from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.store.store import Store
+
+_PATIENCE_S = 5.0
+"""A model that is slower does not decide: the person waits."""
+_TURNS = 40
+"""The session's last turns, of which it is shown those of the candidates."""
+
+
+class ConfirmingModel:
+    """The model that the `router` instruction names, or the default one. ``threshold``: how sure it must be."""
+
+    def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, threshold: float) -> None:
+        self._store, self._pool, self._book, self._threshold = store, pool, book, threshold
+
+    async def wanted(self, weighed: Route) -> Instruction | None:
+        """What a model is asked with; None for what is sure, and when only the offline model would answer."""
+        if is_sure(weighed):
+            return None
+        instruction = (await self._book.known()).get(ROUTER.name, ROUTER)
+        return instruction if self._pool.is_real(instruction.model) else None
+
+    async def confirmed(
+        self,
+        keys: SessionKeys,
+        content: str,
+        entry_id: str,
+        question: Question,
+        weighed: Route,
+    ) -> Route:
+        """The model's word on a weighing that is not sure. What it says is kept before it is used."""
+        instruction = await self.wanted(weighed)
+        if instruction is None:
+            return weighed
+        tasks = candidates_of(question, weighed)
+        verdict: Verdict | str | None = kept_verdict(
+            await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks
+        )
+        if verdict is None:
+            turns = await last_turns(self._store, keys, _TURNS)
+            verdict = await self._ask(instruction, asked(content, tasks, turns), tasks)
+        if isinstance(verdict, str):
+            return without_model(weighed, verdict)
+        await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
+        return confirmed(question, weighed, verdict, self._threshold)
+
+    async def _ask(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
+        """What the model says, or why there is no answer that can be used."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._asked(instruction, question, tasks)
+        except TimeoutError:
+            return f"it has not answered within {_PATIENCE_S:.0f} s"
+
+    async def _asked(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
+        system = with_schema(instruction.system_prompt, instruction.output_schema)
+        output = Output(instruction.output_schema or {})
+        said = [_line("system", system), _line("user", question)]
+        for _ in range(1 + instruction.repairs):
+            request = ChatRequest(said, None, _PATIENCE_S)
+            answer = await self._pool.ask(instruction.model, request, lambda kind, text: None)
+            if isinstance(answer, ModelFailed):
+                return str(answer)
+            try:
+                return verdict_of(output.read(answer.text), tasks, answer.model)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                problem = str(error)
+                said += [_line("assistant", answer.text), _line("user", f"This cannot be used: {problem}. Again.")]
+        return f"its answers cannot be used: {problem}"
+
+
+def _line(role: str, content: str) -> bytes:
+    return to_json({"role": role, "content": content})

@@ -1,0 +1,100 @@
+"""What a model is asked when the weighing is not sure, and what its answer means. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from pentad.services.router.domain.rules import Question, Route
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.mail import SessionMessage
+from pentad.shared.immutable import immutable
+
+NEW = "new"
+_TURNS = 4
+"""Last turns of a task that the model is shown."""
+_CHARS = 400
+"""Of the goal and of each turn. The message itself is shown longer."""
+_MESSAGE_CHARS = 4_000
+
+
+@immutable
+class Verdict:
+    """What the model says. It is kept before it is used: a crash does not ask again."""
+
+    task: str
+    """A candidate's id, or `NEW`."""
+    confidence: float
+    reason: str
+    model: str
+
+
+def candidates_of(question: Question, weighed: Route) -> list[TaskHeader]:
+    """The tasks that the model is asked about: those that the weighing has named."""
+    by_id = {task.task: task for task in question.tasks}
+    return [by_id[name] for name in weighed.candidates]
+
+
+def asked(message: str, tasks: Sequence[TaskHeader], turns: Sequence[SessionMessage]) -> str:
+    """The question, as the `router` instruction gets it. Tasks are numbered: ids are long, and models misspell them."""
+    shown = [
+        {
+            "task": str(number),
+            "status": task.status,
+            "began_with": task.goal[:_CHARS],
+            "last_turns": [f"{turn.role}: {turn.content[:_CHARS]}" for turn in turns if turn.task_id == task.task][
+                -_TURNS:
+            ],
+        }
+        for number, task in enumerate(tasks, start=1)
+    ]
+    return to_json({"tasks": shown, "message": message[:_MESSAGE_CHARS]}).decode()
+
+
+def verdict_of(value: Mapping[str, Any], tasks: Sequence[TaskHeader], model: str) -> Verdict:
+    """The answer, which fits the instruction's schema. Raises ``ValueError`` for a task that was not asked about."""
+    named = str(value["task"])
+    known = {str(number): task.task for number, task in enumerate(tasks, start=1)} | {NEW: NEW}
+    if named not in known:
+        raise ValueError(f"task: there is no {named!r}; there are {', '.join(known)}")
+    confidence = min(1.0, max(0.0, float(value["confidence"])))
+    return Verdict(known[named], confidence, str(value.get("reason") or "")[:_CHARS], model)
+
+
+def verdict_bytes(verdict: Verdict, entry_id: str) -> bytes:
+    """A verdict as its session keeps it. ``entry_id``: of the message that it is about."""
+    fields = (entry_id, verdict.task, verdict.confidence, verdict.reason, verdict.model)
+    return to_json(fields)
+
+
+def kept_verdict(kept: bytes, entry_id: str, tasks: Sequence[TaskHeader]) -> Verdict | None:
+    """What was kept for this message; None when there is nothing, or nothing that still means one of these tasks."""
+    try:
+        about, task, confidence, reason, model = from_json(kept)
+        verdict = Verdict(str(task), float(confidence), str(reason), str(model))
+    except (ValueError, TypeError):
+        return None
+    known = {NEW, *(each.task for each in tasks)}
+    return verdict if about == entry_id and verdict.task in known else None
+
+
+def confirmed(question: Question, weighed: Route, verdict: Verdict, threshold: float) -> Route:
+    """The model's decision, or the weighing's where the model is less sure than that."""
+    if verdict.confidence < threshold:
+        unsure = f"{weighed.reason}; {verdict.model} was asked and is not sure ({verdict.confidence:.2f})"
+        return replace(weighed, reason=unsure)
+    task = next((task for task in question.tasks if task.task == verdict.task), None)
+    return replace(
+        weighed,
+        decision="new" if task is None else "reopen" if task.ended else "append",
+        reason=f"{verdict.model} says: {verdict.reason}",
+        task=task,
+        confidence=round(verdict.confidence, 3),
+        stage="model",
+    )
+
+
+def without_model(weighed: Route, why: str) -> Route:
+    """The weighing decides, and says why no model does."""
+    return replace(weighed, reason=f"{weighed.reason}; no model confirms it: {why[:_CHARS]}")
