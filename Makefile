@@ -32,8 +32,8 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.bench $(ARGS)
 
 eval-routing: $(STAMP)
-	@test -n "$(DATA)" || { echo "which data? make eval-routing DATA=FILE [EMBED=simple|local]" >&2; exit 2; }
-	$(BIN)/python -m tests.evaluation.routing --data "$(DATA)" --embed $(or $(EMBED),simple) $(ARGS)
+	@test -n "$(DATA)" || { echo "which data? make eval-routing DATA=FILE [EMBED=simple|local] [MODEL=id]" >&2; exit 2; }
+	$(BIN)/python -m tests.evaluation.routing --data "$(DATA)" --embed $(or $(EMBED),simple) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 chaos: $(STAMP)
 	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100)

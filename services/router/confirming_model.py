@@ -34,44 +34,17 @@ _TURNS = 40
 """The session's last turns, of which it is shown those of the candidates."""
 
 
-class ConfirmingModel:
-    """The model that the `router` instruction names, or the default one. ``threshold``: how sure it must be."""
+class RoutingModel:
+    """Puts the question to the models of a pool."""
 
-    def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, threshold: float) -> None:
-        self._store, self._pool, self._book, self._threshold = store, pool, book, threshold
+    def __init__(self, pool: ModelPool) -> None:
+        self._pool = pool
 
-    async def wanted(self, weighed: Route) -> Instruction | None:
-        """What a model is asked with; None for what is sure, and when only the offline model would answer."""
-        if is_sure(weighed):
-            return None
-        instruction = (await self._book.known()).get(ROUTER.name, ROUTER)
-        return instruction if self._pool.is_real(instruction.model) else None
+    def is_real(self, instruction: Instruction) -> bool:
+        """Whether a model would answer that knows anything of tasks: the offline one does not."""
+        return self._pool.is_real(instruction.model)
 
-    async def confirmed(
-        self,
-        keys: SessionKeys,
-        content: str,
-        entry_id: str,
-        question: Question,
-        weighed: Route,
-    ) -> Route:
-        """The model's word on a weighing that is not sure. What it says is kept before it is used."""
-        instruction = await self.wanted(weighed)
-        if instruction is None:
-            return weighed
-        tasks = candidates_of(question, weighed)
-        verdict: Verdict | str | None = kept_verdict(
-            await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks
-        )
-        if verdict is None:
-            turns = await last_turns(self._store, keys, _TURNS)
-            verdict = await self._ask(instruction, asked(content, tasks, turns), tasks)
-        if isinstance(verdict, str):
-            return without_model(weighed, verdict)
-        await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
-        return confirmed(question, weighed, verdict, self._threshold)
-
-    async def _ask(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
+    async def ask(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
         """What the model says, or why there is no answer that can be used."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -94,6 +67,45 @@ class ConfirmingModel:
                 problem = str(error)
                 said += [_line("assistant", answer.text), _line("user", f"This cannot be used: {problem}. Again.")]
         return f"its answers cannot be used: {problem}"
+
+
+class ConfirmingModel:
+    """The model that the `router` instruction names, or the default one. ``threshold``: how sure it must be."""
+
+    def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, threshold: float) -> None:
+        self._store, self._book, self._threshold = store, book, threshold
+        self._model = RoutingModel(pool)
+
+    async def wanted(self, weighed: Route) -> Instruction | None:
+        """What a model is asked with; None for what is sure, and when only the offline model would answer."""
+        if is_sure(weighed):
+            return None
+        instruction = (await self._book.known()).get(ROUTER.name, ROUTER)
+        return instruction if self._model.is_real(instruction) else None
+
+    async def confirmed(
+        self,
+        keys: SessionKeys,
+        content: str,
+        entry_id: str,
+        question: Question,
+        weighed: Route,
+    ) -> Route:
+        """The model's word on a weighing that is not sure. What it says is kept before it is used."""
+        instruction = await self.wanted(weighed)
+        if instruction is None:
+            return weighed
+        tasks = candidates_of(question, weighed)
+        verdict: Verdict | str | None = kept_verdict(
+            await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks
+        )
+        if verdict is None:
+            turns = await last_turns(self._store, keys, _TURNS)
+            verdict = await self._model.ask(instruction, asked(content, tasks, turns), tasks)
+        if isinstance(verdict, str):
+            return without_model(weighed, verdict)
+        await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
+        return confirmed(question, weighed, verdict, self._threshold)
 
 
 def _line(role: str, content: str) -> bytes:

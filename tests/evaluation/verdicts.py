@@ -1,12 +1,14 @@
 """One labelled message put through the product's own functions: the rules of words, then the weighing."""
 
 import time
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from typing import Literal, cast
 
-from pentad.services.router.domain.continuation import only_continues
 from pentad.services.router.domain.control import control_of
-from pentad.services.router.domain.scoring import WEIGHTS, Weights, rank_tasks
-from pentad.shared.digests.sketch import Sketch
+from pentad.services.router.domain.rules import Question, Route, goal_of
+from pentad.services.router.domain.scoring import WEIGHTS, Weights
+from pentad.services.router.domain.weighing import is_sure, weighed
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.digests.stored import digest_bytes, digest_of
 from pentad.shared.digests.task_digest import TaskDigest
 from pentad.shared.digests.utterance import read_utterance
@@ -14,8 +16,10 @@ from pentad.shared.immutable import immutable
 from tests.evaluation.embedded_texts import EmbeddedTexts
 from tests.evaluation.labelled import NEW, LabelledMessage, LabelledTask
 
-VerdictStage = Literal["rule", "similarity", "open"]
-"""``open``: not sure enough to be decided alone; without a model, the score decides."""
+VerdictStage = Literal["rule", "similarity", "open", "model"]
+"""``open``: not sure enough to be decided alone, and no model decided: the score does."""
+Confirming = Callable[[Question, Route, LabelledMessage], Awaitable[Route]]
+"""Asks a model about a route that is not sure."""
 
 
 @immutable
@@ -37,7 +41,7 @@ class Verdict:
     @property
     def alone(self) -> bool:
         """Decided without a model, as if one were there."""
-        return self.stage != "open"
+        return self.stage in ("rule", "similarity")
 
 
 def digest_task(task: LabelledTask, texts: EmbeddedTexts) -> TaskDigest:
@@ -52,27 +56,32 @@ def digest_task(task: LabelledTask, texts: EmbeddedTexts) -> TaskDigest:
     return digest
 
 
-async def judge(message: LabelledMessage, texts: EmbeddedTexts, weights: Weights = WEIGHTS) -> Verdict:
-    """Decide one message, and measure how long that takes: reading the digests, embedding, weighing."""
-    stored = [digest_bytes(digest_task(task, texts)) for task in message.tasks]
-    sketch, embedding = await texts.timed(message.text)
-    begun = time.perf_counter()
-    chosen, stage, candidates = decide_message(message, stored, sketch, weights)
-    return Verdict(message, chosen, stage, candidates, embedding + time.perf_counter() - begun)
+class Judge:
+    """Decides messages. ``confirming``: the model that is asked where the words are not sure; None: words decide."""
+
+    def __init__(self, texts: EmbeddedTexts, weights: Weights = WEIGHTS, confirming: Confirming | None = None) -> None:
+        self._texts, self._weights, self._confirming = texts, weights, confirming
+
+    async def decide(self, message: LabelledMessage) -> Verdict:
+        """Decide one message, and measure how long that takes: reading the digests, embedding, weighing, asking."""
+        stored = [digest_bytes(digest_task(task, self._texts)) for task in message.tasks]
+        sketch, embedding = await self._texts.timed(message.text)
+        begun = time.perf_counter()
+        if control_of(message.text) is not None:
+            return Verdict(message, "", "rule", tuple(task.id for task in message.tasks), embedding)
+        question = Question(tuple(_header(task) for task in message.tasks))
+        digests = [digest_of(each) or TaskDigest() for each in stored]
+        route = weighed(question, read_utterance(message.text, sketch), digests, self._weights)
+        candidates, stage = tuple(route.candidates), "rule" if route.stage == "rule" else "similarity"
+        if not is_sure(route):
+            stage = "open"
+            if self._confirming is not None:
+                route = await self._confirming(question, route, message)
+                stage = "model" if route.stage == "model" else "open"
+        chosen = NEW if route.task is None else route.task.task
+        return Verdict(message, chosen, cast(VerdictStage, stage), candidates, embedding + time.perf_counter() - begun)
 
 
-def decide_message(
-    message: LabelledMessage, stored: list[bytes], sketch: Sketch | None, weights: Weights
-) -> tuple[str, VerdictStage, tuple[str, ...]]:
-    """The task that is chosen, at which stage, and the candidates."""
-    names = tuple(task.id for task in message.tasks)
-    if control_of(message.text) is not None:
-        return "", "rule", names
-    digests = [digest_of(each) or TaskDigest() for each in stored]
-    utterance = read_utterance(message.text, sketch)
-    if len(digests) == 1 and only_continues(utterance, digests[0]):
-        return names[0], "rule", names
-    ranking = rank_tasks(utterance, digests, weights)
-    candidates = tuple(names[chance.rank] for chance in ranking.candidates() if chance.rank is not None)
-    chosen = NEW if ranking.best.rank is None else names[ranking.best.rank]
-    return chosen, "similarity" if ranking.sure() else "open", candidates
+def _header(task: LabelledTask) -> TaskHeader:
+    goal = next((text for role, text in task.turns if role == "user"), "")
+    return TaskHeader("default", task.id, "s", "active", goal=goal_of(goal))
