@@ -90,7 +90,8 @@ async def today(recording: str, folder: Path) -> AsyncIterator[Today]:
             (file := folder / "data" / path).parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         given = {"REDIS_URL": server.url, "LLM_BASE_URL": model.base_url, "LLM_MODEL_ID": "scripted"}
-        given |= {"PENTAD_ADMIN_KEY": "root", "PENTAD_LEASE_S": "1"} | gates.environment
+        # What is said here are plans for the model: no words that could be weighed.
+        given |= {"PENTAD_ROUTE": "explicit", "PENTAD_ADMIN_KEY": "root", "PENTAD_LEASE_S": "1"} | gates.environment
         with Up(folder, given) as system:
             async with Api(await system.ready()) as api, Api(system.url, "root") as operator:
                 yield Today(api, operator, gates, left, server.url)

@@ -123,6 +123,7 @@ class Switch:
         for task in rest:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+        self._loop.run_until_complete(_turns(_ACCEPT_TURNS))  # a transport that was closed lets go of its socket
         self._loop.close()
 
     async def _listen(self) -> asyncio.Server:
