@@ -178,8 +178,8 @@ model_usd = _counter(
 )
 model_state = _gauge(
     "pentad_model_state",
-    ("model",),
-    "How a model of the registry does, by its id there, as this process knows it: 0 ok, 1 failing (some of the last "
+    ("service", "model"),
+    "How a model of the registry does, by its id there, as this service knows it: 0 ok, 1 failing (some of the last "
     "calls failed), 2 probing (one call finds out), 3 open (it is not asked).",
     "state",
 )

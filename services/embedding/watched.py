@@ -5,6 +5,7 @@ from time import monotonic
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.contracts.streams import EMBED
 from pentad.shared import metrics
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.ports import ModelFailed
@@ -56,7 +57,7 @@ class WatchedEmbedding:
     def health(self, now: int) -> list[ModelHealth]:
         """How it does, told to the metrics too. ``now``: server time in ms."""
         failing = self._error is not None
-        metrics.model_state.labels(self._entry.id).set(int(failing))
+        metrics.model_state.labels(EMBED.group or "", self._entry.id).set(int(failing))
         return [
             ModelHealth(
                 id=self._entry.id,

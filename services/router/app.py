@@ -36,7 +36,7 @@ class Router(ConsumingService):
         self._keeper = LeaseKeeper(actors)
         self._book = InstructionBook(self.store)
         self._embedder = None if settings.embed_model_type == "simple" else make_embedder(settings, self.store)
-        self._models = ProcessModels(settings, self.store, self.consumer_name)
+        self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
         confirming = ConfirmingModel(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
         weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))
         deciding = Deciding(self.store, Records(settings.records_url), self._book, weighing, confirming, settings)

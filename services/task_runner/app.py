@@ -35,7 +35,7 @@ class TaskRunner(ConsumingService):
         super().__init__(settings)
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
-        self._models = ProcessModels(settings, self.store, self.consumer_name)
+        self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store)

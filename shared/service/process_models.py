@@ -26,8 +26,8 @@ _STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
 class ProcessModels:
     """Keeps the pool as the registry says, and says how its models do. Raises ``SettingsError`` when it is made."""
 
-    def __init__(self, settings: Settings, store: Store, consumer: str) -> None:
-        self._store, self._consumer = store, consumer
+    def __init__(self, settings: Settings, store: Store, service: str, consumer: str) -> None:
+        self._store, self._service, self._consumer = store, service, consumer
         self._configured = configured_models(settings)
         self._of_environment = environment_chat(settings)
         self._places = ModelPlaces(store)
@@ -51,7 +51,7 @@ class ProcessModels:
         gone = {model.entry.id for model in self.pool.live}
         self.pool.use(self._configured.and_registered(registered))
         for name in gone - {model.entry.id for model in self.pool.live}:
-            metrics.model_state.labels(name).set(0)
+            metrics.model_state.labels(self._service, name).set(0)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -61,7 +61,7 @@ class ProcessModels:
     def _look(self, now: int) -> list[ModelHealth]:
         """How each model does; told to the metrics too."""
         for model in self.pool.live:
-            metrics.model_state.labels(model.entry.id).set(_STATES[model.circuit.state])
+            metrics.model_state.labels(self._service, model.entry.id).set(_STATES[model.circuit.state])
         return [_health(model, now) for model in self.pool.live]
 
 

@@ -323,7 +323,9 @@ def exact(page: Page) -> None:
         assert page.of(metrics.attempts, stream=stream.name) >= 1, stream.name
     spent = page.of(metrics.model_tokens, direction="input") + 2 * page.of(metrics.model_tokens, direction="output")
     assert page.of(metrics.model_usd) == pytest.approx(spent / 1e6)
-    assert page.of(metrics.model_state, model="one") == 1, "two of its calls failed, not enough to leave it alone"
+    assert page.of(metrics.model_state, service="task-runner", model="one") == 1, (
+        "two of its calls failed, not enough to leave it alone"
+    )
     assert page.of(metrics.model_tokens, direction="input") > page.of(metrics.model_tokens, direction="output") > 0
 
 

@@ -8,6 +8,7 @@ import pytest
 from pentad.contracts.instructions import Instruction
 from pentad.services.tool_worker.app import ToolWorker
 from pentad.shared.errors import OutageError
+from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import INSTRUCTIONS_PUBLISHED
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.presence import instruction_book
@@ -35,7 +36,7 @@ async def test_a_plugins_instructions_are_known_everywhere(store: Store, tmp_pat
     running = worker(store, tmp_path, "tests.support.plugins.poet")
     await running.start()
     known = await InstructionBook(store).known("poet")
-    assert {*known} == {"executor", "poet", "counter"}
+    assert {*known} == {*BUILT_IN, "poet", "counter"}
     assert (known["poet"].description, known["poet"].tools, known["counter"].output) == ("Writes poems.", [], "json")
     await store.call("FLUSHALL")
     await wait_until("the instructions to be back", lambda: INSTRUCTIONS.read(store), 4)
