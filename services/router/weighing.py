@@ -73,7 +73,8 @@ class Weighing:
         message, meanings = read_utterance(content), dict[str, Sketch]()
         if not is_continuation(question, message, stored):
             meanings = await self._meanings(keys, [content, *_answers(session, question.tasks)])
-            message = replace(message, sketch=meanings.get(content))
+            if meanings:
+                message = replace(message, sketch=meanings.get(content))
         digests = {
             task.task: _with_answer(digest, session, task, meanings)
             for task, digest in zip(question.tasks, stored, strict=True)

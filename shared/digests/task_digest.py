@@ -1,7 +1,5 @@
 """What a message is compared with: a task in little, updated turn by turn, never made from a transcript."""
 
-from dataclasses import replace
-
 from pentad.shared.digests.cues import Asked, asked_by, says_goodbye
 from pentad.shared.digests.sketch import Sketch, blended
 from pentad.shared.digests.utterance import Utterance
@@ -39,31 +37,34 @@ class TaskDigest:
 
     def heard(self, message: Utterance) -> "TaskDigest":
         """With a message of the person."""
-        cues = message.cues
-        return replace(
-            self._with(message.words, message.sketch),
-            said=message.words[:TURN_WORDS],
+        words, cues = message.words, message.cues
+        return TaskDigest(
+            goal=self.goal or words[:GOAL_WORDS],
+            said=words[:TURN_WORDS],
+            answered=self.answered,
+            known=self._known_with(words),
             asked="",
             closed=cues.farewell and not cues.requests,
+            sketch=self._sketch_with(message.sketch),
         )
 
     def answering(self, text: str, sketch: Sketch | None = None) -> "TaskDigest":
         """With an answer that the task has given. ``sketch``: of that text, where a model was asked for it."""
         cleaned = clean(text)
         words = words_of(cleaned)
-        return replace(
-            self._with(words, sketch),
+        return TaskDigest(
+            goal=self.goal or words[:GOAL_WORDS],
+            said=self.said,
             answered=words[:TURN_WORDS],
+            known=self._known_with(words),
             asked=asked_by(text),
             closed=self.closed or says_goodbye(cleaned),
+            sketch=self._sketch_with(sketch),
         )
 
-    def _with(self, words: tuple[int, ...], sketch: Sketch | None) -> "TaskDigest":
+    def _known_with(self, words: tuple[int, ...]) -> tuple[int, ...]:
         new = set(words)
-        known = (*(word for word in self.known if word not in new), *words)
-        return replace(
-            self,
-            goal=self.goal or words[:GOAL_WORDS],
-            known=known[-KNOWN_WORDS:],
-            sketch=self.sketch if sketch is None else blended(sketch, self.sketch, _PAST_SHARE),
-        )
+        return (*(word for word in self.known if word not in new), *words)[-KNOWN_WORDS:]
+
+    def _sketch_with(self, sketch: Sketch | None) -> Sketch | None:
+        return self.sketch if sketch is None else blended(sketch, self.sketch, _PAST_SHARE)
