@@ -35,6 +35,8 @@ class ToolSpec(BaseModel):
     """Each call has a process of its own."""
 
 
+RESERVED_NAMES = frozenset({"ask_user", "complete_task"})
+"""Tools that the task-runner has itself: no worker's has such a name."""
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]
 
 

@@ -9,6 +9,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import MessageEvent, TaskStatusEvent, TaskUsage
 from pentad.contracts.records import StepRecord
 from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, Next
+from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.instructions import Chosen, kept_under
 from pentad.services.task_runner.manifest import manifest_of
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
@@ -44,9 +45,12 @@ class AnswerWriter(TurnWriter):
         if not redriven:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
         text = following.text if isinstance(following, Complete) else answer.text
-        if isinstance(following, Complete) or (text and asked.chosen.output is None):
+        question = following.question if isinstance(following, CallTools) else ""
+        told = joined(text if isinstance(following, Complete) or asked.chosen.output is None else "", question)
+        ends = isinstance(following, CallTools) and following.completes
+        if isinstance(following, Complete) or (told and not ends):
             by = {"model": answer.model, "model_id": answer.model_id or None}
-            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=text, **by)
+            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=told, **by)
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
         manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers)
@@ -71,6 +75,10 @@ class AnswerWriter(TurnWriter):
             fields |= {"repairs": self.repairs + 1}
             self._ask_again(following)
         self._open(calls, fields)
+        if question:
+            self._ask_person(question)
+        elif ends:
+            self.commit.rewake()
         if isinstance(following, Complete):
             self._complete(following)
         elif isinstance(following, Fail):
@@ -80,7 +88,7 @@ class AnswerWriter(TurnWriter):
         """The task's header after this step."""
         usage = self._usage
         fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
-        fields |= {"open": to_json([[c.id, c.tool, c.queue] for c in calls]) if calls else b""}
+        fields |= {"open": to_json([c.kept for c in calls]) if calls else b""}
         if calls:
             self.commit.stamp(self.keys.header, "asked_at")
             self.commit.timer(self.keys, "timeout", self._limits.step_timeout_ms)
@@ -102,11 +110,31 @@ class AnswerWriter(TurnWriter):
             self.commit.set(self.keys.header, instruction_version=chosen.version)
 
     def _complete(self, following: Complete) -> None:
-        self._remember(following.text)  # also when a message overtakes the end: it was said
-        self.commit.set(self.session.header, **{answer_field(self.keys.task): excerpt(following.text)})
+        self._complete_with(following.text, following.reason)
+
+    def _complete_with(self, text: str, reason: str) -> None:
+        self._say(text)  # also when a message overtakes the end: it was said
         self.commit.mode = "complete"
         self.commit.finish()
-        self.end("completed", following.reason)
+        self.end("completed", reason)
+
+    def _say(self, text: str) -> None:
+        """Into the session's last turns, and to what its next message is compared with."""
+        self._remember(text)
+        self.commit.set(self.session.header, **{answer_field(self.keys.task): excerpt(text)})
+
+    def finish(self, answer: str) -> None:
+        """The task completes with this, unless a message has come since; its calls have their results."""
+        self._header(open="")
+        self.emit(MessageEvent, step=self.task.step, attempt=self._lease.attempt, content=answer)
+        self.commit.untimer(self.keys, "timeout")
+        self._complete_with(answer, "answered")
+
+    def _ask_person(self, question: str) -> None:
+        """The turn ends with the question. Other calls run meanwhile; their results wait with it for the answer."""
+        self._say(question)
+        self.commit.set(self.keys.header, status="waiting", reason="question")
+        self._wait_for_person("question")
 
     def _ask_again(self, following: AskAgain) -> None:
         """Nobody has said this, so it is no user's message; the next step's model call is made at once."""

@@ -6,11 +6,14 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, TASK_WAKE
+from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
     WAIT_EXPIRED,
+    Answered,
     AskModel,
     CallAgain,
     End,
+    Finish,
     Idle,
     Pause,
     Reopen,
@@ -130,6 +133,11 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.idle(decided.spent)
         elif isinstance(decided, Reopen):
             writer.reopen(decided.deadline)
+        elif isinstance(decided, Answered):
+            writer.answered_early()
+        elif isinstance(decided, Finish):
+            writer.place_mail(decided.closed, await self._steps.kept_aside(step))
+            writer.finish(answer_of(step.transcript.messages, decided.call))
         elif isinstance(decided, Pause):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
             writer.use_redrives()

@@ -11,10 +11,12 @@ from typing import Literal
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answered import AnswerWriter, Asked
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import REDRIVEN, Rules, what_comes_next
+from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.retry import RetryReason, after_model_error
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
@@ -58,8 +60,8 @@ class ModelSteps:
         self._tools, self._cache = tools, cache
         self._offered_of: Mapping[str, ToolSpec] = {}
         """What there was when these were made:"""
-        self._toolboxes: dict[tuple[str, ...] | None, Toolbox] = {}
-        """By the names of the tools that an instruction allows; None: by one that allows all."""
+        self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode], Toolbox] = {}
+        """By what decides of an instruction which tools it gets: the names that it allows (None: all), its output."""
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -122,12 +124,11 @@ class ModelSteps:
         specs = await self._tools.specs()
         if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
             self._offered_of, self._toolboxes = specs, {}
-        allowed = chosen.instruction.tools
-        key = None if allowed is None else tuple(allowed)
+        instruction = chosen.instruction
+        key = (None if instruction.tools is None else tuple(instruction.tools), instruction.output)
         toolbox = self._toolboxes.get(key)
         if toolbox is None:
-            some = specs if allowed is None else {name: spec for name, spec in specs.items() if name in allowed}
-            toolbox = self._toolboxes[key] = Toolbox(some)
+            toolbox = self._toolboxes[key] = Toolbox(offered(instruction, specs))
         return toolbox
 
     def _time_left(self, step: Step) -> float:

@@ -9,6 +9,7 @@ from pentad.contracts.ids import tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.after_answer import PlannedCall
+from pentad.services.task_runner.domain.own_tools import is_own
 from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
 from pentad.shared.actors.mail import ResultMail
@@ -23,7 +24,15 @@ class RequestedCall(NamedTuple):
     arguments: str
     """For the prompt: always JSON."""
     queue: str
-    """'' for a call that no worker knows."""
+    """'' for a call that no worker knows, or that is made here."""
+    for_person: bool = False
+    completes: bool = False
+
+    @property
+    def kept(self) -> list[str | bool]:
+        """As the task's header keeps it, for ``OpenCall``."""
+        ours = [self.for_person, self.completes] if self.for_person or self.completes else []
+        return [self.id, self.tool, self.queue, *ours]
 
 
 def request_calls(
@@ -34,11 +43,13 @@ def request_calls(
     for each in planned:
         call = tool_call_id(events.keys.shard, unique())
         events.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, args=each.raw if each.args is None else each.args)
+        requested = RequestedCall(call, each.tool, each.arguments, "", bool(each.question), bool(each.summary))
         if each.spec is None or each.args is None or each.problem:
             _answer_at_once(events, call, each)
-        else:
+        elif not is_own(each.spec):
             _queue(events, call, each.spec, each.args, step)
-        calls.append(RequestedCall(call, each.tool, each.arguments, each.spec.queue if each.spec else ""))
+            requested = requested._replace(queue=each.spec.queue)
+        calls.append(requested)
     return calls
 
 

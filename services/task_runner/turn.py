@@ -15,8 +15,10 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.tools import ToolOutcome
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, Timer
 from pentad.services.task_runner.domain.retry import Retry
 from pentad.services.task_runner.prompt import tool_result, user
@@ -24,7 +26,7 @@ from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.headers import TaskHeader, fields_of_task, recent_field
+from pentad.shared.actors.headers import OpenCall, TaskHeader, fields_of_task, recent_field
 from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
@@ -82,11 +84,22 @@ class TurnWriter(TaskEvents):
         given_up = {c.call.id: c.outcome.for_model for c in closed}
         for call in self.task.open:
             result = self._arrived.results.get(call.id)
-            text = given_up[call.id] if result is None else self._text(result, kept_aside)
+            if result is not None:
+                text = self._text(result, kept_aside)
+            else:
+                text = given_up.get(call.id) or self._own_result(call)
             self._log(tool_result(call.id, text))
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
         self._place_messages(self._arrived.users, self._arrived.user_number)
         self.commit.unmail(self._arrived.result_numbers)
+
+    def _own_result(self, call: OpenCall) -> str:
+        """The result of a call that no worker runs: what it waited for is there."""
+        done = GOES_ON if self._arrived.asks else COMPLETED
+        outcome = ToolOutcome("ok", ANSWERED if call.for_person else done)
+        self.commit.tallies.count(metrics.tool_calls.labels(call.tool, outcome.counted_as))
+        self.emit(ToolResultEvent, tool_call_id=call.id, tool=call.tool, **outcome.told)
+        return outcome.for_model
 
     def use_redrives(self) -> None:
         """What was redriven is done with this handling. Left where it is, it asks the task to go on after its end."""
@@ -130,8 +143,18 @@ class TurnWriter(TaskEvents):
         """Nothing happened: the attempt does not count. Messages of what has ended find their place."""
         self.commit.unmail([n for n in spent if n not in self._arrived.control_numbers])
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
+        self.commit.leaves_messages = bool(self._arrived.users)
         fields = {"log_length": self.task.log_length + len(self.added)} if self.added else {}
         self.commit.set(self.keys.header, attempt=self._lease.attempt - 1, **fields)
+
+    def answered_early(self) -> None:
+        """The person has answered; tools are still under way. The answer waits for their results."""
+        self.idle(())
+        self.commit.set(self.keys.header, status="active", reason="")
+        self.commit.stamp(self.keys.header, "updated")
+        self.commit.tallies.count(metrics.tasks.labels("active"))
+        self.commit.untimer(self.keys, "wait")
+        self.emit(TaskStatusEvent, status="active", reason="answered, while tools are still under way")
 
     def restart(self) -> None:
         """An ended task begins again, unless the router has just opened it."""
@@ -185,11 +208,14 @@ class TurnWriter(TaskEvents):
 
     def pause(self, reason: str) -> None:
         """Wait for a person, for so long; what the answer needs lives longer than that."""
-        self._turn_is_over("waiting")
         self._header(status="waiting", reason=reason, open="", fails=0)
+        self.commit.untimer(self.keys, "timeout", "retry")
+        self._wait_for_person(reason)
+
+    def _wait_for_person(self, reason: str) -> None:
+        self._turn_is_over("waiting")
         self.commit.stamp(self.keys.header, "waiting_at")
         self.emit(TaskStatusEvent, status="waiting", reason=reason)
-        self.commit.untimer(self.keys, "timeout", "retry")
         self.commit.timer(self.keys, "wait", self._limits.wait_ttl_ms)
         for key in (self.session.header, self.session.turns):
             self.commit.expire(key, self._limits.session_ttl_s)

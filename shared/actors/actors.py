@@ -64,8 +64,13 @@ class Taken:
         """Number of the newest signal seen, or of the newest mail ever when there was none."""
         return self._newest(self.signals)
 
+    @property
+    def newest(self) -> int:
+        """Number of the newest mail ever."""
+        return int(self.raw.get("mail", b"0"))
+
     def _newest(self, box: tuple[Mail, ...]) -> int:
-        return box[-1].number if box else int(self.raw.get("mail", b"0"))
+        return box[-1].number if box else self.newest
 
 
 WAKE_UP = WakeUp.__name__
@@ -189,7 +194,7 @@ class Actors:
     async def commit(self, commit: Commit, taken: Taken) -> Outcome:
         """End a handling. Repeated until Redis answers: the script knows its own step id."""
         lease = taken.lease
-        known = (taken.read, taken.seen)
+        known = (taken.newest if commit.leaves_messages else taken.read, taken.seen)
         args = commit.arguments(lease.token, lease.version, lease.wake_id, known, commit.actor.group)
         reply = await guarded("commit", self.store.run, "commit", commit.keys, args)
         outcome: Outcome = reply[0].decode()

@@ -38,6 +38,8 @@ class Commit:
         self.actor = actor
         self.step_id = step_id
         self.mode: Mode = "continue"
+        self.leaves_messages = False
+        """The messages that there are stay where they are: only one that comes from now on wakes the actor again."""
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}

@@ -111,6 +111,8 @@ class OpenCall:
     queue: str
     for_person: bool = False
     """It waits for a person, not for a worker: no step's time limit ends it."""
+    completes: bool = False
+    """It ends the task when all others have their results. It waits for nobody."""
 
 
 @immutable
@@ -178,7 +180,7 @@ class TaskHeader:
 
     def describe(self) -> Task:
         """The task as inspection shows it."""
-        waiting = [call.id for call in self.open] or ([self.reason] if self.status == "waiting" else [])
+        waiting = [*([self.reason] if self.status == "waiting" else []), *(call.id for call in self.open)]
         return Task(
             task_id=self.task,
             session_id=self.session,

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from pentad.contracts.tools import Effect, ToolSpec
+from pentad.contracts.tools import RESERVED_NAMES, Effect, ToolSpec
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
@@ -93,6 +93,11 @@ def define(
 
 
 def _register(function: F, definition: ToolDefinition) -> F:
+    if definition.spec.name in RESERVED_NAMES:
+        raise PluginError(
+            f"every task has a tool {definition.spec.name!r} of its own: give this one another name with "
+            "@tool(name=...)"
+        )
     earlier = _tools.get(definition.spec.name)
     if earlier is not None and earlier.source != definition.source:
         raise PluginError(

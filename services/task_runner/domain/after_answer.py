@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
@@ -30,12 +31,35 @@ class PlannedCall:
     problem: str = ""
     """Why it cannot be made: its result is this error. '' for a call to be made."""
 
+    @property
+    def question(self) -> str:
+        """What the person is asked by it; '' when it asks nobody."""
+        return self._own_text(ASK_USER)
+
+    @property
+    def summary(self) -> str:
+        """The answer with which it ends the task; '' when it does not."""
+        return self._own_text(COMPLETE_TASK)
+
+    def _own_text(self, spec: ToolSpec) -> str:
+        return text_of(spec, self.args or {}) if self.spec == spec and not self.problem else ""
+
 
 @immutable
 class CallTools:
     """The turn goes on when these calls have their results."""
 
     calls: tuple[PlannedCall, ...] = field(default_factory=tuple)
+
+    @property
+    def question(self) -> str:
+        """What the person is asked, all of it; '' when nobody is asked."""
+        return joined(*(call.question for call in self.calls))
+
+    @property
+    def completes(self) -> bool:
+        """Whether the task is to end with it; a question comes first."""
+        return not self.question and any(call.summary for call in self.calls)
 
 
 @immutable
@@ -95,14 +119,25 @@ def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next:
 def _planned(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
     parsed = parse_arguments(draft.arguments)
-    problem = parsed.problem
-    if not rules.may_call:
+    problem = parsed.problem or _own_problem(spec, parsed.args)
+    if not rules.may_call and spec != COMPLETE_TASK:
         problem = "this turn has called tools as often as it may: answer with what you have"
     elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"
     arguments = draft.arguments if parsed.args is not None and draft.arguments else "{}"
     return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem)
+
+
+def _own_problem(spec: ToolSpec | None, args: Mapping[str, object] | None) -> str:
+    """What is wrong with a call of a tool of ours: a worker's tool is checked where it runs."""
+    if spec is None or args is None or not is_own(spec):
+        return ""
+    try:
+        text_of(spec, args)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 @immutable

@@ -55,6 +55,20 @@ class Pause:
 
 
 @immutable
+class Answered:
+    """The person has answered; other calls of the same step have no result yet. The answer waits for them."""
+
+
+@immutable
+class Finish:
+    """The task completes with the summary that a call of ``complete_task`` gave, unless a message has come since."""
+
+    call: str
+    """Its id."""
+    closed: tuple[Closed, ...] = ()
+
+
+@immutable
 class AskModel:
     """Ask the model."""
 
@@ -81,7 +95,7 @@ class Reopen:
 WAIT_EXPIRED = "wait_expired"
 """The reason of a task's end that waited for a person who did not come."""
 _TOO_LATE = "no result within the step's time limit"
-Plan = Idle | End | Pause | AskModel | CallAgain | Reopen
+Plan = Idle | End | Pause | Answered | Finish | AskModel | CallAgain | Reopen
 
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
@@ -90,20 +104,28 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         if arrived.asks and task.status != "cancelled":
             return Reopen(next((at for mail in reversed(arrived.users) if (at := mail.message.due)), 0))
         return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
-    missing = tuple(call for call in task.open if call.id not in arrived.results)
+    unfinished = tuple(call for call in task.open if call.id not in arrived.results)
     if "cancel" in arrived.controls:
-        return End("cancelled", "cancelled", give_up(missing, "the task was cancelled"))
+        return End("cancelled", "cancelled", give_up(unfinished, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
-        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, give_up(missing, "the deadline has passed", "timeout"))
+        closed = give_up(unfinished, "the deadline has passed", "timeout")
+        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, closed)
+    if _nobody_came(task, arrived, now, bounds):
+        return End("failed", WAIT_EXPIRED, give_up(unfinished, "nobody has answered", "timeout"))
+    missing = tuple(call for call in unfinished if not (call.completes or (call.for_person and arrived.users)))
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
-            return Idle(arrived.control_numbers)
+            return Answered() if arrived.users and task.status == "waiting" else Idle(arrived.control_numbers)
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
     if task.open or arrived.asks or (task.repairs and task.status == "active"):
         return _go_on(task, arrived, bounds.step_limit, ())
-    if task.status == "waiting" and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms:
-        return End("failed", WAIT_EXPIRED)
     return Idle(arrived.control_numbers)
+
+
+def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
+    """Whether the task has waited for a person for as long as it may."""
+    due = task.status == "waiting" and now >= task.waiting_at + bounds.wait_ttl_ms
+    return due and "wait" in arrived.controls and not arrived.asks
 
 
 @immutable
@@ -133,6 +155,9 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
         again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
         if again:
             return CallAgain(again, closed)
+    completing = next((call.id for call in task.open if call.completes), "")
+    if completing and not arrived.asks:
+        return Finish(completing, closed)
     if arrived.users and exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0):
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     if arrived.asks:

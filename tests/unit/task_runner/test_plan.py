@@ -10,11 +10,13 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import (
+    Answered,
     AskModel,
     Bounds,
     CallAgain,
     Closed,
     End,
+    Finish,
     Idle,
     Pause,
     Plan,
@@ -57,6 +59,9 @@ def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
     return give_up(calls, error, "cancelled" if "cancelled" in error else "timeout")
 
 
+QUESTION = OpenCall("q", "ask_user", "", True)
+DONE = OpenCall("d", "complete_task", "", completes=True)
+WAITING = replace(ACTIVE, status="waiting", reason="question", waiting_at=NOW, open=(QUESTION,))
 CANCELLED = closed("the task was cancelled", *CALLS)
 LATE = "no result within the step's time limit"
 NOTHING = Budget(steps=0)
@@ -94,6 +99,27 @@ NOTHING = Budget(steps=0)
                      id="a message begins the count again"),
         pytest.param(replace(ASKED, budget=Budget(steps=1), turn_steps=1), [result(1, "c1"), result(2, "c2")],
                      Pause("budget_exceeded"), id="a budget used up"),
+        pytest.param(WAITING, [control(1, "timeout")], Idle((1,)), id="a question has no time limit"),
+        pytest.param(WAITING, [user(1)], AskModel(), id="an answered question"),
+        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0])), [user(1)], Answered(), id="answered, a call is open"),
+        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0])), [result(1, "c1")], Idle(), id="a result, no answer"),
+        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0])), [result(1, "c1"), user(2)], AskModel(),
+                     id="an answer and a result"),
+        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0]), asked_at=NOW - STEP_MS), [user(1)],
+                     AskModel(closed=closed(LATE, CALLS[0])), id="answered after the calls' time limit"),
+        pytest.param(WAITING, [control(1, "cancel")], End("cancelled", "cancelled", closed("the task was cancelled",
+                     QUESTION)), id="a cancelled question"),
+        pytest.param(replace(WAITING, waiting_at=NOW - WAIT_MS), [control(1, "wait")],
+                     End("failed", "wait_expired", closed("nobody has answered", QUESTION)), id="nobody answers"),
+        pytest.param(replace(WAITING, waiting_at=NOW - WAIT_MS), [control(1, "wait"), user(2)], AskModel(),
+                     id="an answer in the last moment"),
+        pytest.param(replace(ACTIVE, open=(DONE,)), [], Finish("d"), id="a call that completes"),
+        pytest.param(replace(ACTIVE, open=(DONE, CALLS[0])), [], Idle(), id="it waits for the others"),
+        pytest.param(replace(ACTIVE, open=(DONE, CALLS[0]), turn_steps=LIMIT), [result(1, "c1")], Finish("d"),
+                     id="it is no further step"),
+        pytest.param(replace(ACTIVE, open=(DONE,)), [user(1)], AskModel(), id="the user has said more"),
+        pytest.param(replace(ACTIVE, open=(DONE, CALLS[0]), asked_at=NOW - STEP_MS), [],
+                     Finish("d", closed(LATE, CALLS[0])), id="it waits no longer than the others may take"),
         pytest.param(ACTIVE, [user(1, NOTHING)], Pause("budget_exceeded"), id="a budget of nothing"),
         pytest.param(ACTIVE, [user(1, NOTHING), user(2)], AskModel(), id="the last message's budget counts"),
     ],

@@ -1,0 +1,82 @@
+"""The tools that the task-runner has itself: to ask the person, and to say that the task is done. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+from pydantic_core import from_json
+
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.tools import Effect, ToolSpec
+
+QUESTION, SUMMARY = "question", "summary"
+
+
+def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
+    properties = {argument: {"type": "string", "minLength": 1, "description": meaning}}
+    parameters = {"type": "object", "properties": properties, "required": [argument], "additionalProperties": False}
+    return ToolSpec(name=name, description=description, parameters=parameters, effect=Effect.PURE)
+
+
+ASK_USER = _spec(
+    "ask_user",
+    "Ask the user a question and wait for the answer, which may take long. Ask only for what you cannot find out "
+    "otherwise, and for leave before what cannot be undone.",
+    QUESTION,
+    "The question, in the user's language",
+)
+COMPLETE_TASK = _spec(
+    "complete_task",
+    "End this task: everything that was asked for is done. An answer without a tool call ends it too.",
+    SUMMARY,
+    "The final answer to the user, in the user's language",
+)
+OWN: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in (ASK_USER, COMPLETE_TASK)})
+
+ANSWERED = "The user's answer follows."
+"""The result of a question: the message itself stays the user's, word for word."""
+COMPLETED = "The task is complete, unless the user has said more meanwhile."
+GOES_ON = "The user has said more: the task goes on."
+
+
+def offered(instruction: Instruction, published: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
+    """The tools that an instruction allows, of those published and our own; our names are ours.
+
+    A JSON answer is checked against its schema: no summary takes its place.
+    """
+    allowed: Collection[str] | None = instruction.tools
+    own = {name: spec for name, spec in OWN.items() if instruction.output != "json" or spec != COMPLETE_TASK}
+    every = {name: spec for name, spec in published.items() if name not in OWN} | own
+    return every if allowed is None else {name: spec for name, spec in every.items() if name in allowed}
+
+
+def is_own(spec: ToolSpec | None) -> bool:
+    """Whether no worker runs this tool."""
+    return spec is not None and OWN.get(spec.name) == spec
+
+
+def answer_of(messages: Sequence[bytes], call_id: str) -> str:
+    """What was said with the call that ends the task, its summary last, from a transcript's messages.
+
+    Raises ``LookupError`` when the call is not there.
+    """
+    for raw in reversed(messages):
+        message = from_json(raw)
+        for call in message.get("tool_calls") or ():
+            if call["id"] == call_id:
+                summary = text_of(COMPLETE_TASK, from_json(call["function"]["arguments"]))
+                return joined(message.get("content"), summary)
+    raise LookupError(f"no call {call_id} is in the transcript")
+
+
+def joined(*parts: str | None) -> str:
+    """Texts of one step as one, which a person reads."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def text_of(spec: ToolSpec, args: Mapping[str, object]) -> str:
+    """The one text that a tool of ours is called with. Raises ``ValueError`` that says what is wrong."""
+    name = QUESTION if spec == ASK_USER else SUMMARY
+    text = args.get(name)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"the argument {name!r} must be a text that says something")
+    return text
