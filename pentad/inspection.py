@@ -89,6 +89,24 @@ class Management:
         """Remove a registered model. Raises ``NotFound``, ``Conflict`` when it is in use, ``Refused`` as above."""
         await self._operator.call("DELETE", _path("models", model_id))
 
+    async def pause_task(self, task_id: str) -> None:
+        """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.
+
+        Raises ``Conflict`` when it has ended.
+        """
+        await self._rest.call("POST", _path("tasks", task_id, "pause"))
+
+    async def resume_task(self, task_id: str) -> None:
+        """Ask a paused task to go on where it was; for another it changes nothing.
+
+        Raises ``Conflict`` when it has ended.
+        """
+        await self._rest.call("POST", _path("tasks", task_id, "resume"))
+
+    async def archive_task(self, task_id: str) -> None:
+        """Archive a task that has ended, without its grace time. Raises ``Conflict`` when it has not ended."""
+        await self._rest.call("POST", _path("tasks", task_id, "archive"))
+
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.
 

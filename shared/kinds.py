@@ -2,15 +2,23 @@
 
 from typing import Literal, get_args
 
-TimerKind = Literal["deadline", "timeout", "retry", "wait", "archive"]
+TimerKind = Literal["deadline", "timeout", "retry", "stale", "wait", "archive"]
 """What a task's timer is for: it has one of each kind at most. ``archive`` wakes the archiver, the others the task."""
-MailKind = Literal["user", "result", "cancel", "deadline", "timeout", "retry", "wait", "redrive"]
-"""A user's message; what came of a tool call; being asked to stop; a timer that was due; what was redriven."""
+MailKind = Literal[
+    "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive"
+]
+"""A user's message; what came of a tool call; being asked to stop, to pause, to go on; a timer that was due; what was
+redriven."""
+ControlKind = Literal["cancel", "pause", "resume"]
+"""What a person asks a task to do."""
 TIMER_KINDS: frozenset[str] = frozenset(get_args(TimerKind))
 MAIL_KINDS: frozenset[str] = frozenset(get_args(MailKind))
 USER: MailKind = "user"
 """Every other kind is a signal."""
 RESULT: MailKind = "result"
 REDRIVE: MailKind = "redrive"
+PAUSE: ControlKind = "pause"
+RESUME: ControlKind = "resume"
+"""The one control that stops nothing."""
 BELL_LENGTH = 1000
 """Entries of the doorbell: a gateway that has missed more reads its sessions anew."""

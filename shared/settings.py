@@ -83,6 +83,8 @@ class Settings(BaseModel):
     """How much less likely a task is for each other one that was spoken to since, in the logarithm of odds."""
     pentad_wait_ttl_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 30 * _DAY_S
     """Seconds that a task waits for a person before it ends as failed, reason `wait_expired`."""
+    pentad_stale_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = _DAY_S
+    """Seconds without anything happening after which a task that has not ended is `stale`, and its person is asked."""
     pentad_tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Share of the messages that may wait to be worked on which one tenant may have; more of it gets 429."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10

@@ -20,6 +20,8 @@ _COMMANDS = {
     "tasks": ("pentad.cli.tasks", "run_tasks"),
     "task": ("pentad.cli.tasks", "run_task"),
     "cancel": ("pentad.cli.tasks", "run_cancel"),
+    "pause": ("pentad.cli.tasks", "run_pause"),
+    "resume": ("pentad.cli.tasks", "run_resume"),
     "doctor": ("pentad.cli.doctor", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
     "models": ("pentad.cli.models", "run"),
@@ -114,8 +116,12 @@ def _add_tasks(commands: Any) -> None:
     task = _client(commands, "task", "Show a task and its transcript.")
     task.add_argument("id", metavar="ID", help="the task")
     _json(task)
-    cancel = _client(commands, "cancel", "Cancel a task.")
-    cancel.add_argument("id", metavar="ID", help="the task")
+    for name, text in (
+        ("cancel", "Cancel a task."),
+        ("pause", "Pause a task: it waits, with all that comes for it, until it is resumed."),
+        ("resume", "Let a paused task go on where it was."),
+    ):
+        _client(commands, name, text).add_argument("id", metavar="ID", help="the task")
 
 
 def _add_dlq(commands: Any) -> None:

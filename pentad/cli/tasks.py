@@ -1,12 +1,13 @@
-"""``pentad tasks``, ``pentad task ID`` and ``pentad cancel ID``."""
+"""``pentad tasks``, ``pentad task ID`` and ``pentad cancel|pause|resume ID``."""
 
 import argparse
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.contracts.records import Task, UnreadableTask
-from pentad.inspection import Transcript
+from pentad.inspection import Management, Transcript
 from pentad.render import Style, ago, call_line, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 
@@ -26,7 +27,17 @@ def run_task(args: argparse.Namespace, settings: Settings) -> int:
 
 def run_cancel(args: argparse.Namespace, settings: Settings) -> int:
     """Ask a task to stop. Raises ``NotFound``, or ``Conflict`` when it has ended."""
-    return run_async(_cancel(args, settings))
+    return run_async(_ask(args, settings, lambda m: m.cancel_task, "is being cancelled"))
+
+
+def run_pause(args: argparse.Namespace, settings: Settings) -> int:
+    """Ask a task to pause. Raises ``NotFound``, or ``Conflict`` when it has ended."""
+    return run_async(_ask(args, settings, lambda m: m.pause_task, "is being paused"))
+
+
+def run_resume(args: argparse.Namespace, settings: Settings) -> int:
+    """Ask a paused task to go on. Raises ``NotFound``, or ``Conflict`` when it has ended."""
+    return run_async(_ask(args, settings, lambda m: m.resume_task, "goes on"))
 
 
 async def _tasks(args: argparse.Namespace, settings: Settings) -> int:
@@ -104,9 +115,14 @@ def _calls(message: dict[str, Any], style: Style) -> list[str]:
     return [style.dim(f"  ⚙ {call_line(str(f.get('name')), str(f.get('arguments', '')), width())}") for f in functions]
 
 
-async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
+async def _ask(
+    args: argparse.Namespace,
+    settings: Settings,
+    action: Callable[[Management], Callable[[str], Awaitable[None]]],
+    said: str,
+) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        await agent.management.cancel_task(args.id)
-    out.write(f"{args.id} is being cancelled\n")
+        await action(agent.management)(args.id)
+    out.write(f"{args.id} {said}\n")
     return 0

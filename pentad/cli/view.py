@@ -156,6 +156,8 @@ class TurnView:
         reason = f": {harmless(event.reason)}" if event.reason else ""
         if event.status == "waiting":
             self.line(self._style.yellow(f"waiting for you{reason}"))
+        elif event.status == "stale":
+            self.line(self._style.yellow(f"stale{reason}"))
         elif event.status == "failed":
             self.line(self._style.red(f"failed{reason}"))
         elif event.status == "cancelled":

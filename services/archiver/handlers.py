@@ -44,7 +44,8 @@ class Archiving:
         header = task_header(tenant, task, fields)
         if header is None or not header.ended:
             return
-        if (left := min(self._grace_ms, header.ended_at + self._grace_ms - now)) > 0:
+        grace_ms = 0 if header.archive_of and header.archive_of == header.ended_at else self._grace_ms
+        if (left := min(grace_ms, header.ended_at + grace_ms - now)) > 0:
             # The timer was set under a shorter grace time, or the clock has stepped back since.
             await self._store.call("ZADD", timers(shard), "NX", now + left, f"archive {keys.actor}")
             return

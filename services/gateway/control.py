@@ -1,4 +1,6 @@
-"""Telling tasks to stop."""
+"""Telling tasks to stop, to pause, to go on, and to leave."""
+
+from collections.abc import Mapping
 
 from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.persisting import persist
@@ -8,18 +10,20 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import ENDED
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
 from pentad.shared.keys import TaskKeys
+from pentad.shared.kinds import ControlKind
 
 _LIVE = ("pending", "active", "waiting", "stale")
+_VERBS: Mapping[ControlKind, str] = {"cancel": "stop", "pause": "pause", "resume": "go on"}
 
 
 class Control:
-    """Control mail from clients."""
+    """What clients tell tasks."""
 
     def __init__(self, actors: Actors, queries: Queries) -> None:
         self._actors, self._queries = actors, queries
 
-    async def cancel(self, tenant: str, task: str, session: str | None = None) -> None:
-        """Ask a task to stop; said again while it is asked already, it changes nothing.
+    async def ask(self, what: ControlKind, tenant: str, task: str, session: str | None = None) -> None:
+        """Ask a task to do this; said again while it is asked already, it changes nothing.
 
         ``session``: only a task of this session. Raises ``ProblemError``: 404, 409 when it has ended, 503.
         """
@@ -29,26 +33,50 @@ class Control:
         try:
             if session is not None and await self._queries.session_of(tenant, task) != session:
                 raise _unknown(task)
-            status = await self._ask(keys)
+            status = await self._post(what, keys)
             if status == "none" and await self._queries.record(tenant, task) is None:
                 raise _unknown(task)
         except DamagedError:  # it has a record, so it has ended
             status = "none"
         except OutageError:
-            raise busy("Redis is unavailable, and the task was not asked to stop", outage=True) from None
+            raise _unasked(_VERBS[what]) from None
         if status == "none" or status in ENDED:
             raise ProblemError(409, f"task {task} has ended", ErrorCode.NOT_ALLOWED)
 
-    async def _ask(self, keys: TaskKeys) -> str:
-        """Post the cancel, which is one however often it is posted; the task's status. Raises ``RefusedWriteError``."""
+    async def archive(self, tenant: str, task: str) -> None:
+        """Archive a task that has ended, without waiting for its grace time; one that is archived already stays so.
+
+        Raises ``ProblemError``: 404, 409 while it has not ended, 503.
+        """
+        keys = self._queries.task_keys(tenant, task)
+        if keys is None:
+            raise _unknown(task)
         try:
-            return await persist(lambda: self._actors.post(keys, "cancel", b"{}", _LIVE, control="cancel"))
+            status = await persist(lambda: self._actors.archive_now(keys))
+            if status == "none" and await self._queries.record(tenant, task) is None:
+                raise _unknown(task)
+        except DamagedError:
+            return
+        except OutageError:
+            raise _unasked("leave") from None
+        if status in _LIVE:
+            raise ProblemError(409, f"task {task} has not ended: cancel it first", ErrorCode.NOT_ALLOWED)
+
+    async def _post(self, what: ControlKind, keys: TaskKeys) -> str:
+        """Post it, which is one however often it is posted; the task's status. Raises ``RefusedWriteError``."""
+        try:
+            return await persist(lambda: self._actors.post(keys, what, b"{}", _LIVE, control=what))
         except RefusedWriteError:
             raise
         except OutageError:
+            verb = _VERBS[what]
             raise doubtful(
-                "Redis did not answer, so the task may have been asked to stop or not: ask again, it is asked once"
+                f"Redis did not answer, so the task may have been asked to {verb} or not: ask again, it is asked once"
             ) from None
+
+
+def _unasked(verb: str) -> ProblemError:
+    return busy(f"Redis is unavailable, and the task was not asked to {verb}", outage=True)
 
 
 def _unknown(task: str) -> ProblemError:

@@ -122,6 +122,11 @@ def _session_paths() -> dict[str, Json]:
     }
 
 
+def _control(summary: str) -> dict[str, Json]:
+    asked = _gives("asked", _object(task_id=_ref("Id")))
+    return {"post": _operation(summary, _path("task"), problems=(404, 409), _202=asked)}
+
+
 def _task_paths() -> dict[str, Json]:
     return {
         "/v1/tasks": {
@@ -158,14 +163,13 @@ def _task_paths() -> dict[str, Json]:
                 _200=_gives("", _object(task_id=_ref("Id"), ref=_ref("Id"), content=_TEXT)),
             )
         },
-        "/v1/tasks/{task}/cancel": {
-            "post": _operation(
-                "Ask a task to stop; it ends within a second",
-                _path("task"),
-                problems=(404, 409),
-                _202=_gives("asked", _object(task_id=_ref("Id"))),
-            )
-        },
+        "/v1/tasks/{task}/cancel": _control("Ask a task to stop; it ends within a second"),
+        "/v1/tasks/{task}/pause": _control(
+            "Ask a task to pause; within a second it waits, and what its step has said so far is void. Tool calls "
+            "under way finish, and messages wait, until it is resumed"
+        ),
+        "/v1/tasks/{task}/resume": _control("Ask a paused task to go on where it was; another goes on anyway"),
+        "/v1/tasks/{task}/archive": _control("Archive a task that has ended now, not after its grace time"),
         "/v1/tools": {"get": _operation("Tools that workers have published", _200=_gives("", _page(_ref("ToolSpec"))))},
     }
 

@@ -16,6 +16,7 @@ from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import ProblemError, invalid, missing
 from pentad.services.gateway.sse import get_events
 from pentad.services.gateway.welcome import as_data, as_page
+from pentad.shared.kinds import ControlKind
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -76,10 +77,19 @@ async def get_value(parts: Parts, request: "Request") -> "Response":
     return answer({"task_id": task, "ref": ref, "content": content})
 
 
-async def cancel_task(parts: Parts, request: "Request") -> "Response":
-    """Ask a task to stop."""
+def _asks(what: ControlKind) -> Endpoint:
+    async def ask(parts: Parts, request: "Request") -> "Response":
+        task = task_of(request)
+        await parts.control.ask(what, tenant_of(request), task)
+        return answer({"task_id": task}, 202)
+
+    return ask
+
+
+async def archive_task(parts: Parts, request: "Request") -> "Response":
+    """Archive a task that has ended."""
     task = task_of(request)
-    await parts.control.cancel(tenant_of(request), task)
+    await parts.control.archive(tenant_of(request), task)
     return answer({"task_id": task}, 202)
 
 
@@ -122,7 +132,10 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/tasks/{task}", get_task),
     ("GET", "/v1/tasks/{task}/transcript", get_transcript),
     ("GET", "/v1/tasks/{task}/values/{ref}", get_value),
-    ("POST", "/v1/tasks/{task}/cancel", cancel_task),
+    ("POST", "/v1/tasks/{task}/cancel", _asks("cancel")),
+    ("POST", "/v1/tasks/{task}/pause", _asks("pause")),
+    ("POST", "/v1/tasks/{task}/resume", _asks("resume")),
+    ("POST", "/v1/tasks/{task}/archive", archive_task),
     ("GET", "/v1/tools", list_tools),
     ("GET", "/v1/models", list_models),
     ("POST", "/v1/models", register_model),

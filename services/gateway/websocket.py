@@ -11,7 +11,7 @@ from typing import Any
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.accepting import new_message_id
-from pentad.services.gateway.domain.frames import UnreadableError, command_of, read_message, read_object
+from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.parts import Parts, as_text
 from pentad.services.gateway.problems import ProblemError
 from pentad.shared import metrics
@@ -103,11 +103,11 @@ class WebSocketSession:
     async def _obey(self, command: str, body: dict[str, Any]) -> str | None:
         if command == "ping":
             return '{"type":"pong"}'
-        if command == "cancel":
+        if (control := control_of(command)) is not None:
             task = body.get("task_id")
             if not isinstance(task, str) or not is_identifier(task):
                 raise UnreadableError("task_id: a task's id is expected")
-            await self._parts.control.cancel(self._keys.tenant, task, self._keys.session)
+            await self._parts.control.ask(control, self._keys.tenant, task, self._keys.session)
             return None
         given = {name: value for name, value in body.items() if name != "type"}
         message = read_message(given, self._keys.tenant, self._keys.session, new_message_id())

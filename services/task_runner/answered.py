@@ -14,7 +14,7 @@ from pentad.services.task_runner.instructions import Chosen, kept_under
 from pentad.services.task_runner.manifest import manifest_of
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
-from pentad.services.task_runner.turn import TurnWriter
+from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors.headers import answer_field, excerpt
 from pentad.shared.immutable import immutable
@@ -33,7 +33,7 @@ class Asked:
     step: int
 
 
-class AnswerWriter(TurnWriter):
+class AnswerWriter(WaitWriter):
     """Writes an answered step into a commit."""
 
     def answered(self, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False) -> None:
@@ -89,14 +89,17 @@ class AnswerWriter(TurnWriter):
         usage = self._usage
         fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
         fields |= {"open": to_json([c.kept for c in calls]) if calls else b""}
+        if self.task.waits:
+            self.commit.tallies.count(metrics.tasks.labels("active"))
+            self.commit.untimer(self.keys, "wait", "stale")
         if calls:
             self.commit.stamp(self.keys.header, "asked_at")
             self.commit.timer(self.keys, "timeout", self._limits.step_timeout_ms)
+            self._watch_calls()
         else:
             self.commit.untimer(self.keys, "timeout", "retry")
-        if self.task.status == "waiting":
-            self.commit.tallies.count(metrics.tasks.labels("active"))
-            self.commit.untimer(self.keys, "wait")
+            if self._limits.stale_while_calling:
+                self.commit.untimer(self.keys, "stale")
         self._header(**fields)
 
     def _keep_materials(self, asked: Asked) -> None:

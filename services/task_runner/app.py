@@ -58,7 +58,8 @@ class TaskRunner(ConsumingService):
         if offline and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
         await super().start()
-        await upgrade(self.store, self.shards, round(self.settings.pentad_wait_ttl_s * 1000))
+        s = self.settings
+        await upgrade(self.store, self.shards, round(s.pentad_wait_ttl_s * 1000), round(s.pentad_stale_s * 1000))
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
 
     def _warm(self) -> None:

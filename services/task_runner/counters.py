@@ -15,7 +15,13 @@ class Limits:
     grace_ms: int
     step_timeout_ms: int
     wait_ttl_ms: int
+    stale_ms: int
     session_ttl_s: int
+
+    @property
+    def stale_while_calling(self) -> bool:
+        """Whether tool calls may run for longer than a task may be silent."""
+        return self.stale_ms < self.step_timeout_ms
 
 
 @immutable

@@ -1,6 +1,7 @@
 """A task's wake-up becomes one step: take, plan, carry out, commit."""
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pentad.contracts.errors import ErrorCode
@@ -14,9 +15,14 @@ from pentad.services.task_runner.domain.plan import (
     CallAgain,
     End,
     Finish,
+    Hold,
     Idle,
     Pause,
+    Plan,
     Reopen,
+    Resume,
+    Stale,
+    StillPaused,
     give_up,
     plan,
 )
@@ -25,6 +31,7 @@ from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
@@ -38,6 +45,14 @@ from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
+
+_WAITING: Mapping[type[Plan], Callable[[WaitWriter], None]] = {
+    Hold: WaitWriter.hold,
+    Resume: WaitWriter.resume,
+    StillPaused: WaitWriter.still_paused,
+    Stale: WaitWriter.stale,
+    Answered: WaitWriter.answered_early,
+}
 
 
 class RunnerHandler(WakeUps[TaskKeys]):
@@ -133,8 +148,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.idle(decided.spent)
         elif isinstance(decided, Reopen):
             writer.reopen(decided.deadline)
-        elif isinstance(decided, Answered):
-            writer.answered_early()
+        elif isinstance(decided, Hold | Resume | StillPaused | Stale | Answered):
+            _WAITING[type(decided)](writer)
         elif isinstance(decided, Finish):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
             writer.finish(answer_of(step.transcript.messages, decided.call))

@@ -39,9 +39,12 @@ class Steps:
             grace_ms=round(settings.pentad_grace_s * 1000),
             step_timeout_ms=round(settings.pentad_step_timeout_s * 1000),
             wait_ttl_ms=round(settings.pentad_wait_ttl_s * 1000),
+            stale_ms=round(settings.pentad_stale_s * 1000),
             session_ttl_s=settings.session_ttl_s,
         )
-        self.bounds = Bounds(settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms)
+        self.bounds = Bounds(
+            settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms, self.limits.stale_ms
+        )
 
     def empty(self, keys: TaskKeys) -> Commit:
         """A commit that says nothing yet."""
@@ -98,5 +101,5 @@ def bare(keys: TaskKeys, taken: Taken) -> Step | None:
         header = task_header(keys.tenant, keys.task, {"status": b"active", "session": raw.get("session", b"")})
     assert header is not None
     signals = tuple(m.number for m in taken.signals)
-    spent = Arrived((), (), {}, (), {}, taken.read, 0, (), (), signals)
+    spent = Arrived((), (), {}, (), {}, "", taken.read, 0, (), (), signals)
     return Step(keys, taken, header, spent, KnownTranscript())

@@ -56,7 +56,7 @@ class TurnWriter(TaskEvents):
         self.last_entry = b""
         self._redrives_left = bool(arrived.redrives)
         commit.unmail(arrived.control_numbers)
-        if not arrived.controls.keys().isdisjoint(("cancel", "deadline")):
+        if not arrived.controls.keys().isdisjoint(("cancel", "deadline", "pause", "resume")):
             commit.set(keys.header, control="")
         for timer in early:
             commit.due(keys, timer.kind, timer.at)
@@ -140,21 +140,17 @@ class TurnWriter(TaskEvents):
     # Outcomes
 
     def idle(self, spent: Sequence[int]) -> None:
-        """Nothing happened: the attempt does not count. Messages of what has ended find their place."""
+        """Nothing happened: the attempt does not count."""
         self.commit.unmail([n for n in spent if n not in self._arrived.control_numbers])
+        self._leave_mail()
+        self.commit.set(self.keys.header, attempt=self._lease.attempt - 1)
+
+    def _leave_mail(self) -> None:
+        """What asks for something stays in the boxes; messages of what has ended find their place."""
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
         self.commit.leaves_messages = bool(self._arrived.users)
-        fields = {"log_length": self.task.log_length + len(self.added)} if self.added else {}
-        self.commit.set(self.keys.header, attempt=self._lease.attempt - 1, **fields)
-
-    def answered_early(self) -> None:
-        """The person has answered; tools are still under way. The answer waits for their results."""
-        self.idle(())
-        self.commit.set(self.keys.header, status="active", reason="")
-        self.commit.stamp(self.keys.header, "updated")
-        self.commit.tallies.count(metrics.tasks.labels("active"))
-        self.commit.untimer(self.keys, "wait")
-        self.emit(TaskStatusEvent, status="active", reason="answered, while tools are still under way")
+        if self.added:
+            self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
 
     def restart(self) -> None:
         """An ended task begins again, unless the router has just opened it."""
@@ -193,7 +189,11 @@ class TurnWriter(TaskEvents):
         self.commit.set(session.header, done=keys.task)
         self.commit.stamp(session.header, "done_at")
         self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")
+        if t.paused:
+            self.commit.unset(keys.header, "paused", "paused_mail")
         self.commit.untimer(keys, *_TIMERS)
+        if t.waits or self._limits.stale_while_calling:
+            self.commit.untimer(keys, "stale")
         self.commit.timer(keys, "archive", self._limits.grace_ms)
         if t.session:
             self.commit.expire(session.header, self._limits.session_ttl_s)
@@ -202,23 +202,9 @@ class TurnWriter(TaskEvents):
 
     def _turn_is_over(self, status: TaskStatus) -> None:
         """Counted: the task comes into this status, unless it stays waiting, and the time of its turn."""
-        if status != "waiting" or self.task.status != "waiting":
+        if status != "waiting" or not self.task.waits:
             self.commit.tallies.count(metrics.tasks.labels(status))
         self.commit.tallies.measure(metrics.turn_seconds.labels(status), self.turn.at)
-
-    def pause(self, reason: str) -> None:
-        """Wait for a person, for so long; what the answer needs lives longer than that."""
-        self._header(status="waiting", reason=reason, open="", fails=0)
-        self.commit.untimer(self.keys, "timeout", "retry")
-        self._wait_for_person(reason)
-
-    def _wait_for_person(self, reason: str) -> None:
-        self._turn_is_over("waiting")
-        self.commit.stamp(self.keys.header, "waiting_at")
-        self.emit(TaskStatusEvent, status="waiting", reason=reason)
-        self.commit.timer(self.keys, "wait", self._limits.wait_ttl_ms)
-        for key in (self.session.header, self.session.turns):
-            self.commit.expire(key, self._limits.session_ttl_s)
 
     def retry(self, again: Retry, why: str) -> None:
         """Keep everything where it is and try later; the attempt goes on growing."""

@@ -4,16 +4,16 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 
 from pentad.shared.keys import CLUSTER, TaskKeys, tag, timers
-from pentad.shared.store.store import Store, guarded
+from pentad.shared.store.store import Argument, Store, guarded
 
 log = logging.getLogger(__name__)
 
-LAYOUT = 2
-"""2: a task that waits for a person has a timer (0.2)."""
+LAYOUT = 3
+"""2: a task that waits for a person has a timer (0.2). 3: and one after which it is stale."""
 _PAGE = 1000
 
 
-async def upgrade(store: Store, shards: Sequence[int], wait_ttl_ms: int) -> int:
+async def upgrade(store: Store, shards: Sequence[int], wait_ttl_ms: int, stale_ms: int) -> int:
     """Bring the data to today's layout. Returns how many tasks were given what they lacked."""
     found = await guarded("the layout of the data", store.call, "HGET", CLUSTER, "layout")
     if found is not None and int(found) >= LAYOUT:
@@ -21,7 +21,7 @@ async def upgrade(store: Store, shards: Sequence[int], wait_ttl_ms: int) -> int:
     mended = 0
     for shard in shards:
         async for task in _tasks(store, shard):
-            mended += await _wait_ends(store, task, wait_ttl_ms)
+            mended += await _wait_ends(store, task, wait_ttl_ms, stale_ms)
     await guarded("the layout of the data", store.call, "HSET", CLUSTER, "layout", LAYOUT)
     if mended:
         log.warning("%d tasks of an earlier version wait for a person: they end when nobody comes", mended)
@@ -42,11 +42,11 @@ async def _tasks(store: Store, shard: int) -> AsyncIterator[TaskKeys]:
             return
 
 
-async def _wait_ends(store: Store, task: TaskKeys, wait_ttl_ms: int) -> int:
-    """Give a task that waits for a person the timer after which it ends."""
+async def _wait_ends(store: Store, task: TaskKeys, wait_ttl_ms: int, stale_ms: int) -> int:
+    """Give a task that waits for a person the timers after which it is stale, and ends."""
     if await guarded("tasks", store.call, "HGET", task.header, "status") != b"waiting":
         return 0
     now = await guarded("clock", store.clock)
     await guarded("tasks", store.call, "HSETNX", task.header, "waiting_at", now)
-    member = f"wait {task.actor}"
-    return int(await guarded("tasks", store.call, "ZADD", timers(task.shard), "NX", now + wait_ttl_ms, member))
+    due: tuple[Argument, ...] = (now + wait_ttl_ms, f"wait {task.actor}", now + stale_ms, f"stale {task.actor}")
+    return int(await guarded("tasks", store.call, "ZADD", timers(task.shard), "NX", *due) > 0)

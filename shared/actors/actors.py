@@ -14,6 +14,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.commit import ActorKeys, Commit, Outcome, own_keys
 from pentad.shared.actors.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
 from pentad.shared.immutable import immutable
+from pentad.shared.keys import TaskKeys, timers
 from pentad.shared.kinds import MailKind
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Argument, Store, guarded
@@ -226,6 +227,12 @@ class Actors:
         args: list[Argument] = [wake_id, actor.group, actor.actor, self.lease_ms, token]
         if await self.store.run("release", [actor.header, actor.wake], args) == b"ok":
             count_wake_ups(actor.stream, 1)
+
+    async def archive_now(self, task: TaskKeys) -> str:
+        """End an ended task's grace time; returns the status it has ('none': no such task). Safe to repeat."""
+        status = await self.store.run("archive_now", [task.header, timers(task.shard)], [f"archive {task.actor}"])
+        said: str = status.decode()
+        return said
 
     async def post(self, to: ActorKeys, kind: MailKind, body: bytes, statuses: Sequence[str], control: str = "") -> str:
         """Put mail into an actor's box if it has one of these statuses; returns the one it has ('none': no actor)."""

@@ -154,6 +154,12 @@ class TaskHeader:
     """When the open tool calls were asked for: the step's time limit counts from here."""
     waiting_at: int = 0
     """When the task began to wait for a person."""
+    paused: str = ""
+    """What a resume leads back to: ``active``, or why the task waited; '' when it is not paused."""
+    paused_mail: int = 0
+    """Number of the newest message that was told to wait because the task is paused."""
+    archive_of: int = 0
+    """The ``ended_at`` of the end after which the task is to be archived at once."""
     ended_mail: int = 0
     """Number of the newest mail when an end took all messages with it: those up to here are part of what has ended."""
     retry_since: int = 0
@@ -175,12 +181,17 @@ class TaskHeader:
         return self.status in ENDED
 
     @property
+    def waits(self) -> bool:
+        """Whether it waits for a person."""
+        return self.status in ("waiting", "stale")
+
+    @property
     def usage(self) -> TaskUsage:
         return TaskUsage(input_tokens=self.input_tokens, output_tokens=self.output_tokens, usd=self.usd)
 
     def describe(self) -> Task:
         """The task as inspection shows it."""
-        waiting = [*([self.reason] if self.status == "waiting" else []), *(call.id for call in self.open)]
+        reasons = [self.reason] if self.waits and self.reason else []
         return Task(
             task_id=self.task,
             session_id=self.session,
@@ -192,20 +203,24 @@ class TaskHeader:
             updated_at=rfc3339(self.updated),
             steps=self.step,
             usage=self.usage,
-            waiting_for=waiting,
+            waiting_for=[*reasons, *(call.id for call in self.open)],
         )
 
 
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs log_length covered"
+    "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs log_length covered "
+    "paused_mail archive_of"
 )
 _FLOATS = "turn_usd usd"
 _MOST = LAST_MS
 """No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
 _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
-_TEXTS = "session status user speaker goal instruction instruction_version correlation traceparent digest tools reason"
+_TEXTS = (
+    "session status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
+    "paused"
+)
 
 
 def _number(value: bytes) -> float:

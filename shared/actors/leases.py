@@ -7,6 +7,7 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.commit import ActorKeys
 from pentad.shared.actors.headers import Lease
 from pentad.shared.errors import OutageError
+from pentad.shared.kinds import RESUME
 from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Store
 
@@ -46,7 +47,7 @@ class LeaseKeeper:
             if not held.done:  # what has just ended has given its lease back
                 self._actors.lost(held.actor, held.lease)
             held.interrupt("lost")
-        elif control:
+        elif control and control != RESUME:
             held.interrupt(control)
 
 
@@ -59,7 +60,7 @@ class Held:
         self.confirmed_on = store.connection
         """The connection on which Redis said last that the lease is ours."""
         self.interrupted = ""
-        """Why the work must stop: ``lost``, ``cancel``, ``deadline``, ``timeout``; '' while it may go on."""
+        """Why the work must stop: ``lost``, ``shutdown``, ``deadline``, ``cancel``, ``pause``. '': go on."""
         self._registry = registry
         self._work: asyncio.Future[Any] | None = None
         self.done = False

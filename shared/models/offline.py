@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from pentad.contracts.tools import RESERVED_NAMES
 from pentad.shared.models.assembly import as_dict, as_text
 from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
@@ -72,7 +73,7 @@ class _Outcome:
 def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[Wish]]:
     """The text to say and the tools to ask for: results that were not told yet first, then what users asked since."""
     fresh = _since_last_answer(messages)
-    results = _outcomes(messages, fresh)
+    results = [outcome for outcome in _outcomes(messages, fresh) if outcome.name not in RESERVED_NAMES]
     users = [as_text(message.get("content")) for message in messages[fresh:] if message.get("role") == "user"]
     before = _before(messages)
     calls = [wish for text in users for wish in wishes(text, tools, before)]

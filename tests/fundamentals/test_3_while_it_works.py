@@ -1,8 +1,9 @@
-"""Chapter 3: a task that works can be told more, and can be stopped."""
+"""Chapter 3: a task that works can be told more, can ask, and can be paused and stopped."""
 
 import pentad
-from pentad.contracts.events import MessageEvent, MessageRouted, TaskEnd, ToolProgress, ToolResultEvent
+from pentad.contracts.events import MessageEvent, MessageRouted, TaskEnd, TaskStatusEvent, ToolProgress, ToolResultEvent
 from tests.fundamentals.conftest import Running
+from tests.support.waiting import wait_until
 
 
 async def test_what_you_add_is_seen_by_the_next_step(agent: pentad.Agent, running: Running) -> None:
@@ -67,3 +68,48 @@ async def test_after_that_the_conversation_goes_on_with_a_new_task(agent: pentad
     assert isinstance(events[0], MessageRouted)
     assert events[0].decision == "new"
     assert [event.content for event in events if isinstance(event, MessageEvent)] == ["6*7 = 42"]
+
+
+async def test_a_task_can_ask_you_and_goes_on_with_your_answer(agent: pentad.Agent) -> None:
+    # A model decides for itself when to ask. The offline model is told to, as it is told to use any tool: by its name.
+    events = [event async for event in agent.send("ask user which city it should be")]
+    assert [event.content for event in events if isinstance(event, MessageEvent)] == ["which city it should be"]
+    assert isinstance(events[-1], TaskStatusEvent)
+    assert (events[-1].status, events[-1].reason) == ("waiting", "question")
+
+    # The next message is the answer: the same task goes on with it.
+    answered = [event async for event in agent.send("what is 6*7?")]
+    assert answered[-1].task_id == events[-1].task_id
+    assert isinstance(answered[-1], TaskEnd)
+    assert [event.content for event in answered if isinstance(event, MessageEvent)] == ["6*7 = 42"]
+
+
+async def test_a_task_can_be_paused_and_goes_on_where_it_was(agent: pentad.Agent, running: Running) -> None:
+    task_id = ""
+    async for event in agent.send("bake apple"):
+        if isinstance(event, ToolProgress):
+            task_id = event.task_id or ""
+            await agent.management.pause_task(task_id)
+    # The turn ended with the pause. The cake comes out of the oven meanwhile, and waits.
+    (task,) = await agent.inspection.tasks(session_id=agent.session_id)
+    assert (task.status, task.waiting_for[0]) == ("waiting", "paused")
+    (running.kitchen / "apple.open").touch()
+
+    # So does what you say: you are told that the task is paused.
+    events = [event async for event in agent.send("and what is 6*7?")]
+    assert isinstance(events[-1], TaskStatusEvent)
+    assert (events[-1].task_id, events[-1].reason) == (task_id, "paused")
+
+    await agent.management.resume_task(task_id)
+    await wait_until("its end", lambda: ended(agent, task_id))
+    transcript = await agent.inspection.transcript(task_id)
+    assert [m["content"] for m in transcript.messages if m["role"] != "assistant"][:3] == [
+        "bake apple",
+        "a fresh apple cake",
+        "and what is 6*7?",
+    ]
+
+
+async def ended(agent: pentad.Agent, task_id: str) -> bool:
+    """Whether the task has come to its end."""
+    return (await agent.inspection.task(task_id)).status == "completed"

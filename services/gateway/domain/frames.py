@@ -1,16 +1,23 @@
 """What a client's frame or body asks for. Pure."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.plain_json import read_json
 from pentad.shared.errors import PentadError
+from pentad.shared.kinds import ControlKind
 
-_COMMANDS = frozenset({"message", "ping", "cancel"})
-_LATER = frozenset({"pause", "resume", "approve"})
+_CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
+_COMMANDS = frozenset({"message", "ping", *_CONTROLS})
+_LATER = frozenset({"approve"})
+
+
+def control_of(command: str) -> ControlKind | None:
+    """What this frame asks a task to do; None when it asks none."""
+    return next((kind for kind in _CONTROLS if kind == command), None)
 
 
 class UnreadableError(PentadError):

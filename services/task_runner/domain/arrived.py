@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pentad.shared.actors.headers import UNREADABLE, Mail
 from pentad.shared.actors.mail import RedriveMail, ResultMail, UserMail
 from pentad.shared.immutable import immutable
-from pentad.shared.kinds import REDRIVE, RESULT, USER
+from pentad.shared.kinds import PAUSE, REDRIVE, RESULT, RESUME, USER
 
 
 @immutable
@@ -21,6 +21,8 @@ class Arrived:
     """What a person has redriven: the task goes on with it, also when it had ended."""
     controls: Mapping[str, bytes]
     """What else it was told, by kind, with the body of the newest."""
+    asked_to: str
+    """``pause`` or ``resume``: what a person asked for last of these; '' for neither."""
     user_number: int
     """Number of the newest of ``users``; 0 when there is none."""
     ended_number: int
@@ -51,6 +53,7 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         results={r.tool_call_id: r for _, r in results},
         redrives=tuple(r for _, r in redrives),
         controls={m.kind: m.body for m in controls},
+        asked_to=next((m.kind for m in reversed(controls) if m.kind in (PAUSE, RESUME)), ""),
         user_number=users[-1][0] if users else 0,
         ended_number=ended[-1][0] if ended else 0,
         result_numbers=tuple(n for n, _ in results),

@@ -10,7 +10,7 @@ from pentad.services.task_runner.domain.budget import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import CallRequest
 from pentad.shared.immutable import immutable
-from pentad.shared.kinds import TimerKind
+from pentad.shared.kinds import PAUSE, RESUME, TimerKind
 
 
 @immutable
@@ -20,6 +20,7 @@ class Bounds:
     step_limit: int
     step_timeout_ms: int
     wait_ttl_ms: int
+    stale_ms: int
 
 
 @immutable
@@ -55,8 +56,28 @@ class Pause:
 
 
 @immutable
+class Hold:
+    """A person has paused the task. It keeps its mail, and waits until a person resumes it."""
+
+
+@immutable
+class Resume:
+    """The task goes on where it was paused."""
+
+
+@immutable
+class StillPaused:
+    """A message has come for a paused task: it waits in the mailbox, and its sender is told so."""
+
+
+@immutable
+class Stale:
+    """Nothing has happened for long: the person is asked whether it is still wanted."""
+
+
+@immutable
 class Answered:
-    """The person has answered; other calls of the same step have no result yet. The answer waits for them."""
+    """The person has spoken; calls of the last step have no result yet. The message waits for them."""
 
 
 @immutable
@@ -95,7 +116,7 @@ class Reopen:
 WAIT_EXPIRED = "wait_expired"
 """The reason of a task's end that waited for a person who did not come."""
 _TOO_LATE = "no result within the step's time limit"
-Plan = Idle | End | Pause | Answered | Finish | AskModel | CallAgain | Reopen
+Plan = Idle | End | Pause | Hold | Resume | StillPaused | Stale | Answered | Finish | AskModel | CallAgain | Reopen
 
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
@@ -112,20 +133,37 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, closed)
     if _nobody_came(task, arrived, now, bounds):
         return End("failed", WAIT_EXPIRED, give_up(unfinished, "nobody has answered", "timeout"))
+    if task.paused or arrived.asked_to == PAUSE:
+        return _paused(task, arrived) or _rest(task, arrived, now, bounds)
     missing = tuple(call for call in unfinished if not (call.completes or (call.for_person and arrived.users)))
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
-            return Answered() if arrived.users and task.status == "waiting" else Idle(arrived.control_numbers)
+            return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
     if task.open or arrived.asks or (task.repairs and task.status == "active"):
         return _go_on(task, arrived, bounds.step_limit, ())
-    return Idle(arrived.control_numbers)
+    return _rest(task, arrived, now, bounds)
 
 
 def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
-    """Whether the task has waited for a person for as long as it may."""
-    due = task.status == "waiting" and now >= task.waiting_at + bounds.wait_ttl_ms
-    return due and "wait" in arrived.controls and not arrived.asks
+    """Whether the task has waited for a person for as long as it may. Who pauses it has come, and says no more."""
+    due = task.waits and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms
+    return due and not (arrived.asked_to or (arrived.asks and not task.paused))
+
+
+def _paused(task: TaskHeader, arrived: Arrived) -> Hold | Resume | StillPaused | None:
+    """What a pause or its end changes; None when nothing changes."""
+    if not task.paused:
+        return Hold()
+    if arrived.asked_to == RESUME:
+        return Resume()
+    return StillPaused() if arrived.user_number > task.paused_mail else None
+
+
+def _rest(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Stale | Idle:
+    """Nothing is to be done, unless nothing has been for long."""
+    long = "stale" in arrived.controls and now >= task.updated + bounds.stale_ms
+    return Stale() if long and task.status != "stale" else Idle(arrived.control_numbers)
 
 
 @immutable
@@ -144,7 +182,8 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
     limits: dict[TimerKind, int] = {
         "deadline": task.deadline,
         "timeout": min(task.asked_at, now) + bounds.step_timeout_ms if task.open else 0,
-        "wait": min(task.waiting_at, now) + bounds.wait_ttl_ms if task.status == "waiting" else 0,
+        "wait": min(task.waiting_at, now) + bounds.wait_ttl_ms if task.waits else 0,
+        "stale": min(task.updated, now) + bounds.stale_ms if task.status != "stale" else 0,
     }
     return tuple(Timer(kind, at) for kind, at in limits.items() if kind in arrived.controls and at and now < at)
 

@@ -166,6 +166,16 @@ async def test_what_is_not_there_or_too_late_has_an_error_of_its_own() -> None:
             await command(tasks.run_tasks, gateway)
 
 
+async def test_pause_and_resume_ask_the_task_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway() as gateway:
+        assert await command(tasks.run_pause, gateway, id="task-0-r") == 0
+        assert await command(tasks.run_resume, gateway, id="task-0-r") == 0
+        async with pentad.connect(gateway.url) as agent:
+            await agent.management.archive_task("task-0-r")
+    assert gateway.asked == [("pause", "task-0-r"), ("resume", "task-0-r"), ("archive", "task-0-r")]
+    assert capsys.readouterr().out == "task-0-r is being paused\ntask-0-r goes on\n"
+
+
 async def test_cancel_asks_the_task_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
     async with fake_gateway() as gateway:
         assert await command(tasks.run_cancel, gateway, id="task-0-r") == 0

@@ -31,6 +31,10 @@ BOLT = {"Authorization": "Bearer kb"}
         ("GET", "/v1/tasks/task-0-nope/transcript", 404),
         ("POST", "/v1/tasks/task-0-nope/cancel", 404),
         ("POST", "/v1/tasks/x/cancel", 404),
+        ("POST", "/v1/tasks/task-0-nope/pause", 404),
+        ("POST", "/v1/tasks/task-0-nope/resume", 404),
+        ("POST", "/v1/tasks/task-0-nope/archive", 404),
+        ("GET", "/v1/tasks/task-0-nope/pause", 405),
         ("GET", "/v1/sessions/nope/messages", 404),
         ("GET", "/v1/sessions/a%20b/messages", 400),
         ("GET", "/v1/sessions/s1%0A/messages", 400),
@@ -70,7 +74,8 @@ async def test_a_tenant_sees_only_its_own(redis_url: str, store: Store) -> None:
                 response = await http.get(path, headers=headers)
                 assert response.status_code == status
                 assert status == 200 or response.headers["content-type"] == PROBLEM
-        assert (await http.post(f"/v1/tasks/{TASK}/cancel", headers=BOLT)).status_code == 404
+        for what in ("cancel", "pause", "resume", "archive"):
+            assert (await http.post(f"/v1/tasks/{TASK}/{what}", headers=BOLT)).status_code == 404
         assert (await http.get("/v1/tasks", headers=BOLT)).json()["items"] == []
         assert (await http.get("/v1/sessions", headers=BOLT)).json()["items"] == []
         assert (await http.get("/healthz")).status_code == 200

@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 import httpx2
+import pytest
 
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import Task, TaskRecord
-from pentad.shared.keys import TOOLS_REGISTRY
+from pentad.shared.keys import TOOLS_REGISTRY, timers
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
@@ -66,15 +67,31 @@ async def test_archived_tasks_answer_from_their_record(redis_url: str, tmp_path:
             transcript = (await http.get(f"/v1/tasks/{TASK}/transcript")).json()
             assert transcript["messages"] == [{"role": "user", "content": "q"}]
             assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 409
+            assert (await http.post(f"/v1/tasks/{TASK}/archive")).status_code == 202, "it is archived"
 
 
-async def test_cancel_is_mail_once_and_409_after_the_end(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+@pytest.mark.parametrize("what", ["cancel", "pause", "resume"])
+async def test_control_is_mail_once_and_409_after_the_end(
+    http: httpx2.AsyncClient, speaker: Speaker, what: str
+) -> None:
     keys = await speaker.task()
     for _ in range(2):
-        assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 202
-    assert len(await speaker.store.call("ZRANGE", keys.signals, 0, -1)) == 1
+        assert (await http.post(f"/v1/tasks/{TASK}/{what}")).status_code == 202
+    assert await speaker.store.call("ZRANGE", keys.signals, 0, -1) == [f"1 {what} {{}}".encode()]
     await speaker.task(status="completed")
-    assert (await http.post(f"/v1/tasks/{TASK}/cancel")).status_code == 409
+    assert (await http.post(f"/v1/tasks/{TASK}/{what}")).status_code == 409
+
+
+async def test_only_an_ended_task_is_archived_at_once(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+    keys = await speaker.task(status="waiting")
+    refused = await http.post(f"/v1/tasks/{TASK}/archive")
+    assert (refused.status_code, refused.json()["detail"]) == (409, f"task {TASK} has not ended: cancel it first")
+    await speaker.task(status="failed", ended_at=7)
+    for _ in range(2):
+        assert (await http.post(f"/v1/tasks/{TASK}/archive")).status_code == 202
+    due = int(await speaker.store.call("ZSCORE", timers(0), f"archive {keys.actor}"))
+    assert due <= await speaker.store.clock()
+    assert await speaker.store.call("HGET", keys.header, "archive_of") == b"7"
 
 
 async def test_sessions_and_their_messages(http: httpx2.AsyncClient, speaker: Speaker) -> None:

@@ -86,7 +86,8 @@ async def test_messages_are_accepted_and_appended(gateway: GatewayService, store
         '{"type":"message","content":"\\ud800"}',
         '{"type":"dance"}',
         '{"type":["message"]}',
-        '{"type":"pause","task_id":"task-0-a"}',
+        '{"type":"pause","task_id":"a b"}',
+        '{"type":"resume"}',
         '{"type":"cancel","task_id":7}',
         '{"a":' * 5000,
         b"\xff\xfe",
@@ -175,6 +176,22 @@ async def test_cancel_reaches_the_task_of_this_session_only(gateway: GatewayServ
         await client.send(type="cancel", task_id="task-0-nope")
         assert (await client.receive())["code"] == "unknown_task"
     assert await speaker.store.call("HGET", keys.header, "control") == b"cancel"
+
+
+@pytest.mark.parametrize("kind", ["pause", "resume"])
+async def test_pause_and_resume_reach_the_task_of_this_session_only(
+    gateway: GatewayService, speaker: Speaker, kind: str
+) -> None:
+    keys = await speaker.task()
+    async with opened(gateway.address, "session_id=another") as client:
+        await client.send(type=kind, task_id=TASK)
+        assert (await client.receive())["code"] == "unknown_task"
+    async with opened(gateway.address) as client:
+        for _ in range(2):
+            await client.send(type=kind, task_id=TASK)
+        await client.send(type="ping")
+        assert await client.receive() == {"type": "pong"}
+    assert await speaker.store.call("ZRANGE", keys.signals, 0, -1) == [f"1 {kind} {{}}".encode()]
 
 
 async def test_the_bad_key_is_4401_and_the_good_one_may_come_as_a_subprotocol(redis_url: str) -> None:

@@ -123,12 +123,13 @@ async def test_a_waiting_task_of_an_earlier_version_is_given_its_end_once(store:
     await flow.say("go", budget=NOTHING)
     await flow.drive()
     task = await flow.task()
-    await store.call("ZREM", timers(0), f"wait {task.actor}")
+    await store.call("ZREM", timers(0), f"wait {task.actor}", f"stale {task.actor}")
     await store.call("HDEL", task.header, "waiting_at")
-    assert await upgrade(store, [0], 1000) == 1
+    assert await upgrade(store, [0], 1000, 500) == 1
     at = await due(store, task, "wait")
     assert at == await field(store, task, "waiting_at") + 1000
-    assert await upgrade(store, [0], 9000) == 0
+    assert await due(store, task, "stale") == at - 500
+    assert await upgrade(store, [0], 9000, 500) == 0
     assert await due(store, task, "wait") == at
 
 
@@ -140,3 +141,123 @@ async def test_a_person_who_answers_ends_the_waiting(store: Store, tmp_path: Pat
     await flow.say("yes")
     await flow.drive()
     assert (await flow.status(), await due(store, task, "wait")) == ("completed", None)
+
+
+async def told(store: Store) -> list[dict[str, Any]]:
+    return [from_json(fields[1]) for _, fields in await store.call("XRANGE", SESSION.events, "-", "+")]
+
+
+async def statuses(store: Store) -> list[str]:
+    return [e["status"] for e in await told(store) if e["type"] in ("task_status", "task_end")]
+
+
+async def test_a_task_that_nobody_answers_is_stale_and_a_message_goes_on_with_it(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("go", budget=NOTHING)
+    await flow.drive()
+    task = await flow.task()
+    assert await due(store, task, "stale") == await field(store, task, "updated") + 86_400_000
+    await store.call("HINCRBY", task.header, "updated", -86_400_000)
+    await fire_now(store, task, "stale")
+    await flow.drive()
+    assert await statuses(store) == ["waiting", "stale"]
+    (asked,) = [e for e in await told(store) if e["type"] == "task_status" and e["status"] == "stale"]
+    assert "is this still wanted? To go on, send it a message; else it ends at 20" in asked["reason"]
+    assert await due(store, task, "wait") is not None
+    await flow.say("yes")
+    await flow.drive()
+    assert await statuses(store) == ["waiting", "stale", "completed"]
+    assert [await due(store, task, kind) for kind in ("stale", "wait")] == [None, None]
+
+
+async def test_a_stale_task_ends_when_nobody_comes(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("go", budget=NOTHING)
+    await flow.drive()
+    task = await flow.task()
+    await store.call("HSET", task.header, "updated", 1)
+    await fire_now(store, task, "stale")
+    await flow.drive()
+    await store.call("HSET", task.header, "waiting_at", 1)
+    await fire_now(store, task, "wait")
+    await flow.drive()
+    assert await statuses(store) == ["waiting", "stale", "failed"]
+    assert await store.call("ZRANGE", timers(0), 0, -1) == [f"archive {task.actor}".encode()]
+
+
+async def test_who_fired_too_early_is_not_stale_and_is_looked_at_again(store: Store, tmp_path: Path) -> None:
+    """The clock has stepped back since, or the setting has grown."""
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("go", budget=NOTHING)
+    await flow.drive()
+    task = await flow.task()
+    longer = await Flow(store, tmp_path, lambda _: answer("done"), pentad_stale_s=2 * 86_400).prepare()
+    await fire_now(store, task, "stale")
+    await longer.drive()
+    assert await statuses(store) == ["waiting"]
+    assert await due(store, task, "stale") == await field(store, task, "updated") + 2 * 86_400_000
+
+
+async def test_a_call_that_takes_longer_than_a_task_may_be_silent_makes_it_stale(store: Store, tmp_path: Path) -> None:
+    """Else a step's time limit comes first, and there is no such timer."""
+
+    def script(request: ChatRequest) -> Any:
+        return answer("", ECHO) if b'"user"' in request.messages[-1] else answer("done")
+
+    flow = await Flow(store, tmp_path, script, pentad_stale_s=60, pentad_step_timeout_s=600).prepare()
+    tools = flow._served.pop()
+    await flow.say("go")
+    await flow.drive()
+    task = await flow.task()
+    await store.call("HINCRBY", task.header, "updated", -60_000)
+    await fire_now(store, task, "stale")
+    await flow.drive()
+    assert await flow.status() == "stale"
+    flow._served.append(tools)
+    await flow.drive()
+    assert await statuses(store) == ["stale", "completed"]
+    assert await due(store, task, "stale") is None
+
+
+async def test_a_task_without_a_long_call_has_no_such_timer(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("", ECHO)).prepare()
+    flow._served.pop()
+    await flow.say("go")
+    await flow.drive()
+    assert await due(store, await flow.task(), "stale") is None
+
+
+async def test_a_person_archives_an_ended_task_at_once_and_this_end_alone(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("hello")
+    await flow.drive()
+    task = await flow.task()
+    assert await flow.actors.archive_now(task) == "completed"
+    await flow.say("and more")
+    await flow.drive()
+    assert await field(store, task, "archive_of") < await field(store, task, "ended_at"), "it was opened again"
+    await fire_now(store, task, "archive")
+    await archive(flow)
+    assert await flow.records.read("default", task.task) is None
+    assert await flow.actors.archive_now(task) == "completed"
+    await TimerLoop(store, [0]).fire(0)
+    await archive(flow)
+    assert await flow.records.read("default", task.task) is not None
+    assert await flow.actors.archive_now(task) == "none"
+
+
+async def archive(flow: Flow) -> None:
+    """Serve what waits for the archiver."""
+    for entry, fields in await flow.store.call("XRANGE", ARCHIVE.key(0), "-", "+"):
+        await flow.archiving.handle(Entry(ARCHIVE.key(0), entry.decode(), fields[1]))
+        await flow.store.call("XDEL", ARCHIVE.key(0), entry)
+
+
+async def test_a_task_that_has_not_ended_is_not_archived(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("", ECHO)).prepare()
+    flow._served.pop()
+    await flow.say("go")
+    await flow.drive()
+    task = await flow.task()
+    assert await flow.actors.archive_now(task) == "active"
+    assert await due(store, task, "archive") is None

@@ -67,6 +67,8 @@ class FakeGateway(Plan):
     ready: Json = field(default_factory=lambda: {"status": "ready", "checks": {}})
     ready_status: int = 200
     cancelled: list[str] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """What else tasks were asked to do, with their names."""
     on_cancel: Script | None = None
     """Events that a cancel adds to the task's session."""
     _server: asyncio.Server | None = None
@@ -127,6 +129,9 @@ class FakeGateway(Plan):
                 return 200, {"task_id": name, "messages": self.transcripts.get(name, [])}
             case "POST", ["v1", "tasks", name, "cancel"]:
                 return self._cancel(name)
+            case "POST", ["v1", "tasks", name, "pause" | "resume" | "archive" as what]:
+                self.asked.append((what, name))
+                return 202, {}
             case "GET", ["v1", "sessions"]:
                 return 200, {"items": [{"session_id": s} for s in self.events], "next": None}
         return 404, {"title": "not found", "detail": f"there is no {request.path}"}

@@ -17,10 +17,14 @@ from pentad.services.task_runner.domain.plan import (
     Closed,
     End,
     Finish,
+    Hold,
     Idle,
     Pause,
     Plan,
     Reopen,
+    Resume,
+    Stale,
+    StillPaused,
     Timer,
     fired_early,
     give_up,
@@ -30,8 +34,8 @@ from pentad.shared.actors.headers import Mail, OpenCall, TaskHeader
 from pentad.shared.actors.mail import CallRequest, RedriveMail, ResultMail, UserMail
 from pentad.shared.kinds import TimerKind
 
-NOW, STEP_MS, LIMIT, WAIT_MS = 100_000, 10_000, 10, 50_000
-BOUNDS = Bounds(LIMIT, STEP_MS, WAIT_MS)
+NOW, STEP_MS, LIMIT, WAIT_MS, STALE_MS = 100_000, 10_000, 10, 50_000, 20_000
+BOUNDS = Bounds(LIMIT, STEP_MS, WAIT_MS, STALE_MS)
 CALLS = (OpenCall("c1", "echo", "default"), OpenCall("c2", "echo", "default"))
 ACTIVE = TaskHeader("default", "t", "s1", "active", asked_at=NOW)
 ASKED = replace(ACTIVE, open=CALLS)
@@ -61,7 +65,7 @@ def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
 
 QUESTION = OpenCall("q", "ask_user", "", True)
 DONE = OpenCall("d", "complete_task", "", completes=True)
-WAITING = replace(ACTIVE, status="waiting", reason="question", waiting_at=NOW, open=(QUESTION,))
+ASKING = replace(ACTIVE, status="waiting", reason="question", waiting_at=NOW, open=(QUESTION,))
 CANCELLED = closed("the task was cancelled", *CALLS)
 LATE = "no result within the step's time limit"
 NOTHING = Budget(steps=0)
@@ -99,19 +103,19 @@ NOTHING = Budget(steps=0)
                      id="a message begins the count again"),
         pytest.param(replace(ASKED, budget=Budget(steps=1), turn_steps=1), [result(1, "c1"), result(2, "c2")],
                      Pause("budget_exceeded"), id="a budget used up"),
-        pytest.param(WAITING, [control(1, "timeout")], Idle((1,)), id="a question has no time limit"),
-        pytest.param(WAITING, [user(1)], AskModel(), id="an answered question"),
-        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0])), [user(1)], Answered(), id="answered, a call is open"),
-        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0])), [result(1, "c1")], Idle(), id="a result, no answer"),
-        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0])), [result(1, "c1"), user(2)], AskModel(),
+        pytest.param(ASKING, [control(1, "timeout")], Idle((1,)), id="a question has no time limit"),
+        pytest.param(ASKING, [user(1)], AskModel(), id="an answered question"),
+        pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [user(1)], Answered(), id="answered, a call is open"),
+        pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [result(1, "c1")], Idle(), id="a result, no answer"),
+        pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [result(1, "c1"), user(2)], AskModel(),
                      id="an answer and a result"),
-        pytest.param(replace(WAITING, open=(QUESTION, CALLS[0]), asked_at=NOW - STEP_MS), [user(1)],
+        pytest.param(replace(ASKING, open=(QUESTION, CALLS[0]), asked_at=NOW - STEP_MS), [user(1)],
                      AskModel(closed=closed(LATE, CALLS[0])), id="answered after the calls' time limit"),
-        pytest.param(WAITING, [control(1, "cancel")], End("cancelled", "cancelled", closed("the task was cancelled",
+        pytest.param(ASKING, [control(1, "cancel")], End("cancelled", "cancelled", closed("the task was cancelled",
                      QUESTION)), id="a cancelled question"),
-        pytest.param(replace(WAITING, waiting_at=NOW - WAIT_MS), [control(1, "wait")],
+        pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait")],
                      End("failed", "wait_expired", closed("nobody has answered", QUESTION)), id="nobody answers"),
-        pytest.param(replace(WAITING, waiting_at=NOW - WAIT_MS), [control(1, "wait"), user(2)], AskModel(),
+        pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait"), user(2)], AskModel(),
                      id="an answer in the last moment"),
         pytest.param(replace(ACTIVE, open=(DONE,)), [], Finish("d"), id="a call that completes"),
         pytest.param(replace(ACTIVE, open=(DONE, CALLS[0])), [], Idle(), id="it waits for the others"),
@@ -205,7 +209,55 @@ def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
     numbers = (arrived.user_number, arrived.result_numbers, arrived.control_numbers)
     assert numbers == (4, (2, 5), (3,))
     assert arrived.controls == {"cancel": b"{}"}
-    assert sort_mail([], 0) == Arrived((), (), {}, (), {}, 0, 0, (), (), ())
+    assert sort_mail([], 0) == Arrived((), (), {}, (), {}, "", 0, 0, (), (), ())
+
+
+PAUSED = replace(ACTIVE, status="waiting", reason="paused", paused="active", waiting_at=NOW, updated=NOW)
+IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
+
+
+@pytest.mark.parametrize(
+    ("task", "mail", "expected"),
+    [
+        pytest.param(ACTIVE, [user(1), control(2, "pause")], Hold(), id="a pause before a step"),
+        pytest.param(ASKED, [control(1, "pause")], Hold(), id="a pause while tools run"),
+        pytest.param(ASKING, [control(1, "pause"), user(2)], Hold(), id="a pause of a question, and its answer"),
+        pytest.param(ACTIVE, [user(1), control(2, "pause"), control(3, "resume")], AskModel(), id="resumed at once"),
+        pytest.param(ACTIVE, [control(1, "resume"), user(2), control(3, "pause")], Hold(), id="paused at last"),
+        pytest.param(ACTIVE, [user(1), control(2, "resume")], AskModel(), id="a resume of what runs"),
+        pytest.param(PAUSED, [control(1, "pause")], Idle((1,)), id="paused twice"),
+        pytest.param(PAUSED, [user(1)], StillPaused(), id="a message"),
+        pytest.param(replace(PAUSED, paused_mail=1), [user(1)], Idle(), id="a message that was told so"),
+        pytest.param(replace(PAUSED, paused_mail=1), [user(1), user(2)], StillPaused(), id="one message more"),
+        pytest.param(replace(PAUSED, open=CALLS), [result(1, "c1"), result(2, "c2")], Idle(), id="results wait"),
+        pytest.param(replace(PAUSED, open=CALLS, asked_at=0), [control(1, "timeout")], Idle((1,)), id="no time limit"),
+        pytest.param(PAUSED, [user(1), control(2, "resume")], Resume(), id="a resume"),
+        pytest.param(PAUSED, [control(1, "resume"), control(2, "pause")], Idle((1, 2)), id="resumed and paused"),
+        pytest.param(PAUSED, [control(1, "cancel"), control(2, "resume")], End("cancelled", "cancelled"), id="cancel"),
+        pytest.param(replace(PAUSED, deadline=NOW), [control(1, "deadline")], End("failed", "deadline_exceeded"),
+                     id="the deadline passes meanwhile"),
+        pytest.param(replace(PAUSED, waiting_at=NOW - WAIT_MS, paused_mail=1), [user(1), control(2, "wait")],
+                     End("failed", "wait_expired"), id="nobody resumes it"),
+        pytest.param(replace(PAUSED, waiting_at=NOW - WAIT_MS), [control(2, "wait"), control(3, "resume")],
+                     Resume(), id="resumed in the last moment"),
+        pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(2, "wait"), control(3, "pause")],
+                     Hold(), id="paused in the last moment"),
+        pytest.param(IDLE_FOR_LONG, [control(1, "stale")], Stale(), id="nothing has happened"),
+        pytest.param(replace(IDLE_FOR_LONG, status="stale"), [control(1, "stale")], Idle((1,)), id="it is stale"),
+        pytest.param(replace(IDLE_FOR_LONG, updated=NOW - STALE_MS + 1), [control(1, "stale")], Idle((1,)), id="early"),
+        pytest.param(IDLE_FOR_LONG, [control(1, "stale"), user(2)], AskModel(), id="an answer in time"),
+        pytest.param(replace(PAUSED, updated=NOW - STALE_MS), [control(1, "stale")], Stale(), id="paused for long"),
+        pytest.param(replace(ASKED, updated=NOW - STALE_MS), [control(1, "stale")], Stale(), id="a long call"),
+        pytest.param(replace(ASKED, status="stale"), [user(1)], Answered(), id="a message to a stale task with a call"),
+        pytest.param(replace(ASKED, status="stale"), [result(1, "c1"), result(2, "c2")], AskModel(), id="its results"),
+        pytest.param(replace(ASKING, status="stale"), [user(1)], AskModel(), id="a message to a stale task"),
+        pytest.param(replace(ASKING, status="stale", waiting_at=NOW - WAIT_MS), [control(1, "wait")],
+                     End("failed", "wait_expired", closed("nobody has answered", QUESTION)), id="a stale task ends"),
+        pytest.param(replace(ACTIVE, status="completed"), [control(1, "pause")], Idle((1,)), id="a late pause"),
+    ],
+)  # fmt: skip
+def test_a_pause_and_what_is_forgotten(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
+    assert planned(task, *mail) == expected
 
 
 CALL = CallRequest(tool="echo", args={"text": "y"})
