@@ -126,10 +126,11 @@ class AnswerWriter(WaitWriter):
         self._remember(text)
         self.commit.set(self.session.header, **{answer_field(self.keys.task): excerpt(text)})
 
-    def finish(self, answer: str) -> None:
+    def finish(self, answer: str, said_in: StepRecord) -> None:
         """The task completes with this, unless a message has come since; its calls have their results."""
         self._header(open="")
-        self.emit(MessageEvent, step=self.task.step, attempt=self._lease.attempt, content=answer)
+        by = {"model": said_in.manifest.model, "model_id": said_in.manifest.model_id}
+        self.emit(MessageEvent, step=said_in.step, attempt=said_in.attempt, content=answer, **by)
         self.commit.untimer(self.keys, "timeout")
         self._complete_with(answer, "answered")
 

@@ -152,7 +152,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             _WAITING[type(decided)](writer)
         elif isinstance(decided, Finish):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
-            writer.finish(answer_of(step.transcript.messages, decided.call))
+            writer.finish(answer_of(step.transcript.messages, decided.call), await self._steps.last_record(step))
         elif isinstance(decided, Pause):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))
             writer.use_redrives()

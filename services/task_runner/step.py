@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 
+from pentad.contracts.records import StepRecord
 from pentad.services.task_runner.answered import AnswerWriter
 from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
@@ -70,6 +71,14 @@ class Steps:
     def commit(self, writer: AnswerWriter, step: Step) -> Awaitable[Outcome]:
         """End the handling."""
         return self.actors.commit(writer.commit, step.taken)
+
+    async def last_record(self, step: Step) -> StepRecord:
+        """What is written down of the task's last step. Raises ``DamagedError``."""
+        raw = await guarded("steps", self.actors.store.call, "LINDEX", step.keys.steps, -1)
+        try:
+            return StepRecord.model_validate_json(raw or b"")
+        except ValueError as error:
+            raise DamagedError(f"the last step of task {step.keys.task} cannot be read: {error}") from None
 
     async def kept_aside(self, step: Step) -> dict[str, str]:
         """Large results that their mail only refers to."""

@@ -42,6 +42,12 @@ def test_what_is_set_aside_or_never_answered_comes_to_one_end(server: Server, st
         assert run(server, seed, NOTHING_DROPPED[stress]) == [], f"seed {seed}"
 
 
+def test_what_asks_and_what_is_paused_goes_on_where_it_was(server: Server) -> None:
+    """Tasks ask their users and say that they are done; users pause and resume them, twice and in the wrong order."""
+    for seed in range(8):
+        assert run(server, seed, NOTHING_DROPPED["life"]) == [], f"seed {seed}"
+
+
 @pytest.mark.parametrize("rule", RULES.values())
 def test_each_rule_stands_in_its_script(rule: Rule) -> None:
     """Also those that only the long form drops."""

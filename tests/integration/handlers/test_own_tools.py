@@ -140,7 +140,8 @@ async def test_a_call_completes_the_task_with_its_summary(store: Store, tmp_path
     await flow.say("plan a trip")
     await flow.drive()
     assert (await flow.status(), flow.model.asked) == ("completed", 1)
-    assert [e["content"] for e in await told(store, "message")] == ["All done."]
+    (message,) = await told(store, "message")
+    assert (message["content"], message["model"]) == ("All done.", "scripted")
     assert [e["steps"] for e in await told(store, "task_end")] == [1]
     assert [m.get("content") for m in await transcript(flow)] == ["plan a trip", None, COMPLETED]
     turns = [from_json(raw)["content"] for raw in await store.call("LRANGE", SESSION.turns, 0, -1)]

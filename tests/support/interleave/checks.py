@@ -10,6 +10,8 @@ from pydantic_core import from_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
+from pentad.services.task_runner.domain.own_tools import OWN
+from pentad.services.task_runner.waiting import PAUSED
 from pentad.shared.keys import load, redriven
 from tests.support.interleave.letter_checks import letter_problems, misrouted
 from tests.support.interleave.outside import TOOLS
@@ -46,6 +48,7 @@ def problems(world: "World") -> list[str]:
             cancels,
             _calls(world, events, mine),
             _deltas(events),
+            _pauses(events),
         ):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]
@@ -197,8 +200,21 @@ def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) 
             and TOOLS[tool].effect == "unsafe"
         ):
             yield f"the unsafe call {e['tool_call_id']} ran {runs} times"
-        if e.get("result") and not runs:
+        if e.get("result") and not runs and tool not in OWN:
             yield f"{e['tool_call_id']} has a result and never ran"
+
+
+def _pauses(events: list[Event]) -> Iterator[str]:
+    """A paused task says nothing and calls nothing until it is resumed; its question is its last word."""
+    paused: set[str] = set()
+    for e in events:
+        task = e.get("task_id", "")
+        if e["type"] == "task_status" and e["status"] != "stale":
+            (paused.add if e["reason"] == PAUSED else paused.discard)(task)
+        elif e["type"] == "task_end":
+            paused.discard(task)
+        elif task in paused and e["type"] in ("message", "tool_call"):
+            yield f"{task} is paused, and yet there is a {e['type']} of step {e.get('step')}"
 
 
 def _deltas(events: list[Event]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
+from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, QUESTION, SUMMARY
 from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.shared.models.ports import (
     ChatRequest,
@@ -36,12 +37,13 @@ _ROUNDS = 2
 class Outside:
     """The model and the tools of one run, and what they were asked."""
 
-    def __init__(self, chance: Random, own: Random, spoilt: float = 0.0, slept: float = 0.0) -> None:
+    def __init__(self, chance: Random, own: Random, spoilt: float = 0.0, slept: float = 0.0, asks: float = 0.0) -> None:
         """``own``: for what only some runs have.
 
-        ``spoilt``: the share of handlings that fail for good; ``slept``: the share of calls that nobody answers.
+        ``spoilt``: the share of handlings that fail for good; ``slept``: the share of calls that nobody answers;
+        ``asks``: the share of answers that ask the user, and of those that say by a call that the task is done.
         """
-        self.own, self._spoilt, self._slept = own, spoilt, slept
+        self.own, self._spoilt, self._slept, self._asks = own, spoilt, slept, asks
         self.calm = False
         """From now on nothing fails and nothing takes long."""
         self.prompts: dict[str, list[bytes]] = {}
@@ -69,6 +71,17 @@ class Outside:
     def sleeps(self) -> bool:
         """Whether the next call is one that nobody answers."""
         return self._slept > 0 and self.own.random() < self._slept
+
+    def own_calls(self, mark: str) -> tuple[ToolCallDraft, ...]:
+        """Calls that no worker runs, for an answer of this mark."""
+        if not self._asks:
+            return ()
+        given = ((ASK_USER.name, QUESTION), (COMPLETE_TASK.name, SUMMARY))
+        return tuple(
+            ToolCallDraft(tool, to_json({argument: f"{mark} {argument}"}).decode())
+            for tool, argument in given
+            if self.own.random() < self._asks
+        )
 
     @property
     def spoils(self) -> bool:
@@ -107,7 +120,8 @@ class SimulatedModel:
             await outside.dawdle(0.02, 1.5)
         if outside.happens(0.04):
             raise ModelCutOff("cut")
-        return ModelAnswer(text, "", self._calls(mark, request), "stop", Usage(7, 3), self.name)
+        calls = (*outside.own_calls(mark), *self._calls(mark, request))
+        return ModelAnswer(text, "", calls, "stop", Usage(7, 3), self.name)
 
     def _calls(self, mark: str, request: ChatRequest) -> tuple[ToolCallDraft, ...]:
         chance = self._outside.chance

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any
@@ -45,6 +45,12 @@ class _Method:
 
 def unnoticed(_: Any, wire: Any) -> None:
     """A new connection looks like the one before."""
+
+
+def unpaused(real: Any, steps: Any, *args: Any) -> Any:
+    """Whether a task is paused is not kept with it."""
+    step = real(steps, *args)
+    return replace(step, task=replace(step.task, paused=""))
 
 
 async def left_alone(_: Any, ahead: Any, most: int) -> list[Any]:

@@ -213,6 +213,16 @@ _RULES = (
         first=1,
     ),
     Rule(
+        "a_pause_is_kept_with_the_task",
+        stress="life",
+        patches=(Patch("pentad.services.task_runner.step:Steps.read", "unpaused"),),
+    ),
+    Rule(
+        "a_call_that_completes_waits_for_the_newest_message",
+        (Edit("commit", "if mode == 'complete' and newer_message then outcome = 'continued' end"),),
+        "life",
+    ),
+    Rule(
         "a_step_has_a_time_limit",
         (
             Edit(

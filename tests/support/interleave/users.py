@@ -1,6 +1,7 @@
 """What users do in a run: messages, repeats, rubbish, names of tasks, deadlines, budgets and cancels."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -12,10 +13,11 @@ from pentad.contracts.streams import EVENTS, INBOUND
 from pentad.shared.actors.actors import Actors
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
+from pentad.shared.kinds import ControlKind
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.server import Server
 
-LIVE = ("pending", "active", "waiting")
+LIVE = ("pending", "active", "waiting", "stale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How many messages are sent, how often something is cancelled and how often a message names its task, of 1."""
+    """How many messages are sent; of 1, how often a task is cancelled, how often a message names its task, how often
+    a task is paused."""
 
     messages: int
     cancels: float
     names: float
+    pauses: float = 0.0
 
 
 def events_of(server: Server, session: str) -> list[dict[str, Any]]:
@@ -79,6 +83,8 @@ class Users:
             session = self._chance.choice(self.sessions)
             if self._chance.random() < self._habits.cancels:
                 await self._cancel_and_write(session)
+            if self._habits.pauses and self._chance.random() < self._habits.pauses:
+                await self._pause(session)
             for _ in range(self._chance.randint(1, 4)):
                 self._message(session, self._extras(session))
                 await asyncio.sleep(self._chance.choice((0, 0.002, 0.01)))
@@ -90,6 +96,17 @@ class Users:
         await asyncio.sleep(self._chance.choice((0, 0.005, 0.02, 0.2)))
         await self.cancel(task)
         self._message(session, {"task_id": task} if task and self._chance.random() < 0.5 else {})
+
+    async def _pause(self, session: str) -> None:
+        """Somebody pauses a task, talks on, and mostly resumes it; now and then in the wrong order, or twice."""
+        chance, task = self._chance, self._some_task(session)
+        kinds: list[ControlKind] = ["pause", "resume"] if chance.random() < 0.8 else ["resume", "pause", "pause"]
+        for kind in kinds if task else ():
+            with suppress(OutageError):
+                await self._actors.post(TaskKeys(0, "default", task), kind, b"{}", LIVE, kind)
+            await asyncio.sleep(chance.choice((0, 0.005, 0.05, 0.3)))
+            if chance.random() < 0.5:
+                self._message(session, {"task_id": task})
 
     def _message(self, session: str, extras: dict[str, Any]) -> None:
         chance, number = self._chance, self._number

@@ -48,11 +48,16 @@ class World:
         self._redrives = self._stress == "redrive" or also
         """Now and then work is set aside, and there are operators who redrive it; the server loses nothing then."""
         slept = 0.3 if self._stress == "timeout" or also else 0.0
-        self.outside = Outside(self.chance, own, 0.08 if self._redrives else 0.0, slept)
+        lively = self._stress == "life"
+        self.outside = Outside(self.chance, own, 0.08 if self._redrives else 0.0, slept, 0.25 if lively else 0.0)
         self.ledger = Ledger()
         self._scripts = virtual_scripts(broken)
         self.settings = Settings(
-            pentad_lease_s=0.5, pentad_grace_s=0.4, pentad_step_timeout_s=1.2, pentad_records_url=f"memory://run-{seed}"
+            pentad_lease_s=0.5,
+            pentad_grace_s=0.4,
+            pentad_step_timeout_s=1.2,
+            pentad_stale_s=1 if lively else 86_400,
+            pentad_records_url=f"memory://run-{seed}",
         )
         self._count = 0
         self._processes: list[Process] = []
@@ -62,6 +67,7 @@ class World:
             messages=messages * (4 if self._stress == "inbound" else 1),
             cancels=0.9 if self._stress == "cancel" else 0.3,
             names=0.6 if self._stress == "archive" else 0.25,
+            pauses=0.7 if lively else 0.0,
         )
         self.users = Users(server, self.loop, actors, self.chance, habits)
         self.hung = False
@@ -187,7 +193,7 @@ class World:
         waiting = []
         for task in self.tasks():
             status, created = self.server.ask("HMGET", TaskKeys(0, "default", task).header, "status", "created")
-            if status == b"waiting":
+            if status in (b"waiting", b"stale"):
                 waiting.append((int(created), task))
         return [task for _, task in sorted(waiting)]
 
