@@ -16,7 +16,7 @@ from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
-from pentad.shared.actors.headers import answer_field, excerpt
+from pentad.shared.actors.headers import ASKED, answer_field, excerpt
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer
 
@@ -137,8 +137,8 @@ class AnswerWriter(WaitWriter):
     def _ask_person(self, question: str) -> None:
         """The turn ends with the question. Other calls run meanwhile; their results wait with it for the answer."""
         self._say(question)
-        self.commit.set(self.keys.header, status="waiting", reason="question")
-        self._wait_for_person("question")
+        self.commit.set(self.keys.header, status="waiting", reason=ASKED)
+        self._wait_for_person(ASKED)
 
     def _ask_again(self, following: AskAgain) -> None:
         """Nobody has said this, so it is no user's message; the next step's model call is made at once."""

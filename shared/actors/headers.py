@@ -102,6 +102,10 @@ class SessionHeader:
     """What tasks have answered since they were spoken to last, by task."""
 
 
+ASKED = "question"
+"""The reason of a task that waits for the answer to its question."""
+
+
 @immutable
 class OpenCall:
     """A tool call without its result yet."""
@@ -184,6 +188,11 @@ class TaskHeader:
     def waits(self) -> bool:
         """Whether it waits for a person."""
         return self.status in ("waiting", "stale")
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for the answer to its question."""
+        return self.waits and self.reason == ASKED
 
     @property
     def usage(self) -> TaskUsage:

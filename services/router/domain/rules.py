@@ -14,8 +14,6 @@ from pentad.shared.immutable import immutable
 _GOAL_LENGTH = 500
 DEFAULT_INSTRUCTION = "executor"
 """What runs when nobody says what."""
-ASKED = "question"
-"""The reason of a task that waits for an answer to its question."""
 
 
 @immutable
@@ -88,7 +86,7 @@ def decide(view: View) -> Route | Question:
         return control
     if not tasks:
         return Route("new", "no live task, and none that ended within the grace time", instruction=runs)
-    asking = [task for task in tasks if task.status == "waiting" and task.reason == ASKED]
+    asking = [task for task in tasks if task.asks]
     if len(asking) == 1:
         return Route("append", "the task has asked for an answer", asking[0], candidates=listed(tasks))
     return Question(tasks, runs) if view.weighed else by_recency(tasks)
