@@ -158,7 +158,7 @@ step_seconds = _histogram(
     "pentad_step_seconds",
     ("outcome",),
     "Time of one step, from its plan to its commit; outcome: committed, overtaken (by mail), interrupted (by a cancel, "
-    "a deadline or a stop), failed (the model) or lost (the lease).",
+    "a pause, a deadline or a stop), failed (the model) or lost (the lease).",
 )
 
 # Models and tools.

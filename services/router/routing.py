@@ -155,10 +155,10 @@ class RouteWriter:
         """Do what the message says to be done with a task, and tell what comes of it."""
         self._turn_is_over("completed")
         self._routed(task.task, route)
-        if route.action == "cancel":
-            self._commit.expect(task.header, header.status)
-            self._commit.set(task.header, control="cancel")
-            self._commit.post(task, "cancel", b"{}")
         assert route.action is not None
+        if route.action != "progress":
+            self._commit.expect(task.header, header.status)
+            self._commit.set(task.header, control=route.action)
+            self._commit.post(task, route.action, b"{}")
         content = told(route.action, header, self._message.content)
         self._tell(ControlResult, task.task, message_id=self._message.message_id, action=route.action, content=content)

@@ -61,13 +61,20 @@ def control_of(text: str) -> ControlAction | None:
 
 
 _HAN = re.compile(r"[\u4e00-\u9fff]")
+_DOING: dict[ControlAction, tuple[str, str]] = {
+    "cancel": ("Cancelling: ", "正在取消："),
+    "pause": ("Pausing: ", "正在暂停："),
+    "resume": ("Going on with: ", "继续："),
+}
 
 
 def told(action: ControlAction, task: TaskHeader, message: str) -> str:
     """What a person is told of it, in the message's language."""
     chinese = _HAN.search(message) is not None
-    if action == "cancel":
-        return f"正在取消：{task.goal}" if chinese else f"Cancelling: {task.goal}"
+    if action != "progress":
+        return f"{_DOING[action][chinese]}{task.goal}"
+    if task.waits:
+        return f"{task.goal}：等待您（{task.reason}）" if chinese else f"{task.goal}: waiting for you ({task.reason})"
     waits = ", ".join(call.tool for call in task.open)
     if chinese:
         return f"{task.goal}：第 {task.turn_steps + 1} 步" + (f"，等待工具 {waits}" if waits else "，等待模型")

@@ -93,13 +93,14 @@ def decide(view: View) -> Route | Question:
 
 
 def _control(view: View, tasks: tuple[TaskHeader, ...]) -> Route | None:
-    """A message that only says what to do with the live task that was spoken to last."""
+    """A message that only says what to do with the live task that was spoken to last, or to resume what is paused."""
     live = [task for task in tasks if not task.ended]
     action = control_of(view.message.content) if live else None
-    if action not in ("cancel", "progress"):
+    meant = [task for task in live if task.paused] if action == "resume" else live
+    if action is None or not meant:
         return None
-    reason = f"the message asks to {action} it" if action == "cancel" else "the message asks how far it is"
-    return Route("control", reason, live[0], candidates=listed(tasks), action=action)
+    reason = "the message asks how far it is" if action == "progress" else f"the message asks to {action} it"
+    return Route("control", reason, meant[0], candidates=listed(tasks), action=action)
 
 
 RECENCY = 0.6

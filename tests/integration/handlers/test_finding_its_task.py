@@ -108,6 +108,22 @@ async def test_cancel_that_cancels_the_live_task_and_begins_none(store: Store, t
     await flow.drive()
 
 
+async def test_a_task_is_paused_and_resumed_in_words(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("found")).prepare()
+    runner = flow._served.pop(1)
+    await flow.say("Find me a flight.")
+    await flow.drive()
+    flow._served.insert(1, runner)
+    for content in ("pause that", "please continue"):
+        await flow.say(content)
+        await flow.drive()
+    told = await events(store)
+    assert [e["action"] for e in told if e["type"] == "control_result"] == ["pause", "resume"]
+    statuses = [e["status"] for e in told if e["type"] in ("task_status", "task_end")]
+    assert statuses == ["waiting", "active", "completed"]
+    assert [event["decision"] for event in await routed(store)] == ["new", "control", "control"]
+
+
 async def test_how_far_are_you_is_answered_at_once_and_changes_nothing(store: Store, tmp_path: Path) -> None:
     flow = await Flow(store, tmp_path, lambda _: answer("", ("echo", '{"text":"x"}'))).prepare()
     tools = flow._served.pop(2)

@@ -9,6 +9,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
+from pentad.services.router.domain.control import control_of, told
 from pentad.services.router.domain.rules import Question, Route, View, decide, goal_of, kept_in_view
 from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
 
@@ -130,6 +131,33 @@ def test_control_in_words_is_for_the_live_task_that_was_spoken_to_last(content: 
     route = routed(view(message=message, known=known, weighed=True))
     assert (route.decision, route.action, route.task) == ("control", action, known[1])
     assert isinstance(decide(view(message=message, known=known[:1], weighed=True)), Question)
+
+
+def test_only_what_is_paused_is_resumed_in_words() -> None:
+    paused = replace(task("b", "waiting"), reason="paused", paused="active")
+    known = (task("a", "active"), paused)
+    message = InboundMessage(content="please continue", session_id="s1")
+    route = routed(view(message=message, known=known, weighed=True))
+    assert (route.decision, route.action, route.task) == ("control", "resume", paused)
+    assert isinstance(decide(view(message=message, known=known[:1], weighed=True)), Question)
+    pause = InboundMessage(content="pause that", session_id="s1")
+    assert routed(view(message=pause, known=known, weighed=True)).task == known[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "told_of_it"),
+    [("pause it", "Pausing: g"), ("暂停", "正在暂停：g"), ("resume", "Going on with: g"), ("继续", "继续：g")],
+)
+def test_a_person_is_told_in_their_language_what_is_done(content: str, told_of_it: str) -> None:
+    action = control_of(content)
+    assert action is not None
+    assert told(action, replace(task("a", "active"), goal="g"), content) == told_of_it
+
+
+def test_how_far_a_task_is_that_waits_for_a_person_says_so() -> None:
+    waiting = replace(task("a", "waiting"), goal="g", reason="paused")
+    assert told("progress", waiting, "how far are you?") == "g: waiting for you (paused)"
+    assert told("progress", waiting, "进度如何") == "g：等待您（paused）"
 
 
 def test_the_session_keeps_live_tasks_before_ended_ones_and_not_too_many() -> None:
