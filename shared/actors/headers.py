@@ -190,7 +190,7 @@ class TaskHeader:
         return self.status in ("waiting", "stale")
 
     @property
-    def asks(self) -> bool:
+    def has_asked(self) -> bool:
         """Whether it waits for the answer to its question."""
         return self.waits and self.reason == ASKED
 
@@ -200,7 +200,7 @@ class TaskHeader:
 
     def describe(self) -> Task:
         """The task as inspection shows it."""
-        reasons = [self.reason] if self.waits and self.reason else []
+        waiting = [self.reason] if self.waits and self.reason else [call.id for call in self.open]
         return Task(
             task_id=self.task,
             session_id=self.session,
@@ -212,7 +212,7 @@ class TaskHeader:
             updated_at=rfc3339(self.updated),
             steps=self.step,
             usage=self.usage,
-            waiting_for=[*reasons, *(call.id for call in self.open)],
+            waiting_for=waiting,
         )
 
 

@@ -86,14 +86,14 @@ async def test_a_task_can_ask_you_and_goes_on_with_your_answer(agent: pentad.Age
 
 async def test_a_task_can_be_paused_and_goes_on_where_it_was(agent: pentad.Agent, running: Running) -> None:
     task_id = ""
-    async for event in agent.send("bake apple"):
+    async for event in agent.send("bake lemon"):
         if isinstance(event, ToolProgress):
             task_id = event.task_id or ""
             await agent.management.pause_task(task_id)
     # The turn ended with the pause. The cake comes out of the oven meanwhile, and waits.
     (task,) = await agent.inspection.tasks(session_id=agent.session_id)
-    assert (task.status, task.waiting_for[0]) == ("waiting", "paused")
-    (running.kitchen / "apple.open").touch()
+    assert (task.status, *task.waiting_for) == ("waiting", "paused")
+    (running.kitchen / "lemon.open").touch()
 
     # So does what you say: you are told that the task is paused.
     events = [event async for event in agent.send("and what is 6*7?")]
@@ -104,8 +104,8 @@ async def test_a_task_can_be_paused_and_goes_on_where_it_was(agent: pentad.Agent
     await wait_until("its end", lambda: ended(agent, task_id))
     transcript = await agent.inspection.transcript(task_id)
     assert [m["content"] for m in transcript.messages if m["role"] != "assistant"][:3] == [
-        "bake apple",
-        "a fresh apple cake",
+        "bake lemon",
+        "a fresh lemon cake",
         "and what is 6*7?",
     ]
 

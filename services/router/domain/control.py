@@ -73,7 +73,7 @@ def told(action: ControlAction, task: TaskHeader, message: str) -> str:
     chinese = _HAN.search(message) is not None
     if action != "progress":
         return f"{_DOING[action][chinese]}{task.goal}"
-    if task.waits:
+    if task.waits and task.reason:
         return f"{task.goal}：等待您（{task.reason}）" if chinese else f"{task.goal}: waiting for you ({task.reason})"
     waits = ", ".join(call.tool for call in task.open)
     if chinese:

@@ -86,7 +86,7 @@ def decide(view: View) -> Route | Question:
         return control
     if not tasks:
         return Route("new", "no live task, and none that ended within the grace time", instruction=runs)
-    asking = [task for task in tasks if task.asks]
+    asking = [task for task in tasks if task.has_asked]
     if len(asking) == 1:
         return Route("append", "the task has asked for an answer", asking[0], candidates=listed(tasks))
     return Question(tasks, runs) if view.weighed else by_recency(tasks)

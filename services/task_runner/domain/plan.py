@@ -146,9 +146,10 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
 
 
 def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
-    """Whether the task has waited for a person for as long as it may. Who pauses it has come, and says no more."""
+    """Whether the task has waited for a person for as long as it may, and nobody has changed anything meanwhile."""
     due = task.waits and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms
-    return due and not (arrived.asked_to or (arrived.asks and not task.paused))
+    changes = arrived.asked_to == (RESUME if task.paused else PAUSE)
+    return due and not (changes or (arrived.asks and not task.paused))
 
 
 def _paused(task: TaskHeader, arrived: Arrived) -> Hold | Resume | StillPaused | None:
