@@ -27,17 +27,23 @@ class Chosen:
     version: str
     output: Output | None
     """What the answer must fit; None of a plain text."""
+    fixed: bytes | None = None
+    """The system message, where it is the same for every task."""
 
     def system(self, task: TaskHeader) -> bytes:
         """The system message for this task. It is the same in each of its steps."""
+        if self.fixed is not None:
+            return self.fixed
         prompt = PLACEHOLDER.sub(lambda found: _value(found[1], task), self.instruction.system_prompt)
         return _message(with_schema(prompt, self.instruction.output_schema))
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
     """An instruction, ready to be used. Raises ``WrongSchema``."""
-    schema = instruction.output_schema
-    return Chosen(instruction, version, Output(schema) if schema is not None else None)
+    schema, prompt = instruction.output_schema, instruction.system_prompt
+    output = Output(schema) if schema is not None else None
+    fixed = None if PLACEHOLDER.search(prompt) else _message(with_schema(prompt, schema))
+    return Chosen(instruction, version, output, fixed)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -47,7 +47,7 @@ class Lease:
 
 RECENT_TASKS = 10
 """Tasks of a session that its next message may belong to; others go on, and are named to be spoken to."""
-_RECENT, _DIGEST, _ANSWER = "live:", "digest:", "answer:"
+_RECENT, _DIGEST, _ANSWER = "live", "digest", "answer"
 _ANSWER_HEAD, _ANSWER_TAIL = 600, 390
 """Characters kept of an answer: how it begins, and what it asks at its end."""
 
@@ -58,17 +58,17 @@ VERDICT = "verdict"
 
 def recent_field(task: str) -> str:
     """The field of a session's header that names one of its tasks; its value is when that was spoken to last, in ms."""
-    return _RECENT + task
+    return f"{_RECENT}:{task}"
 
 
 def digest_field(task: str) -> str:
     """The field with what messages are compared with, see `pentad.shared.digests`."""
-    return _DIGEST + task
+    return f"{_DIGEST}:{task}"
 
 
 def answer_field(task: str) -> str:
     """The field with the task's last answer, as long as no message has come since."""
-    return _ANSWER + task
+    return f"{_ANSWER}:{task}"
 
 
 def fields_of_task(task: str) -> tuple[str, str, str]:
@@ -263,7 +263,17 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
 
 def session_header(raw: dict[str, bytes]) -> SessionHeader:
     """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
-    spoken_to = {name[len(_RECENT) :]: _integer(value) for name, value in raw.items() if name.startswith(_RECENT)}
+    spoken_to, digests, answers = dict[str, int](), dict[str, bytes](), dict[str, str]()
+    for name, value in raw.items():
+        kind, colon, task = name.partition(":")
+        if not colon:
+            continue
+        if kind == _RECENT:
+            spoken_to[task] = _integer(value)
+        elif kind == _DIGEST:
+            digests[task] = value
+        elif kind == _ANSWER:
+            answers[task] = _text(value)
     old = _text(raw.get("live", b""))
     if old:  # who wrote it has spoken to that one last
         spoken_to[old] = max(spoken_to.values(), default=0) + 1
@@ -275,8 +285,8 @@ def session_header(raw: dict[str, bytes]) -> SessionHeader:
         last_in=_text(raw.get("last_in", b"")),
         spoken_at=spoken_to[recent[0]] if recent else 0,
         old_live=old,
-        digests={name[len(_DIGEST) :]: value for name, value in raw.items() if name.startswith(_DIGEST)},
-        answers={name[len(_ANSWER) :]: _text(value) for name, value in raw.items() if name.startswith(_ANSWER)},
+        digests=digests,
+        answers=answers,
     )
 
 
