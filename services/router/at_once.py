@@ -95,7 +95,7 @@ class AtOnce:
         self, keys: SessionKeys, session: SessionHeader, known: dict[str, TaskHeader | None]
     ) -> list[TaskHeader | None]:
         """The session's tasks, the one that was spoken to last first."""
-        wanted = [task for task in dict.fromkeys((*session.recent, session.done)) if task]
+        wanted = session.tasks
         if not known.keys() >= set(wanted):
             found = await load_tasks(self._actors.store, keys.shard, keys.tenant, wanted)
             known = dict(zip(wanted, found, strict=True))

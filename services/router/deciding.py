@@ -68,8 +68,9 @@ class Deciding:
         """Everything that the decision depends on, read at once."""
         keys, message = said.keys, said.message
         named_id = message.task_id or ""
-        ids = (*session.recent, session.done, named_id)
-        *tasks, done, named = await load_tasks(self._store, keys.shard, keys.tenant, ids)
+        ids = session.tasks if named_id in ("", *session.tasks) else (*session.tasks, named_id)
+        found = dict(zip(ids, await load_tasks(self._store, keys.shard, keys.tenant, ids), strict=True))
+        tasks, named = [found[name] for name in session.tasks], found.get(named_id)
         if named is not None and named.session != keys.session:
             named = None
         archived, damaged = "", ""
@@ -80,7 +81,7 @@ class Deciding:
                     archived = record.task.instruction
             except DamagedError as error:
                 damaged = str(error)
-        return await self.view(message, [*tasks, done], now, named=named, archived=archived, damaged=damaged)
+        return await self.view(message, tasks, now, named=named, archived=archived, damaged=damaged)
 
     async def view(
         self,

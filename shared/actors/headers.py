@@ -101,6 +101,11 @@ class SessionHeader:
     answers: Mapping[str, str] = field(default_factory=dict)
     """What tasks have answered since they were spoken to last, by task."""
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All of them, each once, the one that was spoken to last first."""
+        return self.recent if self.done in ("", *self.recent) else (*self.recent, self.done)
+
 
 ASKED = "question"
 """The reason of a task that waits for the answer to its question."""
