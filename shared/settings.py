@@ -42,6 +42,8 @@ class Settings(BaseModel):
     pentad_models: Path | None = None
     """A file with several models and their fallbacks, `.json` or `.toml`; its default goes before `LLM_*` and
     `EMBED_*`."""
+    pentad_instructions: Path | None = None
+    """A file with instructions, `.json` or `.toml`; one of its names goes before whatever else has that name."""
 
     redis_url: str | None = None
     """Unset: a Redis server is started from its wheel, with its data in the data directory."""

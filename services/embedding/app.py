@@ -8,7 +8,7 @@ from pentad.services.embedding.current import CurrentEmbedding
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.model_health import keep_reporting
-from pentad.shared.registries.registered_models import keep_following
+from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.settings import Settings
 
@@ -33,7 +33,8 @@ class EmbeddingService(EntryService):
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
         reporting = keep_reporting(self.store, self.consumer_name, self._current.health)
-        return [*super().loops(), announcing, reporting, keep_following(self.store, self._current.use)]
+        following = REGISTERED_MODELS.keep_following(self.store, self._current.use)
+        return [*super().loops(), announcing, reporting, following]
 
     def _in_use(self) -> ModelInUse:
         model = self._current.model

@@ -11,8 +11,10 @@ from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
+from pentad.services.gateway.instruction_registry import InstructionRegistry
+from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
-from pentad.services.gateway.model_registry import KnownInstructions, ModelRegistry
+from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -22,6 +24,7 @@ from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
+from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.models.configured import configured_models
 from pentad.shared.records import Records
 from pentad.shared.service.background import Background, wait_for_redis
@@ -66,6 +69,8 @@ class GatewayService:
         settings, store = self._settings, self._store
         queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
         tenants = set(settings.api_keys.values()) or {DEFAULT_TENANT}
+        known = KnownInstructions(store, configured_instructions(settings))
+        models = ModelRegistry(store, configured_models(settings), [known])
         letters = Letters(store, queries, settings.pentad_shards, tenants)
         return Parts(
             store=store,
@@ -77,7 +82,8 @@ class GatewayService:
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
-            models=ModelRegistry(store, configured_models(settings), [KnownInstructions(store)]),
+            models=models,
+            instructions=InstructionRegistry(store, known, models, queries.tool_names),
             access=Access(settings.api_keys, settings.admin_key),
             shards=settings.pentad_shards,
         )

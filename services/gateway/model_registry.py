@@ -7,13 +7,11 @@ from pydantic import ValidationError
 
 from pentad.contracts.models import ModelEntry, ModelHealth
 from pentad.services.gateway.problems import ProblemError, busy, invalid, missing
-from pentad.shared.instructions.builtin import BUILT_IN
+from pentad.shared.entry_file import MOST_ENTRIES, complaints
 from pentad.shared.models.configured import ConfiguredModels
-from pentad.shared.models.model_file import MOST_ENTRIES, complaints
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, misplaced
 from pentad.shared.presence.model_health import reported, worst
-from pentad.shared.presence.published import INSTRUCTIONS
-from pentad.shared.registries.registered_models import Registered, registered, write
+from pentad.shared.registries.registrations import REGISTERED_MODELS, Registered
 from pentad.shared.store.store import Store
 
 _TRIES = 5
@@ -27,17 +25,6 @@ class ModelUsers(Protocol):
 
     async def using(self, model_id: str) -> list[str]:
         """What of theirs needs this model, in words; empty: nothing."""
-
-
-class KnownInstructions:
-    """The instructions that are built in or published."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def using(self, model_id: str) -> list[str]:
-        known = {**BUILT_IN, **await INSTRUCTIONS.read(self._store)}
-        return [f"instruction {each.name} asks it" for each in known.values() if each.model == model_id]
 
 
 class ModelRegistry:
@@ -62,7 +49,7 @@ class ModelRegistry:
             read, models = await self._read()
             known = models.known.get(entry.id)
             self._check(entry, known, read, models)
-            if await write(self._store, read, entry.id, entry):
+            if await REGISTERED_MODELS.write(self._store, read, entry.id, entry):
                 health = await reported(self._store)
                 shown = _shown(KnownModel(entry, "registered"), health.get(entry.id, ()))
                 return shown, known is None
@@ -79,12 +66,17 @@ class ModelRegistry:
                 raise ProblemError(409, f"model {model_id} is of {_HOMES[known.source]}: it is removed there")
             if used := await self._used(model_id, models):
                 raise ProblemError(409, f"model {model_id} is in use: {'; '.join(used)}")
-            if await write(self._store, read, model_id, None):
+            if await REGISTERED_MODELS.write(self._store, read, model_id, None):
                 return
         raise busy("others change the registry at the same time: try again")
 
-    async def _read(self) -> tuple[Registered, ModelList]:
-        read = await registered(self._store)
+    async def chat_models(self) -> set[str]:
+        """The ids of those that an instruction may name."""
+        _, models = await self._read()
+        return {name for name, each in models.known.items() if each.entry.kind == "llm"}
+
+    async def _read(self) -> tuple[Registered[ModelEntry], ModelList]:
+        read = await REGISTERED_MODELS.read(self._store)
         return read, self._configured.and_registered(read.entries)
 
     async def _used(self, model_id: str, models: ModelList) -> list[str]:
@@ -93,7 +85,9 @@ class ModelRegistry:
             used += await users.using(model_id)
         return used
 
-    def _check(self, entry: ModelEntry, known: KnownModel | None, read: Registered, models: ModelList) -> None:
+    def _check(
+        self, entry: ModelEntry, known: KnownModel | None, read: Registered[ModelEntry], models: ModelList
+    ) -> None:
         if entry.id in ENVIRONMENT_IDS.values() or (known is not None and known.source != "registered"):
             home = _HOMES["file" if known is not None and known.source == "file" else "environment"]
             raise ProblemError(409, f"model {entry.id} is of {home}, which goes before: choose another id")

@@ -8,6 +8,7 @@ from pydantic.json_schema import models_json_schema
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.dead_letters import LetterKind
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.contracts.tools import ToolSpec
@@ -53,7 +54,7 @@ _PROBLEMS = {
     401: "no valid API key",
     403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
     404: "no such thing, or another tenant's",
-    409: "the task has ended; the dead letter cannot be redriven so; the model is in use, or its id is taken",
+    409: "the task has ended; the dead letter cannot be redriven so; the model is in use, or the id or name is taken",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
     422: "a wrong value",
@@ -205,6 +206,34 @@ def _model_paths(key: str) -> dict[str, Json]:
     }
 
 
+_INSTRUCTION = {"allOf": [_ref("Instruction"), _object(source=_TEXT, version=_TEXT)]}
+"""An instruction, where it comes from (``file registered plugin built_in``), and its content's digest."""
+_WARNED = {"allOf": [_INSTRUCTION, _object(warning={"type": ["string", "null"]})]}
+"""``warning``: which of its tools no worker has now."""
+
+
+def _instruction_paths(key: str) -> dict[str, Json]:
+    register = _operation(
+        "Register an instruction, or replace the registered one with its name; it goes before a plugin's and what is "
+        f"built in. All services know it within two seconds; running tasks keep the one that they began with; {key}",
+        problems=(400, 409, 413, 422),
+        _200=_gives("replaced", _WARNED),
+        _201=_gives("registered", _WARNED),
+    ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("Instruction")}}}}
+    summary = "Every instruction: of the file, registered, of plugins, built in; of two with a name, the first of these"
+    return {
+        "/v1/instructions": {"get": _operation(summary, _200=_gives("", _page(_INSTRUCTION))), "post": register},
+        "/v1/instructions/{instruction}": {
+            "delete": _operation(
+                f"Remove a registered instruction; {key}",
+                _path("instruction"),
+                problems=(404, 409),
+                _204=_gives("removed"),
+            )
+        },
+    }
+
+
 def _operator_paths() -> dict[str, Json]:
     key = "needs the admin key, PENTAD_ADMIN_KEY, as a bearer token"
     sent = {"description": "the JSON object to send instead: as `redrive.body` of the dead letter shows it"}
@@ -231,6 +260,7 @@ def _operator_paths() -> dict[str, Json]:
     )
     return {
         **_model_paths(key),
+        **_instruction_paths(key),
         "/v1/dead-letters": {"get": listed},
         "/v1/dead-letters/{letter}": one,
         "/v1/dead-letters/{letter}/redrive": {"post": redrive},
@@ -257,7 +287,9 @@ def _open_paths() -> dict[str, Json]:
 
 
 def _schemas() -> Json:
-    wanted = [(model, "serialization") for model in (Task, UnreadableTask, ToolSpec, InboundMessage, ModelEntry)]
+    wanted = [
+        (model, "serialization") for model in (Task, UnreadableTask, ToolSpec, InboundMessage, ModelEntry, Instruction)
+    ]
     _, definitions = models_json_schema(wanted, ref_template=_REFS)  # type: ignore[arg-type]
     problem = _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT)
     problem["properties"]["code"] = {"enum": [code.value for code in ErrorCode]}

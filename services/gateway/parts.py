@@ -16,6 +16,7 @@ from pentad.contracts.ids import is_identifier, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
+from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.problems import bad, busy
@@ -45,6 +46,7 @@ class Parts:
     letters: Letters
     redriving: Redriving
     models: ModelRegistry
+    instructions: InstructionRegistry
     access: Access
     shards: int
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -149,6 +149,10 @@ class Queries:
     async def _in_redis(self, keys: TaskKeys) -> bool:
         return bool(await self._store.call("HEXISTS", keys.header, "status"))
 
+    async def tool_names(self) -> set[str]:
+        """The names of the tools that living workers have published."""
+        return {*await TOOLS.read(self._store)}
+
     async def tools(self) -> list[dict[str, Any]]:
         """The tools that living workers have published, by name."""
         return [spec.model_dump(mode="json") for spec in (await TOOLS.read(self._store)).values()]

@@ -8,6 +8,7 @@ from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
 from pentad.services.gateway.http import answer, page_of, task_of, tenant_of
+from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
 from pentad.services.gateway.messages import post_message
 from pentad.services.gateway.model_routes import delete_model, list_models, register_model
 from pentad.services.gateway.openapi import document
@@ -140,6 +141,9 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/models", list_models),
     ("POST", "/v1/models", register_model),
     ("DELETE", "/v1/models/{model}", delete_model),
+    ("GET", "/v1/instructions", list_instructions),
+    ("POST", "/v1/instructions", register_instruction),
+    ("DELETE", "/v1/instructions/{instruction}", delete_instruction),
     ("GET", "/v1/dead-letters", list_letters),
     ("GET", "/v1/dead-letters/{letter}", get_letter),
     ("POST", "/v1/dead-letters/{letter}/redrive", redrive_letter),

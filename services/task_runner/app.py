@@ -11,6 +11,7 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.models.registry import described
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -39,7 +40,7 @@ class TaskRunner(ConsumingService):
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store)
-        self._book = InstructionBook(self.store)
+        self._book = InstructionBook(self.store, configured_instructions(settings))
         self._handlers = [
             RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard) for shard in self.shards
         ]

@@ -1,44 +1,47 @@
-"""The instructions that a process knows, by name: built in, and what the plugins of tool-workers define."""
+"""The instructions that a process knows, by name: of the file, registered, of the tool-workers' plugins, built in."""
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import monotonic
 
 from redis.exceptions import RedisError
 
 from pentad.contracts.instructions import Instruction
 from pentad.shared.errors import OutageError
-from pentad.shared.instructions.builtin import BUILT_IN
+from pentad.shared.instructions.instruction_list import all_instructions
 from pentad.shared.presence.published import INSTRUCTIONS
+from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
 
 _EVERY_S = 1.0
 _AT_ONCE_S = 0.2
-"""A name that is not known is looked for at once, but not more often than this."""
+"""A name that is not known is looked for among the plugins' at once, but not more often than this."""
 _say = Seldom(logging.getLogger(__name__))
 
 
 class InstructionBook:
     """Hands out instructions as they are now; a task keeps the version that it began with.
 
-    What was found last stays in use while Redis is away.
+    What was found last stays in use while Redis is away. ``file``: the instructions of the file.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: Mapping[str, Instruction] = BUILT_IN
+    def __init__(self, store: Store, file: Iterable[Instruction] = ()) -> None:
+        self._store, self._file = store, tuple(file)
         self._raw: object = None
+        self._published: Mapping[str, Instruction] = {}
+        self._registered: Registered[Instruction] | None = None
         self._read_at = float("-inf")
+        self._known = self._merged()
 
     async def known(self, wanted: str | None = None) -> Mapping[str, Instruction]:
         """All of them, by name: the same mapping until one has changed. ``wanted``: is looked for if it is not there.
 
         Raises ``OutageError`` only for a name that is looked for.
         """
-        if wanted is not None and wanted not in self._known and monotonic() - self._read_at > _AT_ONCE_S:
-            await self._read()
+        if wanted is not None and wanted not in self._known:
+            await self._read(plugins=monotonic() - self._read_at > _AT_ONCE_S)
         return self._known
 
     async def follow(self) -> None:
@@ -50,9 +53,25 @@ class InstructionBook:
                 _say.warning("book", "the instructions cannot be read, those known stay in use: %s", error)
             await asyncio.sleep(_EVERY_S)
 
-    async def _read(self) -> None:
+    async def _read(self, *, plugins: bool = True) -> None:
+        changed = plugins and await self._read_published()
+        version = None if self._registered is None else self._registered.version
+        newer = await REGISTERED_INSTRUCTIONS.newer(self._store, version)
+        if newer is not None:
+            self._registered = newer
+        if changed or newer is not None:
+            self._known = self._merged()
+
+    async def _read_published(self) -> bool:
+        """Whether the plugins' have changed."""
         raw = await INSTRUCTIONS.fetch(self._store)
         self._read_at = monotonic()
-        if raw != self._raw:
-            published = INSTRUCTIONS.parse(raw, await self._store.clock())
-            self._known, self._raw = {**BUILT_IN, **published}, raw
+        if raw == self._raw:
+            return False
+        self._published, self._raw = INSTRUCTIONS.parse(raw, await self._store.clock()), raw
+        return True
+
+    def _merged(self) -> Mapping[str, Instruction]:
+        registered = self._registered.entries if self._registered is not None else ()
+        found = all_instructions(self._file, registered, self._published.values())
+        return {name: each.instruction for name, each in found.items()}

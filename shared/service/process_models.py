@@ -15,7 +15,7 @@ from pentad.shared.models.ports import ChatModel
 from pentad.shared.models.registry import make_of_entry
 from pentad.shared.presence.model_health import keep_reporting
 from pentad.shared.registries.model_places import ModelPlaces
-from pentad.shared.registries.registered_models import keep_following
+from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 
@@ -40,7 +40,7 @@ class ProcessModels:
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs as long as the process does."""
-        following = keep_following(self._store, self._use)
+        following = REGISTERED_MODELS.keep_following(self._store, self._use)
         reporting = keep_reporting(self._store, self._consumer, self._look)
         return (following, reporting, self._places.keep(), self.pool.keep_closing())
 

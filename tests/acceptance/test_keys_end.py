@@ -22,6 +22,7 @@ PERMANENT = {
     r"pentad:dead": "dead letters: kept until a person discards them",
     r"pentad:cluster": "the number of shards",
     r"pentad:models": "models that were registered: kept until they are deleted",
+    r"pentad:instructions": "instructions that were registered: likewise",
     r"pentad:\{0\}:wake:session": "work",
     r"pentad:\{0\}:wake:task": "work",
     r"pentad:\{0\}:tools:default": "work",

@@ -14,6 +14,7 @@ PROMISED: dict[str, str | None] = {
     "EMBED_API_KEY": None,
     "EMBED_BASE_URL": None,
     "PENTAD_MODELS": None,
+    "PENTAD_INSTRUCTIONS": None,
     "REDIS_URL": None,
     "PENTAD_DATA_DIR": ".pentad",
     "PENTAD_API_KEYS": None,

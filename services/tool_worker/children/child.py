@@ -13,6 +13,7 @@ from pentad.services.tool_worker.children.frames import Frame, pack
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.lifeline import tie_to_parent
 from pentad.services.tool_worker.children.serving import Serving
+from pentad.shared.instructions.usable import check_schema
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import registered_instructions
 from pentad.shared.plugins.loading import load_plugins
@@ -55,14 +56,10 @@ def _ready() -> Frame:
 
 
 def _check_schema(instruction: Instruction) -> None:
-    """Raises ``PluginError``. The library that knows schemas is imported only where there is one."""
-    if instruction.output_schema is None:
-        return
-    from pentad.shared.instructions.output import Output, WrongSchema
-
+    """Raises ``PluginError``."""
     try:
-        Output(instruction.output_schema)
-    except WrongSchema as error:
+        check_schema(instruction)
+    except ValueError as error:
         raise PluginError(f"instruction {instruction.name!r}: {error}") from None
 
 

@@ -14,7 +14,7 @@ from pentad.services.embedding.watched import WatchedEmbedding
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.models.ports import ModelUnavailable
-from pentad.shared.registries.registered_models import registered, write
+from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.support.models.model_server import ScriptedModel
@@ -43,7 +43,7 @@ async def test_a_default_that_is_registered_embeds_what_comes_from_then_on(store
                 id="e", kind="embedding", endpoint=server.base_url, model="vectors", parameters={"dimensions": 64},
                 default=True,
             )  # fmt: skip
-            assert await write(store, await registered(store), "e", entry)
+            assert await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), "e", entry)
             numbers = count()
 
             async def known() -> bool:
@@ -54,7 +54,7 @@ async def test_a_default_that_is_registered_embeds_what_comes_from_then_on(store
             assert (asked["model"], asked["dimensions"]) == ("vectors", 64)
             # One that cannot be asked from here changes nothing.
             broken = entry.model_copy(update={"api_key_env": "SURELY_UNSET_API_KEY"})
-            assert await write(store, await registered(store), "e", broken)
+            assert await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), "e", broken)
             assert await answered_by(store, bus, "r3") == "vectors"
     finally:
         await service.stop()

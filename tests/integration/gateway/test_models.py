@@ -12,15 +12,15 @@ import pentad
 from pentad.cli.main import main
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelHealth
-from pentad.services.gateway import model_registry
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.problems import ProblemError
+from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.keys import MODELS_REGISTRY
 from pentad.shared.models.configured import configured_models
-from pentad.shared.models.model_file import MOST_ENTRIES
 from pentad.shared.presence.model_health import keep_reporting
 from pentad.shared.presence.published import INSTRUCTIONS
+from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
@@ -194,7 +194,7 @@ async def test_a_change_is_checked_against_what_is_there_when_it_is_written(
     async def overtaken(*_: object) -> bool:
         return False
 
-    monkeypatch.setattr(model_registry, "write", overtaken)
+    monkeypatch.setattr(REGISTERED_MODELS, "write", overtaken)
     with pytest.raises(ProblemError) as busy:
         await registry.register(NEW)
     assert (busy.value.status, busy.value.retry_after) == (429, 1.0)

@@ -14,8 +14,10 @@ from pentad.shared.plugins.errors import PluginError
 from pentad.shared.presence import instruction_book
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.published import INSTRUCTIONS
+from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
+from tests.support.processes.running import beside
 from tests.support.redis.redis_server import free_port
 from tests.support.waiting import wait_until
 
@@ -91,3 +93,53 @@ async def test_an_unknown_name_waits_for_a_redis_that_is_away() -> None:
         await book.known("poet")
     assert "executor" in await book.known()
     await nowhere.close()
+
+
+async def register(store: Store, name: str, made: Instruction | None) -> None:
+    assert await REGISTERED_INSTRUCTIONS.write(store, await REGISTERED_INSTRUCTIONS.read(store), name, made)
+
+
+async def test_a_registered_one_is_known_to_a_second_process_within_two_seconds_until_it_is_removed(
+    store: Store,
+) -> None:
+    ours, theirs = InstructionBook(store), InstructionBook(store)
+    again = POET.model_copy(update={"system_prompt": "Do not rhyme."})
+
+    async def says(prompt: str | None) -> bool:
+        both = [(await book.known()).get("poet") for book in (ours, theirs)]
+        return all((each and each.system_prompt) == prompt for each in both)
+
+    async with beside(ours.follow()), beside(theirs.follow()):
+        await wait_until("nobody to know it", lambda: says(None), 2)
+        await register(store, "poet", POET)
+        await wait_until("the poet", lambda: says("Rhyme."), 2)
+        await register(store, "poet", again)
+        await wait_until("the new poet", lambda: says("Do not rhyme."), 2)
+        await register(store, "poet", None)
+        await wait_until("the poet to be gone", lambda: says(None), 2)
+
+
+async def test_one_that_was_just_registered_is_found_at_once_by_its_name(store: Store) -> None:
+    book = InstructionBook(store)
+    assert "poet" not in await book.known("poet")
+    await register(store, "poet", POET)
+    assert "poet" in await book.known("poet")
+
+
+async def test_the_file_goes_before_the_registry_that_before_plugins_and_that_before_what_is_built_in(
+    store: Store,
+) -> None:
+    def executor(place: str) -> Instruction:
+        return Instruction(name="executor", system_prompt=place)
+
+    await INSTRUCTIONS.publish(store, [executor("plugin"), POET])
+    book, with_file = InstructionBook(store), InstructionBook(store, [executor("file")])
+    assert (await book.known("poet"))["executor"].system_prompt == "plugin"
+    await register(store, "executor", executor("registry"))
+    for each in (book, with_file):
+        await each.known("anything else")
+    assert (await book.known())["executor"].system_prompt == "registry"
+    assert (await with_file.known())["executor"].system_prompt == "file"
+    await register(store, "executor", None)
+    await book.known("anything else")
+    assert (await book.known())["executor"].system_prompt == "plugin"

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.model_file import MOST_ENTRIES, read_model_file
+from pentad.shared.models.model_file import read_model_file
 
 TWO: list[dict[str, Any]] = [
     {"id": "fast", "endpoint": "http://h:1/v1", "model": "m1", "default": True, "fallbacks": ["slow"],

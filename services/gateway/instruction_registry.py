@@ -1,0 +1,106 @@
+"""The registry of instructions as an operator sees and changes it."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from pentad.contracts.instructions import Instruction
+from pentad.services.gateway.known_instructions import KnownInstructions
+from pentad.services.gateway.model_registry import ModelRegistry
+from pentad.services.gateway.problems import ProblemError, busy, invalid, missing
+from pentad.shared.entry_file import MOST_ENTRIES, complaints
+from pentad.shared.instructions.instruction_list import KnownInstruction
+from pentad.shared.instructions.usable import check_schema
+from pentad.shared.instructions.versions import version_of
+from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
+from pentad.shared.store.store import Store
+
+_TRIES = 5
+_SAID = 1000
+"""Characters of what is wrong with an entry."""
+_HOMES = {
+    "file": "is of the file of PENTAD_INSTRUCTIONS: it is changed there",
+    "plugin": "is a plugin's: take it out of the module of PENTAD_PLUGINS",
+    "built_in": "is built in: it stays",
+}
+
+ToolNames = Callable[[], Awaitable[Collection[str]]]
+"""The names of the tools that workers have."""
+
+
+class InstructionRegistry:
+    """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable.
+
+    A change is written only if the registry is still as it was when the change was found to fit.
+    """
+
+    def __init__(self, store: Store, known: KnownInstructions, models: ModelRegistry, tools: ToolNames) -> None:
+        self._store, self._known, self._models, self._tools = store, known, models, tools
+
+    async def listing(self) -> list[dict[str, Any]]:
+        """Every instruction that counts, with its version and where it comes from."""
+        _, known = await self._known.read()
+        return [_shown(each) for each in known.values()]
+
+    async def find(self, name: str) -> Instruction:
+        """The instruction with this name, as it is now."""
+        _, known = await self._known.read()
+        if name not in known:
+            raise missing(f"there is no instruction {name!r}" if len(name) <= _SAID else "there is no such instruction")
+        return known[name].instruction
+
+    async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Add an instruction, or put it in the place of the registered one with its name. Says whether it is new."""
+        made = _entry(body)
+        for _ in range(_TRIES):
+            read, known = await self._known.read()
+            new = made.name not in {each.name for each in read.entries}
+            await self._check(made, known.get(made.name), new, read)
+            if await REGISTERED_INSTRUCTIONS.write(self._store, read, made.name, made):
+                return _shown(KnownInstruction(made, "registered")) | {"warning": await self._warning(made)}, new
+        raise busy("others change the registry at the same time: try again")
+
+    async def delete(self, name: str) -> None:
+        """Remove a registered instruction. Tasks that began with it keep it; what it stood before comes back."""
+        for _ in range(_TRIES):
+            read, known = await self._known.read()
+            found = known.get(name)
+            if found is None:
+                raise missing("there is no such instruction")
+            if found.source != "registered":
+                raise ProblemError(409, f"instruction {name} {_HOMES[found.source]}")
+            if await REGISTERED_INSTRUCTIONS.write(self._store, read, name, None):
+                return
+        raise busy("others change the registry at the same time: try again")
+
+    async def _check(
+        self, made: Instruction, known: KnownInstruction | None, new: bool, read: Registered[Instruction]
+    ) -> None:
+        if known is not None and known.source == "file":
+            raise ProblemError(409, f"instruction {made.name} {_HOMES['file']}")
+        if new and len(read.entries) >= MOST_ENTRIES:
+            raise ProblemError(409, f"there are {MOST_ENTRIES} registered instructions already: delete one")
+        if made.model is not None and made.model not in await self._models.chat_models():
+            raise invalid(f"model: there is no chat model {made.model}: register it first")
+
+    async def _warning(self, made: Instruction) -> str | None:
+        """Of the tools that it may call, those that are not there: their worker may come later."""
+        gone = sorted(set(made.tools or ()) - set(await self._tools()))
+        return f"no worker has these tools now: {', '.join(gone)}"[:_SAID] if gone else None
+
+
+def _entry(body: Mapping[str, Any]) -> Instruction:
+    try:
+        made = Instruction.model_validate(body, extra="forbid")
+        check_schema(made)
+    except ValidationError as error:
+        raise invalid("; ".join(complaints(error))[:_SAID]) from None
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    return made
+
+
+def _shown(known: KnownInstruction) -> dict[str, Any]:
+    found = known.instruction
+    return found.model_dump(mode="json") | {"source": known.source, "version": version_of(found)}

@@ -1,0 +1,98 @@
+"""Files that list entries, JSON or TOML, read once at start. What is wrong is told with its place."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from pentad.contracts.envelope import Contract
+from pentad.contracts.plain_json import read_json
+from pentad.shared.errors import SettingsError
+from pentad.shared.immutable import immutable
+
+MOST_ENTRIES = 200
+"""Entries of a file, and as many of a kind registered while the system runs."""
+_SHOWN = 64
+"""Characters of a field's name that are repeated."""
+
+T = TypeVar("T", bound=Contract)
+
+
+@immutable
+class EntryFile(Generic[T]):
+    """A kind of such files. A field that an entry does not know is refused: it may be misspelled."""
+
+    variable: str
+    """The setting that names the file."""
+    listed: str
+    """The name of the list."""
+    kind: type[T]
+    name: str
+    """The field that names an entry."""
+    check: Callable[[Sequence[T]], None]
+    """Refuses what no entry shows by itself, with ``SettingsError``."""
+    most_bytes: int
+
+    def read(self, path: Path) -> tuple[T, ...]:
+        """The entries, in their order. Raises ``SettingsError`` that names the place of each mistake."""
+        try:
+            entries = self._entries(self._rows(_parsed(path, self.most_bytes)))
+            self.check(entries)
+        except SettingsError as error:
+            raise SettingsError(f"{self.variable} is wrong: {path}: {error}") from None
+        return entries
+
+    def place(self, number: int, name: Any) -> str:
+        """Where an entry stands, with its name when it has one."""
+        return f"{self.listed}[{number}]" + (f" ({name[:_SHOWN]!r})" if isinstance(name, str) else "")
+
+    def _rows(self, found: Any) -> list[Any]:
+        rows = found.get(self.listed) if isinstance(found, dict) else None
+        if not isinstance(rows, list) or set(found) != {self.listed}:
+            form = f'`{{"{self.listed}": [...]}}` in JSON, `[[{self.listed}]]` in TOML'
+            raise SettingsError(f"it must hold a list `{self.listed}`: {form}, and nothing else")
+        if len(rows) > MOST_ENTRIES:
+            raise SettingsError(f"it has {len(rows)} {self.listed}: at most {MOST_ENTRIES}")
+        return rows
+
+    def _entries(self, rows: list[Any]) -> tuple[T, ...]:
+        made: list[T] = []
+        wrong: list[str] = []
+        for number, row in enumerate(rows):
+            try:
+                made.append(self.kind.model_validate(row, extra="forbid"))
+            except ValidationError as error:
+                wrong += complaints(error, self.place(number, row.get(self.name) if isinstance(row, dict) else None))
+        if wrong:
+            raise SettingsError("; ".join(wrong))
+        return tuple(made)
+
+
+def _parsed(path: Path, most_bytes: int) -> Any:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(most_bytes + 1)
+    except OSError as error:
+        raise SettingsError(error.strerror or str(error)) from None
+    if len(raw) > most_bytes:
+        raise SettingsError(f"it is longer than {most_bytes} bytes")
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(raw.decode())
+        if path.suffix == ".json":
+            return read_json(raw)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"it is no {path.suffix[1:].upper()}: {error}") from None
+    raise SettingsError("its name must end in .json or .toml")
+
+
+def complaints(error: ValidationError, place: str = "") -> Iterable[str]:
+    """What is wrong with an entry, a line for each mistake, without the values: one of them may be a secret."""
+    for each in error.errors(include_input=False, include_url=False):
+        where = ".".join(part for part in (place, *(str(part)[:_SHOWN] for part in each["loc"])) if part)
+        text = each["msg"].removeprefix("Value error, ")
+        yield f"{where}: {text}" if where else text

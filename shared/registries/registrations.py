@@ -1,0 +1,108 @@
+"""What was registered while the system runs: models, instructions. Kept in Redis, and every process follows it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+from typing import Generic, TypeVar
+
+from pydantic import ValidationError
+from redis.exceptions import RedisError
+
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.models import ModelEntry
+from pentad.contracts.plain_json import read_json
+from pentad.shared.entry_file import complaints
+from pentad.shared.errors import OutageError
+from pentad.shared.immutable import immutable
+from pentad.shared.instructions.usable import check_schema
+from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
+from pentad.shared.seldom import Seldom
+from pentad.shared.store.store import Argument, Store
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_say = Seldom(log)
+
+T = TypeVar("T", ModelEntry, Instruction)
+
+
+@immutable
+class Registered(Generic[T]):
+    """What was registered, as it was read."""
+
+    version: bytes
+    """'' when nothing ever was."""
+    entries: tuple[T, ...]
+
+
+class Registrations(Generic[T]):
+    """One kind of what can be registered, in a hash of its own.
+
+    ``name``: the field that names an entry. ``most_bytes`` of an entry: more than any that was checked has. ``check``
+    raises ``ValueError`` for an entry that cannot be used.
+    """
+
+    def __init__(
+        self, key: str, kind: type[T], name: str, most_bytes: int, check: Callable[[T], None] = lambda _: None
+    ) -> None:
+        self._key, self._name, self._most_bytes = key, name, most_bytes
+        self._kind: type[T] = kind
+        self._check: Callable[[T], None] = check
+        self._what = key.rpartition(":")[2]
+
+    async def read(self, store: Store) -> Registered[T]:
+        """The entries, by name. One that cannot be read, or is of a newer version, is left out and said."""
+        flat = await store.call("HGETALL", self._key)
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        version = fields.pop(VERSION.encode(), b"")
+        read = (self._entry(name, fields[name]) for name in sorted(fields))
+        return Registered(version, tuple(entry for entry in read if entry is not None))
+
+    async def newer(self, store: Store, version: bytes | None) -> Registered[T] | None:
+        """What is registered if it is not of this ``version``, which is None when nothing was read yet."""
+        if version is not None and (await store.call("HGET", self._key, VERSION) or b"") == version:
+            return None
+        return await self.read(store)
+
+    async def write(self, store: Store, read: Registered[T], name: str, entry: T | None) -> bool:
+        """Put an entry in its place, or remove it. False: the registry is not as it was ``read``, and stays so."""
+        body = b"" if entry is None else entry.to_json()
+        args: list[Argument] = [VERSION, read.version, token_hex(8), name, body]
+        return bool(await store.run("registry_write", [self._key], args))
+
+    async def keep_following(self, store: Store, use: Callable[[Sequence[T]], None]) -> None:
+        """Hand over what is registered, at once and within about a second of each change. Outages change nothing."""
+        version: bytes | None = None
+        while True:
+            try:
+                if (found := await self.newer(store, version)) is not None:
+                    version = found.version
+                    use(found.entries)
+            except (OutageError, RedisError) as error:
+                line = "the registered %s cannot be read, those known stay in use: %s"
+                _say.warning(self._key, line, self._what, error)
+            await asyncio.sleep(_EVERY_S)
+
+    def _entry(self, name: bytes, value: bytes) -> T | None:
+        try:
+            if len(value) > self._most_bytes:
+                raise ValueError(f"it has more than {self._most_bytes} bytes")
+            entry = self._kind.model_validate(read_json(value))
+            if getattr(entry, self._name).encode() != name:
+                raise ValueError(f"it has another {self._name}")
+            self._check(entry)
+        except ValidationError as error:
+            problem = "; ".join(complaints(error))
+        except ValueError as error:
+            problem = str(error)
+        else:
+            return entry
+        line = "%r of the registered %s is left out, for it cannot be read here: %s"
+        _say.warning(f"{self._key} {name!r}", line, name, self._what, problem)
+        return None
+
+
+REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
+REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_schema)
