@@ -26,6 +26,7 @@ from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.models.configured import configured_models
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.http import HttpServer, health_routes, lazily, serve_app
@@ -55,6 +56,8 @@ class GatewayService:
         )
         self._watch = LossWatch(store, inbox, lambda: self._relay.answered_at)
         self._relay.on_connect(self._watch.suspect)
+        self._file = configured_instructions(settings)
+        self._book = InstructionBook(store, self._file)
         self._parts = self._make_parts(inbox)
         self._metrics_key = _metrics_key(settings, host)
         self._others = tuple(others)
@@ -69,7 +72,7 @@ class GatewayService:
         settings, store = self._settings, self._store
         queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
         tenants = set(settings.api_keys.values()) or {DEFAULT_TENANT}
-        known = KnownInstructions(store, configured_instructions(settings))
+        known = KnownInstructions(store, self._file)
         models = ModelRegistry(store, configured_models(settings), [known])
         letters = Letters(store, queries, settings.pentad_shards, tenants)
         return Parts(
@@ -83,6 +86,7 @@ class GatewayService:
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,
+            book=self._book,
             instructions=InstructionRegistry(store, known, models, queries.tool_names),
             access=Access(settings.api_keys, settings.admin_key),
             shards=settings.pentad_shards,
@@ -103,6 +107,7 @@ class GatewayService:
         await agree(self._store, self._settings.pentad_shards)
         self._background.run(self._ask_redis())
         self._background.run(self._ids.run())
+        self._background.run(self._book.follow())
         self._background.run(keep_watching(self._store))
         await self._relay.start()
         await self._server.start()

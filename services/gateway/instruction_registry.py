@@ -43,13 +43,6 @@ class InstructionRegistry:
         _, known = await self._known.read()
         return [_shown(each) for each in known.values()]
 
-    async def find(self, name: str) -> Instruction:
-        """The instruction with this name, as it is now."""
-        _, known = await self._known.read()
-        if name not in known:
-            raise missing(f"there is no instruction {name!r}" if len(name) <= _SAID else "there is no such instruction")
-        return known[name].instruction
-
     async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Add an instruction, or put it in the place of the registered one with its name. Says whether it is new."""
         made = _entry(body)

@@ -11,6 +11,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import Task, UnreadableTask
+from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tools import ToolSpec
 
 Json = dict[str, Any]
@@ -212,6 +213,19 @@ _WARNED = {"allOf": [_INSTRUCTION, _object(warning={"type": ["string", "null"]})
 """``warning``: which of its tools no worker has now."""
 
 
+_RUN_BODY = {
+    "type": "object",
+    "properties": {
+        "input": _TEXT,
+        **{name: _ref("Id") for name in ("session_id", "user_id", "message_id")},
+        **dict.fromkeys(("metadata", "budget"), _ANY),
+        "deadline": _TEXT,
+    },
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
 def _instruction_paths(key: str) -> dict[str, Json]:
     register = _operation(
         "Register an instruction, or replace the registered one with its name; it goes before a plugin's and what is "
@@ -220,12 +234,24 @@ def _instruction_paths(key: str) -> dict[str, Json]:
         _200=_gives("replaced", _WARNED),
         _201=_gives("registered", _WARNED),
     ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref("Instruction")}}}}
+    run = _operation(
+        "Run an instruction. With `Accept: text/event-stream` the turn's events as they come, as server-sent events",
+        _path("instruction"),
+        _query("wait", "number", "seconds to wait for the end, 60 when missing, at most 600"),
+        problems=(400, 404, 413, 422, 429),
+        _200=_gives(
+            "the run at its end, `failed` ones too: `data` of a json instruction, else `content`",
+            _ref("InstructionRun"),
+        ),
+        _202=_gives("it goes on: ask again with the same `message_id`", _RECEIPT),
+    ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": _RUN_BODY}}}}
     summary = "Every instruction: of the file, registered, of plugins, built in; of two with a name, the first of these"
     return {
         "/v1/instructions": {"get": _operation(summary, _200=_gives("", _page(_INSTRUCTION))), "post": register},
+        "/v1/instructions/{instruction}/run": {"post": run},
         "/v1/instructions/{instruction}": {
             "delete": _operation(
-                f"Remove a registered instruction; {key}",
+                f"Remove a registered instruction; what it stood before comes back; {key}",
                 _path("instruction"),
                 problems=(404, 409),
                 _204=_gives("removed"),
@@ -288,7 +314,8 @@ def _open_paths() -> dict[str, Json]:
 
 def _schemas() -> Json:
     wanted = [
-        (model, "serialization") for model in (Task, UnreadableTask, ToolSpec, InboundMessage, ModelEntry, Instruction)
+        (model, "serialization")
+        for model in (Task, UnreadableTask, ToolSpec, InboundMessage, ModelEntry, Instruction, InstructionRun)
     ]
     _, definitions = models_json_schema(wanted, ref_template=_REFS)  # type: ignore[arg-type]
     problem = _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT)

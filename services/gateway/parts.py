@@ -27,6 +27,7 @@ from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import Subscription, subscribe
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
 
 _SUBSCRIBE_S = 5.0
@@ -47,6 +48,7 @@ class Parts:
     redriving: Redriving
     models: ModelRegistry
     instructions: InstructionRegistry
+    book: InstructionBook
     access: Access
     shards: int
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -15,6 +15,7 @@ from pentad.services.gateway.openapi import document
 from pentad.services.gateway.pages import Page
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import ProblemError, invalid, missing
+from pentad.services.gateway.running import run_instruction
 from pentad.services.gateway.sse import get_events
 from pentad.services.gateway.welcome import as_data, as_page
 from pentad.shared.kinds import ControlKind
@@ -144,6 +145,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/instructions", list_instructions),
     ("POST", "/v1/instructions", register_instruction),
     ("DELETE", "/v1/instructions/{instruction}", delete_instruction),
+    ("POST", "/v1/instructions/{instruction}/run", run_instruction),
     ("GET", "/v1/dead-letters", list_letters),
     ("GET", "/v1/dead-letters/{letter}", get_letter),
     ("POST", "/v1/dead-letters/{letter}/redrive", redrive_letter),

@@ -1,10 +1,13 @@
-"""`GET /v1/sessions/{s}/events`: a session's events as server-sent events."""
+"""A session's events as server-sent events: all of them, or those of one turn."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json
+
 from pentad.contracts.errors import ErrorCode
+from pentad.services.gateway.domain.waited_turn import TurnFilter
 from pentad.services.gateway.http import tenant_of
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import bad
@@ -43,10 +46,15 @@ async def get_events(parts: Parts, request: "Request") -> "EventStream":
 
 
 class EventStream:
-    """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops."""
+    """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops.
 
-    def __init__(self, parts: Parts, keys: SessionKeys, subscription: Subscription) -> None:
-        self._parts, self._keys, self._subscription = parts, keys, subscription
+    With ``turn`` it has the events of that turn alone, and ends with it.
+    """
+
+    def __init__(
+        self, parts: Parts, keys: SessionKeys, subscription: Subscription, turn: TurnFilter | None = None
+    ) -> None:
+        self._parts, self._keys, self._subscription, self._turn = parts, keys, subscription, turn
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         tasks = {
@@ -73,11 +81,11 @@ class EventStream:
         yield b": hello\n\n"
         if self._subscription.expired:
             yield await self._gap("the cursor is older than what is kept, or of another history")
-        while True:
+        while self._turn is None or not self._turn.over:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
                     events = await self._subscription.read()
-                yield b"".join(map(_block, events))
+                yield b"".join(map(_block, filter(self._takes, events)))
             except TimeoutError:
                 yield b": alive\n\n"
             except CursorExpiredError as error:
@@ -85,10 +93,15 @@ class EventStream:
             except SlowReaderError:
                 return
 
+    def _takes(self, event: StreamEvent) -> bool:
+        return self._turn is None or self._turn.takes(from_json(event.data))
+
     async def _gap(self, why: str) -> bytes:
         position = self._subscription.position
         error = self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, why)
         snapshot = await self._parts.snapshot(self._keys, position)
+        if self._turn is not None:
+            self._turn.takes(from_json(snapshot))
         return f"data: {error}\n\nid: {position.decode()}\ndata: {snapshot}\n\n".encode()
 
 

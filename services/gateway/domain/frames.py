@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from pentad.contracts.commands import InboundMessage
+from pentad.contracts.commands import MAX_CONTENT, InboundMessage
 from pentad.contracts.plain_json import read_json
 from pentad.shared.errors import PentadError
 from pentad.shared.kinds import ControlKind
@@ -13,6 +13,7 @@ from pentad.shared.kinds import ControlKind
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
 _COMMANDS = frozenset({"message", "ping", *_CONTROLS})
 _LATER = frozenset({"approve"})
+_OF_A_RUN = frozenset({"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget"})
 
 
 def control_of(command: str) -> ControlKind | None:
@@ -46,6 +47,19 @@ def read_message(body: Mapping[str, Any], tenant: str, session: str, message_id:
         return InboundMessage.model_validate({"message_id": message_id, **given, **ours})
     except ValidationError as error:
         raise UnreadableError("; ".join(complaints(error))) from None
+
+
+def read_run(body: Mapping[str, Any], instruction: str) -> dict[str, Any]:
+    """The message, as a body, that runs an instruction with what this body says. Raises ``UnreadableError``."""
+    if unknown := sorted(set(body) - _OF_A_RUN):
+        raise UnreadableError(f"{unknown[0][:100]}: not known here; there are: {', '.join(sorted(_OF_A_RUN))}")
+    text = body.get("input")
+    if not isinstance(text, str) or not 1 <= len(text) <= MAX_CONTENT:
+        raise UnreadableError(f"input: a text of 1 to {MAX_CONTENT} characters is expected")
+    return {name: value for name, value in body.items() if name != "input"} | {
+        "content": text,
+        "instruction": instruction,
+    }
 
 
 def complaints(error: ValidationError) -> list[str]:

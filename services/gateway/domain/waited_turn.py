@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pentad.contracts.events import MessageEvent, SessionEvent, event_adapter
-from pentad.contracts.turns import TurnTracker
+from pentad.contracts.turns import TurnEnd, TurnTracker
 
 
 class WaitedTurn:
@@ -17,6 +17,16 @@ class WaitedTurn:
         self.answer: str | None = None
         """The text of the turn's last message."""
         self.events: list[dict[str, Any]] = []
+
+    @property
+    def message_id(self) -> str:
+        """Whose turn it is."""
+        return self._turn.message_id
+
+    @property
+    def end(self) -> TurnEnd | None:
+        """How the turn ended; None while it goes on."""
+        return self._turn.end
 
     @property
     def task_id(self) -> str | None:
@@ -30,7 +40,7 @@ class WaitedTurn:
 
     def feed(self, event: dict[str, Any]) -> bool:
         """Take the session's next event; returns whether the turn has ended."""
-        known = _known(event)
+        known = known_event(event)
         if self._turn.end is None and known is not None and self._turn.concerns(known):
             self.events.append(event)
             self._turn = self._turn.after(known)
@@ -56,8 +66,28 @@ class WaitedTurn:
         }
 
 
-def _known(event: Mapping[str, Any]) -> SessionEvent | None:
-    """None for an event of a later version."""
+class TurnFilter:
+    """Tells the events of one message's turn from a session's others."""
+
+    def __init__(self, message_id: str) -> None:
+        self._turn = TurnTracker(message_id)
+
+    @property
+    def over(self) -> bool:
+        """Whether the turn has ended."""
+        return self._turn.end is not None
+
+    def takes(self, event: Mapping[str, Any]) -> bool:
+        """Whether the session's next event belongs to the turn."""
+        known = known_event(event)
+        if self.over or known is None or not self._turn.concerns(known):
+            return False
+        self._turn = self._turn.after(known)
+        return True
+
+
+def known_event(event: Mapping[str, Any]) -> SessionEvent | None:
+    """The event that a JSON object says; None for one of a later version."""
     try:
         return event_adapter.validate_python(event)
     except ValidationError:

@@ -1,0 +1,64 @@
+"""What a turn's events say of the instruction that it ran. Pure."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent, SessionEvent, TaskEnd, TaskUsage, ToolCallEvent, ToolResultEvent
+from pentad.contracts.runs import InstructionRun, RunCall, RunProblem
+from pentad.contracts.turns import TurnEnd
+from pentad.services.gateway.domain.waited_turn import WaitedTurn, known_event
+
+ReadOutput = Callable[[str], Any]
+"""The value that an answer says; raises ``ValueError`` when it does not fit the schema."""
+
+
+def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, read: ReadOutput | None) -> InstructionRun:
+    """The run at its turn's end. ``read``: of an instruction whose answer is JSON."""
+    events = [event for event in map(known_event, turn.events) if event is not None]
+    ended = next((event for event in reversed(events) if isinstance(event, TaskEnd)), None)
+    return InstructionRun(
+        instruction=instruction,
+        status=end.outcome,
+        **_answer(turn.answer, end, read),
+        tool_calls=_calls(events),
+        usage=TaskUsage() if ended is None else ended.usage,
+        error=_problem(events, end),
+        session_id=session,
+        message_id=turn.message_id,
+        task_id=turn.task_id,
+    )
+
+
+def _answer(text: str | None, end: TurnEnd, read: ReadOutput | None) -> dict[str, Any]:
+    """``data`` is never what was not checked: the runner's version of the instruction may be an older one."""
+    if read is not None and text is not None and end.outcome == "completed":
+        try:
+            return {"data": read(text)}
+        except ValueError:
+            pass
+    return {"content": text}
+
+
+def _calls(events: Iterable[SessionEvent]) -> list[RunCall]:
+    calls: dict[str, RunCall] = {}
+    for event in events:
+        if isinstance(event, ToolCallEvent):
+            calls[event.tool_call_id] = RunCall(tool_call_id=event.tool_call_id, tool=event.tool, args=event.args)
+        elif isinstance(event, ToolResultEvent) and event.tool_call_id in calls:
+            told = {"result": event.result, "error": event.error, "duration_ms": event.duration_ms, "ref": event.ref}
+            calls[event.tool_call_id] = calls[event.tool_call_id].model_copy(update=told)
+    return [*calls.values()]
+
+
+def _problem(events: Iterable[SessionEvent], end: TurnEnd) -> RunProblem | None:
+    if end.ok:
+        return None
+    if end.outcome == "rejected":
+        return RunProblem(code=ErrorCode.BAD_MESSAGE, message=end.reason)
+    errors = [e for e in events if isinstance(e, ErrorEvent) and e.code is not ErrorCode.CURSOR_EXPIRED]
+    if errors and end.outcome != "cancelled":
+        return RunProblem(code=errors[-1].code, message=errors[-1].message)
+    return RunProblem(
+        code=end.reason or end.outcome, message=f"the task has {end.outcome}: {end.reason or 'no reason'}"
+    )

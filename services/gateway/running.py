@@ -1,0 +1,55 @@
+"""`POST /v1/instructions/{name}/run`: a message that names an instruction, and what its turn comes to."""
+
+from typing import TYPE_CHECKING
+
+from pentad.contracts.instructions import Instruction
+from pentad.services.gateway.domain.frames import UnreadableError, read_run
+from pentad.services.gateway.domain.instruction_run import ReadOutput, run_of
+from pentad.services.gateway.domain.waited_turn import TurnFilter
+from pentad.services.gateway.following_turn import begin_turn, wait_for_turn
+from pentad.services.gateway.http import answer, read_body, wait_of
+from pentad.services.gateway.instruction_routes import name_of
+from pentad.services.gateway.messages import message_of, receipt
+from pentad.services.gateway.parts import Parts
+from pentad.services.gateway.problems import ProblemError, invalid, missing
+from pentad.services.gateway.sse import EventStream
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+WAIT_S = 60.0
+"""How long a run is waited for when nobody says."""
+
+
+async def run_instruction(parts: Parts, request: "Request") -> "Response | EventStream":
+    """200 with the run at its end, 202 when time is up; or the turn's events as they come, when they are accepted."""
+    name, wait_s = name_of(request), wait_of(request)
+    body = await read_body(request)
+    instruction = (await parts.book.known(name)).get(name)
+    if instruction is None:
+        raise missing(f"there is no instruction {name}")
+    try:
+        message, keys = message_of(parts, request, read_run(body, name))
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    try:
+        if "text/event-stream" in request.headers.get("accept", ""):
+            subscription = await begin_turn(parts, message, keys)
+            return EventStream(parts, keys, subscription, TurnFilter(message.message_id or ""))
+        turn = await wait_for_turn(parts, message, keys, WAIT_S if wait_s is None else wait_s)
+    except ProblemError as problem:
+        problem.message_id = message.message_id
+        raise
+    if turn.end is None:
+        return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id, "instruction": name}, 202)
+    run = run_of(name, turn, turn.end, keys.session, _reader(instruction))
+    return answer(run.told())
+
+
+def _reader(instruction: Instruction) -> ReadOutput | None:
+    if instruction.output_schema is None:
+        return None
+    from pentad.shared.instructions.output import Output
+
+    return Output(instruction.output_schema).read
