@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pentad.client import Agent, connect
+    from pentad.contracts.runs import InstructionRun
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         NotAuthorized,
         NotFound,
         Refused,
+        RunFailed,
         Unreadable,
     )
     from pentad.shared.errors import PentadError
@@ -34,10 +36,12 @@ _HOMES = {
     "ClientError": "pentad.errors",
     "Conflict": "pentad.errors",
     "GatewayUnreachable": "pentad.errors",
+    "InstructionRun": "pentad.contracts.runs",
     "NotAuthorized": "pentad.errors",
     "NotFound": "pentad.errors",
     "PentadError": "pentad.shared.errors",
     "Refused": "pentad.errors",
+    "RunFailed": "pentad.errors",
     "ToolContext": "pentad.shared.plugins.context",
     "TurnEnd": "pentad.contracts.turns",
     "Unreadable": "pentad.errors",
@@ -52,10 +56,12 @@ __all__ = [
     "ClientError",
     "Conflict",
     "GatewayUnreachable",
+    "InstructionRun",
     "NotAuthorized",
     "NotFound",
     "PentadError",
     "Refused",
+    "RunFailed",
     "ToolContext",
     "TurnEnd",
     "Unreadable",

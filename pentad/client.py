@@ -1,6 +1,6 @@
 """A conversation with a running Pentad: say something, follow its events, look at tasks, stop them."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Self
@@ -9,11 +9,13 @@ from uuid import uuid4
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import is_identifier
+from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
-from pentad.errors import NotFound, Refused
+from pentad.errors import NotFound, Refused, RunFailed
 from pentad.feed import Feed, Notice, Received, position
 from pentad.inspection import Inspection, Management
 from pentad.rest import Rest
+from pentad.runs import run_to_its_end
 from pentad.transport import Address
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -135,14 +137,16 @@ class Agent:
         task_id: str | None = None,
         message_id: str | None = None,
         user_id: str | None = None,
+        instruction: str | None = None,
     ) -> AsyncGenerator[SessionEvent, None]:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
 
-        ``task_id`` sends it straight to a task. ``message_id`` makes it idempotent: one that was sent before gives the
-        first one's turn again, as far as the session's events are kept. Raises ``ClientError``; what goes wrong inside
-        the turn (``error``, a rejected message, a failed task) is an event.
+        ``task_id`` sends it straight to a task; ``instruction`` names what is run. ``message_id`` makes it idempotent:
+        one that was sent before gives the first one's turn again, as far as the session's events are kept. Raises
+        ``ClientError``; what goes wrong inside the turn (``error``, a rejected message, a failed task) is an event.
         """
-        turn = self.turn(text, session_id=session_id, task_id=task_id, message_id=message_id, user_id=user_id)
+        about = {"task_id": task_id, "message_id": message_id, "user_id": user_id, "instruction": instruction}
+        turn = self.turn(text, session_id=session_id, **about)
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 yield one.event
@@ -155,12 +159,49 @@ class Agent:
         task_id: str | None = None,
         message_id: str | None = None,
         user_id: str | None = None,
+        instruction: str | None = None,
     ) -> Turn:
         """Like ``send``, as an object that also knows its task, how it ended, and each event's cursor."""
         session = _identifier("session_id", session_id or self.session_id)
-        message = _message(text, message_id, task_id=task_id, user_id=user_id)
+        message = _message(text, message_id, task_id=task_id, user_id=user_id, instruction=instruction)
         after = None if message_id is None else "0"  # one that was said before has its turn behind us
         return Turn(self._feed(session, [message], after), [TurnTracker(message["message_id"])], self.inspection)
+
+    async def run(self, instruction: str, text: str, **about: Any) -> Any:
+        """Run an instruction: the data of a ``json`` one, else the text of its answer. ``about``: as for ``execute``.
+
+        Raises ``RunFailed`` when it did not complete, and ``ClientError``. To see its events as they come, ``send``
+        with ``instruction``.
+        """
+        found = await self.execute(instruction, text, **about)
+        if found.error is not None or found.status != "completed":
+            raise RunFailed(found)
+        return found.value
+
+    async def execute(
+        self,
+        instruction: str,
+        text: str,
+        *,
+        session_id: str | None = None,
+        message_id: str | None = None,
+        user_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        deadline: str | None = None,
+        budget: Mapping[str, Any] | None = None,
+    ) -> InstructionRun:
+        """Run an instruction to its end and tell all of it, a failed one too: the answer, the tool calls, the costs.
+
+        Each run is in a session of its own unless one is named. Lost connections are made again, and it still runs
+        once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``. Raises ``NotFound`` for an
+        instruction that is not there, and ``ClientError``.
+        """
+        named = {"session_id": session_id or f"s-{uuid4().hex[:20]}", "user_id": user_id}
+        body = _message(text, message_id, **named)
+        body = {"input": body.pop("content"), **{name: value for name, value in body.items() if name != "type"}}
+        more = {"metadata": metadata, "deadline": deadline, "budget": budget}
+        body |= {name: value for name, value in more.items() if value is not None}
+        return await run_to_its_end(self._rest, instruction, body, **self._patience)
 
     async def running(self, session_id: str | None = None) -> Turn | None:
         """What a session is working on, as a turn from now on; None when it is idle. ``running`` names the tasks."""
@@ -184,7 +225,8 @@ def connect(
 ) -> Agent:
     """An ``Agent`` for ``async with``. Connects when it is first used.
 
-    ``admin_key``: for what ``management`` does to models and dead letters; the other key serves where there is none.
+    ``admin_key``: for what ``management`` does to models, instructions and dead letters; the other key serves where
+    there is none.
 
     ``patience_s``: how long a lost connection is tried again, 60 seconds when not given. ``notice`` is called with one
     line whenever it has to wait. Raises ``ClientError`` when ``url`` is not an http(s) address.

@@ -1,5 +1,6 @@
 """What can go wrong for a client. Each text is one line that says what to do."""
 
+from pentad.contracts.runs import InstructionRun
 from pentad.shared.errors import PentadError
 
 
@@ -29,6 +30,16 @@ class Conflict(ClientError):  # noqa: N818 - reads as what happened
 
 class Refused(ClientError):  # noqa: N818 - reads as what happened
     """The gateway understood and said no: the same request never succeeds."""
+
+
+class RunFailed(ClientError):  # noqa: N818 - reads as what happened
+    """An instruction that was run has given no answer. ``run`` says all that is known of it."""
+
+    def __init__(self, run: InstructionRun) -> None:
+        error = run.error
+        why = f"{error.code}: {error.message}" if error is not None else f"its task is {run.status}"
+        super().__init__(f"instruction {run.instruction} gave no answer: {why}")
+        self.run = run
 
 
 class Busy(ClientError):  # noqa: N818 - reads as what happened

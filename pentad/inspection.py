@@ -33,15 +33,15 @@ class Inspection:
 
     async def task(self, task_id: str) -> Task:
         """One task; archived ones answer from their record. Raises ``NotFound``, or its kind ``Unreadable``."""
-        return Task.model_validate(await self._rest.call("GET", _path("tasks", task_id)))
+        return Task.model_validate(await self._rest.call("GET", path_of("tasks", task_id)))
 
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""
-        return Transcript.model_validate(await self._rest.call("GET", _path("tasks", task_id, "transcript")))
+        return Transcript.model_validate(await self._rest.call("GET", path_of("tasks", task_id, "transcript")))
 
     async def value(self, task_id: str, ref: str) -> str:
         """What the ``ref`` of a ``tool_result`` stands for, whole, as the model is told it. Raises ``NotFound``."""
-        found = await self._rest.call("GET", _path("tasks", task_id, "values", ref))
+        found = await self._rest.call("GET", path_of("tasks", task_id, "values", ref))
         return str(found["content"])
 
     async def sessions(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
@@ -50,11 +50,15 @@ class Inspection:
 
     async def messages(self, session_id: str, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """The last messages of a session, user's and agent's."""
-        return [item async for item in self._rest.pages(_path("sessions", session_id, "messages"), limit)]
+        return [item async for item in self._rest.pages(path_of("sessions", session_id, "messages"), limit)]
 
     async def models(self) -> list[dict[str, Any]]:
         """Every model: its entry, where that comes from (``source``), and how the model does (``health``)."""
         return [item async for item in self._rest.pages("/v1/models", None)]
+
+    async def instructions(self) -> list[dict[str, Any]]:
+        """Every instruction that counts, with where it comes from (``source``) and the ``version`` of its content."""
+        return [item async for item in self._rest.pages("/v1/instructions", None)]
 
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """What was set aside, of all tenants, the newest first, without the bodies. Needs the admin key."""
@@ -62,7 +66,7 @@ class Inspection:
 
     async def dead_letter(self, letter_id: str) -> dict[str, Any]:
         """One dead letter whole: what led to it, and in ``redrive`` what would be sent. Raises ``NotFound``."""
-        found: dict[str, Any] = await self._operator.call("GET", _path("dead-letters", letter_id))
+        found: dict[str, Any] = await self._operator.call("GET", path_of("dead-letters", letter_id))
         return found
 
 
@@ -74,7 +78,7 @@ class Management:
 
     async def cancel_task(self, task_id: str) -> None:
         """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
-        await self._rest.call("POST", _path("tasks", task_id, "cancel"))
+        await self._rest.call("POST", path_of("tasks", task_id, "cancel"))
 
     async def register_model(self, model_id: str, **fields: Any) -> dict[str, Any]:
         """Register a chat or embedding model, or replace the registered one with this id; says how it stands now.
@@ -87,38 +91,55 @@ class Management:
 
     async def delete_model(self, model_id: str) -> None:
         """Remove a registered model. Raises ``NotFound``, ``Conflict`` when it is in use, ``Refused`` as above."""
-        await self._operator.call("DELETE", _path("models", model_id))
+        await self._operator.call("DELETE", path_of("models", model_id))
+
+    async def register_instruction(self, name: str, **fields: Any) -> dict[str, Any]:
+        """Register an instruction, or replace the registered one with this name; says how it stands now.
+
+        ``fields``: those of an instruction, e.g. ``system_prompt="...", tools=["calculator"], model="fast"``. In the
+        answer, ``warning`` names tools that no worker has now. Raises ``Refused`` for a wrong value or without the
+        admin key, ``Conflict`` when the name is taken by the file.
+        """
+        shown: dict[str, Any] = await self._operator.call("POST", "/v1/instructions", body={**fields, "name": name})
+        return shown
+
+    async def delete_instruction(self, name: str) -> None:
+        """Remove a registered instruction; running tasks keep it. Raises ``NotFound``, ``Conflict``, ``Refused``."""
+        await self._operator.call("DELETE", path_of("instructions", name))
 
     async def pause_task(self, task_id: str) -> None:
         """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.
 
         Raises ``Conflict`` when it has ended.
         """
-        await self._rest.call("POST", _path("tasks", task_id, "pause"))
+        await self._rest.call("POST", path_of("tasks", task_id, "pause"))
 
     async def resume_task(self, task_id: str) -> None:
         """Ask a paused task to go on where it was; for another it changes nothing.
 
         Raises ``Conflict`` when it has ended.
         """
-        await self._rest.call("POST", _path("tasks", task_id, "resume"))
+        await self._rest.call("POST", path_of("tasks", task_id, "resume"))
 
     async def archive_task(self, task_id: str) -> None:
         """Archive a task that has ended, without its grace time. Raises ``Conflict`` when it has not ended."""
-        await self._rest.call("POST", _path("tasks", task_id, "archive"))
+        await self._rest.call("POST", path_of("tasks", task_id, "archive"))
 
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.
 
         Raises ``NotFound``, ``Conflict`` when it cannot be redriven so, ``Refused`` without the admin key.
         """
-        sent: dict[str, Any] = await self._operator.call("POST", _path("dead-letters", letter_id, "redrive"), body=edit)
+        sent: dict[str, Any] = await self._operator.call(
+            "POST", path_of("dead-letters", letter_id, "redrive"), body=edit
+        )
         return sent
 
     async def discard(self, letter_id: str) -> None:
         """Remove a dead letter for good. Raises ``NotFound``, ``Refused`` without the admin key."""
-        await self._operator.call("DELETE", _path("dead-letters", letter_id))
+        await self._operator.call("DELETE", path_of("dead-letters", letter_id))
 
 
-def _path(*parts: str) -> str:
+def path_of(*parts: str) -> str:
+    """The path of a REST route whose parts may hold anything."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)

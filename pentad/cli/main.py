@@ -25,6 +25,7 @@ _COMMANDS = {
     "doctor": ("pentad.cli.doctor", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
     "models": ("pentad.cli.models", "run"),
+    "instructions": ("pentad.cli.instructions", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
 
@@ -90,6 +91,7 @@ def _add_clients(commands: Any) -> None:
     _add_send(commands)
     _add_tasks(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
+    _json(_client(commands, "instructions", "List the instructions: what can be run, and where each comes from."))
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_dlq(commands)
     inbound = _command(commands, "inbound", "Mend the inbound stream.")
@@ -104,6 +106,7 @@ def _add_send(commands: Any) -> None:
     send.add_argument("text", metavar="TEXT", help="the message")
     send.add_argument("--session", help="the conversation it belongs to")
     send.add_argument("--task", help="the task it goes to")
+    send.add_argument("--instruction", metavar="NAME", help="what is run: one of `pentad instructions`")
     _json(send, "print every event as a line of JSON")
 
 

@@ -27,7 +27,7 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
     watched = err.isatty() and not args.json
     progress, outage = Spinner(err, watched), Outage(err)
     async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
-        turn = agent.turn(args.text, session_id=args.session, task_id=args.task)
+        turn = agent.turn(args.text, session_id=args.session, task_id=args.task, instruction=args.instruction)
         answers = Answers(out, progress)
         view = TurnView(err, style_for(err, settings), progress, live=False) if watched else None
         if watched:

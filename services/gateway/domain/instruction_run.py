@@ -60,5 +60,5 @@ def _problem(events: Iterable[SessionEvent], end: TurnEnd) -> RunProblem | None:
     if errors and end.outcome != "cancelled":
         return RunProblem(code=errors[-1].code, message=errors[-1].message)
     return RunProblem(
-        code=end.reason or end.outcome, message=f"the task has {end.outcome}: {end.reason or 'no reason'}"
+        code=end.reason or end.outcome, message=f"the task has ended as {end.outcome}: {end.reason or 'no reason'}"
     )

@@ -16,7 +16,7 @@ from pentad.shared.settings import Settings
 from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 
 Command = Callable[[argparse.Namespace, Settings], int]
-DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "status", "limit", "id"), None)
+DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "instruction", "status", "limit", "id"), None)
 
 
 async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:

@@ -1,0 +1,66 @@
+"""Seed 002's example: models, an instruction of one's own, a conversation, what runs, and the end.
+
+PENTAD_PLUGINS=my_tools make run                 # or any other running system
+.venv/bin/python examples/instructions.py        # PENTAD_URL and PENTAD_ADMIN_KEY where they are needed
+"""
+
+import asyncio
+import sys
+
+import pentad
+from pentad.contracts.events import Content, TaskEnd, TaskStart, ToolCallEvent
+
+MOOD = {
+    "type": "object",
+    "properties": {"mood": {"enum": ["good", "bad"]}, "why": {"type": "string"}},
+    "required": ["mood", "why"],
+    "additionalProperties": False,
+}
+
+
+async def main(url: str, model_url: str) -> None:
+    """Everything that the example shows. ``model_url``: an OpenAI-compatible endpoint."""
+    async with pentad.connect(url) as agent:
+        # 1. A model and an instruction, while the system runs.
+        await agent.management.register_model("small", endpoint=model_url, parameters={"temperature": 0.7})
+        await agent.management.register_instruction(
+            "mood",
+            system_prompt="Say how the writer feels.",
+            model="small",
+            tools=[],
+            output="json",
+            output_schema=MOOD,
+        )
+        await agent.management.register_instruction("helper", system_prompt="Be brief.", tools=["calculator"])
+
+        # 2. Send a message, follow what comes of it.
+        async for event in agent.send("what is 6*7?", instruction="helper"):
+            match event:
+                case TaskStart():
+                    print(f"task started: {event.task_id}")
+                case ToolCallEvent():
+                    print(f"calling {event.tool}")
+                case Content():
+                    print(event.content, end="")
+                case TaskEnd():
+                    print(f"\ntask {event.status}")
+
+        # 3. Run an instruction: its data, or all that is known of the run.
+        mood = await agent.run("mood", "What a day! The sun is out.")
+        print(f"mood: {mood['mood']}")
+        run = await agent.execute("helper", "what is 2+2?")
+        print(f"{run.status} with {len(run.tool_calls)} tool call(s): {run.content}")
+
+        # 4. What runs, and what can be run.
+        print(f"active tasks: {len(await agent.inspection.tasks(status='active'))}")
+        print("models: " + ", ".join(model["id"] for model in await agent.inspection.models()))
+        print("instructions: " + ", ".join(each["name"] for each in await agent.inspection.instructions()))
+
+        # 5. Tidy up.
+        for name in ("mood", "helper"):
+            await agent.management.delete_instruction(name)
+        await agent.management.delete_model("small")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

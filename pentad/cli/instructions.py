@@ -1,0 +1,48 @@
+"""``pentad instructions``: what can be run, and where each comes from."""
+
+import argparse
+import json
+from typing import Any
+
+from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import run as run_async
+from pentad.render import harmless, one_line, style_for, table, width
+from pentad.shared.settings import Settings
+
+_HEADER = ("INSTRUCTION", "FROM", "MODEL", "OUTPUT", "TOOLS", "WHAT IT DOES")
+_MOST_TOOLS = 3
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """A table of all instructions."""
+    return run_async(_list(args, settings))
+
+
+async def _list(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        found = await agent.inspection.instructions()
+    if args.json:
+        out.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in found)
+    else:
+        out.write(table(_HEADER, _rows(found), style_for(out, settings)) + "\n")
+    return 0
+
+
+def _rows(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    rows = [tuple(map(harmless, _row(each))) for each in found]
+    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(len(_HEADER) - 1))
+    left = max(30, width() - taken)
+    return [(*row, one_line(str(each["description"]), left)) for row, each in zip(rows, found, strict=True)]
+
+
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    source = str(each["source"]).replace("_", " ")
+    return str(each["name"]), source, str(each["model"] or "the default"), str(each["output"]), _tools(each["tools"])
+
+
+def _tools(names: list[str] | None) -> str:
+    if names is None:
+        return "all"
+    more = f" and {len(names) - _MOST_TOOLS} more" if len(names) > _MOST_TOOLS else ""
+    return ", ".join(names[:_MOST_TOOLS]) + more or "-"
