@@ -1,7 +1,8 @@
-"""Seed 002's example: models, an instruction of one's own, a conversation, what runs, and the end.
+"""A model and instructions of one's own in a running system: registered, run by name, followed, removed again.
 
-PENTAD_PLUGINS=my_tools make run                 # or any other running system
-.venv/bin/python examples/instructions.py        # PENTAD_URL and PENTAD_ADMIN_KEY where they are needed
+    .venv/bin/python examples/instructions.py http://127.0.0.1:8080 http://127.0.0.1:11434/v1
+
+The first address is the gateway's, the second that of any OpenAI-compatible endpoint.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ MOOD = {
 
 
 async def main(url: str, model_url: str) -> None:
-    """Everything that the example shows. ``model_url``: an OpenAI-compatible endpoint."""
+    """Everything that the example shows."""
     async with pentad.connect(url) as agent:
         # 1. A model and an instruction, while the system runs.
         await agent.management.register_model("small", endpoint=model_url, parameters={"temperature": 0.7})

@@ -57,7 +57,8 @@ class Settings(BaseModel):
     pentad_api_keys: SecretStr | None = None
     """`KEY:TENANT,...`; unset: one open tenant `default`, on loopback only."""
     pentad_admin_key: SecretStr | None = None
-    """For models, instructions and dead letters, and for `/metrics` when not on loopback; client commands for these send it."""
+    """For models, instructions and dead letters, and for `/metrics` when not on loopback; client commands for these
+    send it."""
     pentad_plugins: tuple[str, ...] = ()
     """Modules with tools, separated by commas, imported by the tool-workers."""
     pentad_records_url: str | None = None
