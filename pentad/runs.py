@@ -23,7 +23,7 @@ async def run_to_its_end(
     Raises ``NotFound`` and ``ClientError``; ``GatewayUnreachable`` and ``Busy`` after ``patience_s`` without an answer.
     """
     path = path_of("instructions", instruction, "run")
-    await rest.call("GET", "/")  # where nobody answers at all, that is told at once
+    await rest.request("GET", "/")  # where nobody answers at all, that is told at once
     heard, failures = time.monotonic(), 0
     while True:
         try:

@@ -11,6 +11,7 @@ import pytest
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.entry_file import MOST_ENTRIES
+from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY
 from pentad.shared.presence.published import INSTRUCTIONS, TOOLS
 from pentad.shared.store.store import Store
@@ -44,7 +45,7 @@ async def test_an_instruction_is_registered_replaced_listed_and_removed(store: S
     assert again.status_code == 200
     assert again.json()["version"] != made.json()["version"]
     found = await instructions(http)
-    assert [*found] == ["executor", "poet"]
+    assert [*found] == sorted({*BUILT_IN, "poet"})
     assert (found["poet"]["system_prompt"], found["executor"]["source"]) == ("Do not rhyme.", "built_in")
     assert (await http.delete("/v1/instructions/poet")).status_code == 204
     problem(await http.delete("/v1/instructions/poet"), 404)
@@ -170,4 +171,4 @@ async def test_of_operators_at_once_each_is_heard_or_told_to_try_again(store: St
     answers = await asyncio.gather(*(http.post("/v1/instructions", json=body) for body in bodies))
     heard = {a.json()["name"] for a in answers if a.status_code == 201}
     assert {a.status_code for a in answers} <= {201, 429}
-    assert {*await instructions(http)} - {"executor"} == heard
+    assert {*await instructions(http)} - {*BUILT_IN} == heard

@@ -66,6 +66,10 @@ class FakeGateway(Plan):
     transcripts: dict[str, list[Json]] = field(default_factory=dict)
     ready: Json = field(default_factory=lambda: {"status": "ready", "checks": {}})
     ready_status: int = 200
+    runs: deque[tuple[int, Json]] = field(default_factory=deque)
+    """What the next requests to run an instruction are answered with."""
+    asked: list[tuple["Request", Json]] = field(default_factory=list)
+    """Those requests, with their bodies."""
     cancelled: list[str] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What else tasks were asked to do, with their names."""
@@ -113,8 +117,12 @@ class FakeGateway(Plan):
                 return await respond(writer, 401, {"title": "unauthorized"})
             if "upgrade" in request.headers:
                 return await Wire(self, head, request.query, reader, writer).run()
-            await reader.readexactly(int(request.headers.get("content-length", 0)))
-            status, body = self._rest(request)
+            said = await reader.readexactly(int(request.headers.get("content-length", 0)))
+            if request.path.endswith("/run") and self.runs:
+                self.asked.append((request, json.loads(said)))
+                status, body = self.runs.popleft()
+            else:
+                status, body = self._rest(request)
             await respond(writer, status, body)
 
     def _rest(self, request: "Request") -> tuple[int, Json]:
