@@ -41,19 +41,19 @@ async def test_it_is_asked_under_one_id_until_it_has_ended() -> None:
     async with fake_gateway(runs=runs) as gateway:
         more = {"user_id": "ada", "metadata": {"k": "v"}, "budget": {"steps": 2}}
         assert await asked(gateway, **more) == "at last"
-    bodies = [body for _, body in gateway.asked]
+    bodies = [body for _, body in gateway.run_requests]
     assert len(bodies) == 5
     assert all(body == bodies[0] for body in bodies)
     assert bodies[0] | more | {"input": "go"} == bodies[0]
     assert {*bodies[0]} == {"input", "session_id", "message_id", *more}
-    assert {request.path for request, _ in gateway.asked} == {"/v1/instructions/it/run"}
+    assert {request.path for request, _ in gateway.run_requests} == {"/v1/instructions/it/run"}
 
 
 async def test_runs_of_one_agent_are_sessions_of_their_own_unless_one_is_named() -> None:
     async with fake_gateway(runs=deque([run(content="x")] * 3)) as gateway:
         for session in (None, None, "s1"):
             await asked(gateway, session_id=session)
-    one, other, named = (body["session_id"] for _, body in gateway.asked)
+    one, other, named = (body["session_id"] for _, body in gateway.run_requests)
     assert len({one, other, "s1"}) == 3
     assert named == "s1"
 

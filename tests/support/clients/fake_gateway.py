@@ -68,7 +68,7 @@ class FakeGateway(Plan):
     ready_status: int = 200
     runs: deque[tuple[int, Json]] = field(default_factory=deque)
     """What the next requests to run an instruction are answered with."""
-    asked: list[tuple["Request", Json]] = field(default_factory=list)
+    run_requests: list[tuple["Request", Json]] = field(default_factory=list)
     """Those requests, with their bodies."""
     cancelled: list[str] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -119,7 +119,7 @@ class FakeGateway(Plan):
                 return await Wire(self, head, request.query, reader, writer).run()
             said = await reader.readexactly(int(request.headers.get("content-length", 0)))
             if request.path.endswith("/run") and self.runs:
-                self.asked.append((request, json.loads(said)))
+                self.run_requests.append((request, json.loads(said)))
                 status, body = self.runs.popleft()
             else:
                 status, body = self._rest(request)

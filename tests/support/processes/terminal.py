@@ -19,7 +19,7 @@ import argparse, sys
 from pentad.cli import {module}
 from pentad.shared.errors import PentadError
 from pentad.shared.settings import load_settings
-names = dict.fromkeys(("url", "session", "task", "text")) | dict(p.split("=", 1) for p in sys.argv[1:])
+names = dict.fromkeys(("url", "session", "task", "instruction", "text")) | dict(p.split("=", 1) for p in sys.argv[1:])
 try:
     sys.exit({module}.run(argparse.Namespace(json=False, **names), load_settings()))
 except PentadError as error:
