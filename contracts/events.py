@@ -58,6 +58,29 @@ class ControlResult(ClientEvent):
     """What came of it, in the message's language."""
 
 
+class PastEffect(Contract):
+    """A tool call whose effect may have happened: nothing takes it back."""
+
+    tool_call_id: str
+    tool: str
+    effect: Effect
+
+
+class MessageMoved(ClientEvent):
+    """A person moved a message to another task, which answers it. ``task_id`` is the task that it was taken from."""
+
+    type: Literal["message_moved"] = "message_moved"
+    message_id: str
+    from_task_id: str
+    to_task_id: str
+    emptied: bool = False
+    """The first task had no other message: it is cancelled. One that was live still gets its ``task_end``."""
+    effects: list[PastEffect] = Field(default_factory=list)
+    """What the first task did for the message, as far as it was no mere reading."""
+    later_steps: list[int] = Field(default_factory=list)
+    """Steps of the first task whose answers came after the message and stay: they may rest on it."""
+
+
 class TaskStart(ClientEvent):
     """A task began, or began again after its end."""
 
@@ -183,6 +206,7 @@ class ErrorEvent(ClientEvent):
 SessionEvent = Annotated[
     MessageRouted
     | ControlResult
+    | MessageMoved
     | TaskStart
     | Thinking
     | Content

@@ -42,8 +42,24 @@ class TranscriptMeta(Contract):
     model_id: str | None = None
     """Of the registry's model that answered; absent for the environment's."""
     message_id: str | None = None
-    origin: Literal["repair"] | None = None
-    """Set on what nobody said: ``repair`` asks for an answer again that did not fit."""
+    origin: Literal["repair", "context"] | None = None
+    """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said
+    in the session before the task began."""
+
+
+class Exclusion(Contract):
+    """An entry of a transcript that is no message: a person moved one away.
+
+    Prompts that contain this entry leave out the entry itself and what stands at ``positions``: the message and its
+    direct answer, tool calls together with their results. Prompts of steps before it have them. In digests it counts
+    like any other entry.
+    """
+
+    role: Literal["exclusion"] = "exclusion"
+    positions: list[int]
+    to: str
+    """Where a person wanted the message: a task's id, or ``new``."""
+    to_task_id: str
 
 
 class Manifest(Contract):
@@ -53,7 +69,7 @@ class Manifest(Contract):
     """
 
     messages: tuple[int, int]
-    """Range of transcript positions, end exclusive."""
+    """Range of transcript positions, end exclusive. What an ``Exclusion`` in it names was left out, and so was that."""
     instruction: str
     instruction_version: str | None = None
     """Which version of it; its content is kept under ``instruction:VERSION``."""

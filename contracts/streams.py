@@ -18,6 +18,7 @@ from pentad.contracts.events import (
     ControlResult,
     ErrorEvent,
     MessageEvent,
+    MessageMoved,
     MessageRouted,
     Snapshot,
     TaskEnd,
@@ -155,6 +156,7 @@ EVENTS = Stream(
     (
         MessageRouted,
         ControlResult,
+        MessageMoved,
         TaskStart,
         Thinking,
         Content,

@@ -8,6 +8,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     ControlResult,
     ErrorEvent,
+    MessageMoved,
     MessageRouted,
     SessionEvent,
     Snapshot,
@@ -49,7 +50,7 @@ class TurnTracker:
             return True
         if isinstance(event, ErrorEvent) and event.message_id is not None:
             return event.message_id == self.message_id
-        if isinstance(event, MessageRouted | ControlResult) and event.message_id == self.message_id:
+        if isinstance(event, MessageRouted | MessageMoved | ControlResult) and event.message_id == self.message_id:
             return True
         if self.task_id is not None:
             return event.task_id == self.task_id
@@ -64,6 +65,8 @@ class TurnTracker:
                 return self._after_snapshot(event)
             case MessageRouted() if event.message_id == self.message_id:
                 return self._after_routing(event)
+            case MessageMoved() if event.message_id == self.message_id:
+                return replace(self, task_id=event.to_task_id)
             case ControlResult() if event.message_id == self.message_id:
                 return self.ended("completed", event.content)
             case ErrorEvent() if event.message_id == self.message_id:

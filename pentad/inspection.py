@@ -12,7 +12,10 @@ PAGE_LIMIT = 100
 
 
 class Transcript(Contract):
-    """What a task's model would be sent, system prompt aside: OpenAI chat form, and what is known of each message."""
+    """What a task's model would be sent, system prompt aside: OpenAI chat form, and what is known of each message.
+
+    An entry of the role ``exclusion`` is no message: it names what is left out since a message was moved.
+    """
 
     task_id: str
     messages: list[dict[str, Any]]
@@ -79,6 +82,14 @@ class Management:
     async def cancel_task(self, task_id: str) -> None:
         """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
         await self._rest.call("POST", path_of("tasks", task_id, "cancel"))
+
+    async def move(self, message_id: str, to: str, task_id: str) -> None:
+        """Give a message of the task ``task_id`` to another task of its session; ``to``: its id, or ``new``.
+
+        A ``message_moved`` follows within a second. Said again, it changes nothing.
+        Raises ``NotFound``, and ``Conflict`` when it cannot be moved so.
+        """
+        await self._rest.call("POST", path_of("tasks", task_id, "move"), body={"message_id": message_id, "to": to})
 
     async def register_model(self, model_id: str, **fields: Any) -> dict[str, Any]:
         """Register a chat or embedding model, or replace the registered one with this id; says how it stands now.

@@ -5,10 +5,10 @@ from typing import Literal, get_args
 TimerKind = Literal["deadline", "timeout", "retry", "stale", "wait", "archive"]
 """What a task's timer is for: it has one of each kind at most. ``archive`` wakes the archiver, the others the task."""
 MailKind = Literal[
-    "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive"
+    "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive", "move"
 ]
 """A user's message; what came of a tool call; being asked to stop, to pause, to go on; a timer that was due; what was
-redriven."""
+redriven; being asked to give a message away."""
 ControlKind = Literal["cancel", "pause", "resume"]
 """What a person asks a task to do."""
 TIMER_KINDS: frozenset[str] = frozenset(get_args(TimerKind))
@@ -17,6 +17,7 @@ USER: MailKind = "user"
 """Every other kind is a signal."""
 RESULT: MailKind = "result"
 REDRIVE: MailKind = "redrive"
+MOVE: MailKind = "move"
 PAUSE: ControlKind = "pause"
 RESUME: ControlKind = "resume"
 """The one control that stops nothing."""

@@ -22,6 +22,7 @@ _COMMANDS = {
     "cancel": ("pentad.cli.tasks", "run_cancel"),
     "pause": ("pentad.cli.tasks", "run_pause"),
     "resume": ("pentad.cli.tasks", "run_resume"),
+    "move": ("pentad.cli.tasks", "run_move"),
     "doctor": ("pentad.cli.doctor", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
     "models": ("pentad.cli.models", "run"),
@@ -125,6 +126,10 @@ def _add_tasks(commands: Any) -> None:
         ("resume", "Let a paused task go on where it was."),
     ):
         _client(commands, name, text).add_argument("id", metavar="ID", help="the task")
+    move = _client(commands, "move", "Give a message to another task of its conversation.")
+    move.add_argument("message", metavar="MESSAGE_ID", help="the message")
+    move.add_argument("--to", metavar="TASK", required=True, help="the task that it is for, or new")
+    move.add_argument("--task", metavar="ID", required=True, help="the task that has it")
 
 
 def _add_dlq(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""``pentad tasks``, ``pentad task ID`` and ``pentad cancel|pause|resume ID``."""
+"""``pentad tasks``, ``pentad task ID``, ``pentad cancel|pause|resume ID`` and ``pentad move MESSAGE_ID``."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from pentad.render import Style, ago, call_line, harmless, one_line, style_for, 
 from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "UPDATED", "GOAL")
-_ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system"}
+_ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system", "exclusion": "moved"}
 
 
 def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
@@ -38,6 +38,11 @@ def run_pause(args: argparse.Namespace, settings: Settings) -> int:
 def run_resume(args: argparse.Namespace, settings: Settings) -> int:
     """Ask a paused task to go on. Raises ``NotFound``, or ``Conflict`` when it has ended."""
     return run_async(_ask(args, settings, lambda m: m.resume_task, "goes on"))
+
+
+def run_move(args: argparse.Namespace, settings: Settings) -> int:
+    """Give a message to another task. Raises ``NotFound``, or ``Conflict`` when it cannot be moved so."""
+    return run_async(_move(args, settings))
 
 
 async def _tasks(args: argparse.Namespace, settings: Settings) -> int:
@@ -106,6 +111,9 @@ def _message(message: dict[str, Any], style: Style) -> list[str]:
     about += [str(message[name]) for name in ("model", "at") if message.get(name)]
     head = style.bold(_ROLES.get(role, role)) + style.dim(f"  {' · '.join(about)}" if about else "")
     content = harmless(str(message.get("content") or ""))
+    if "positions" in message:
+        left_out = ", ".join(map(str, message["positions"])) or "nothing"
+        content = f"{message.get('message_id')} to {message.get('to_task_id')}; prompts leave out: {left_out}"
     lines = content.splitlines() if role != "tool" else [one_line(content, max(40, width() - 2))]
     return [head, *(f"  {line}" for line in lines), *_calls(message, style)]
 
@@ -125,4 +133,12 @@ async def _ask(
     async with agent_for(args, settings) as agent:
         await action(agent.management)(args.id)
     out.write(f"{args.id} {said}\n")
+    return 0
+
+
+async def _move(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        await agent.management.move(args.message, args.to, args.task)
+    out.write(f"{args.message} is being moved to {'a new task' if args.to == 'new' else args.to}\n")
     return 0

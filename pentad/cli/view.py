@@ -11,6 +11,7 @@ from pentad.contracts.events import (
     Content,
     ErrorEvent,
     MessageEvent,
+    MessageMoved,
     MessageRouted,
     SessionEvent,
     Snapshot,
@@ -78,6 +79,8 @@ class TurnView:
         match event:
             case MessageRouted():
                 self._routed(event)
+            case MessageMoved():
+                self.line(self._style.dim(f"→ message {event.message_id} went to task {event.to_task_id}"))
             case Content() | MessageEvent():
                 self._text(event)
             case TaskStart() | Thinking():

@@ -15,6 +15,7 @@ from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.model_registry import ModelRegistry
+from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -83,6 +84,7 @@ class GatewayService:
             inbox=inbox,
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
+            moving=Moving(store, queries),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,

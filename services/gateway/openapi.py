@@ -55,7 +55,8 @@ _PROBLEMS = {
     401: "no valid API key",
     403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
     404: "no such thing, or another tenant's",
-    409: "the task has ended; the dead letter cannot be redriven so; the model is in use, or the id or name is taken",
+    409: "the task has ended; the dead letter cannot be redriven so; the message cannot be moved so; the model is in "
+    "use, or the id or name is taken",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
     422: "a wrong value",
@@ -73,6 +74,7 @@ _TURN = _object(
     answer={"type": ["string", "null"], "description": "the text of the turn's last message"},
     events={"type": "array", "items": _ANY},
 )
+_MOVE = _object(message_id=_ref("Id"), to={"type": "string", "description": "a task's id, or `new`"})
 _TURN_LEFT = _object(role={"enum": ["user", "assistant"]}, content=_TEXT, task_id=_ref("Id"), at=_TEXT)
 _SESSION = _object(session_id=_ref("Id"), updated_at=_TEXT, last=_TEXT)
 
@@ -151,7 +153,8 @@ def _task_paths() -> dict[str, Json]:
                 _path("task"),
                 problems=(404, 410),
                 _200=_gives(
-                    "OpenAI chat form plus `step attempt at model` where they apply",
+                    "OpenAI chat form plus `step attempt at model` where they apply; an `exclusion` names the "
+                    "`positions` that are left out since a message was moved",
                     _object(task_id=_ref("Id"), messages={"type": "array", "items": _ANY}),
                 ),
             )
@@ -172,6 +175,16 @@ def _task_paths() -> dict[str, Json]:
         ),
         "/v1/tasks/{task}/resume": _control("Ask a paused task to go on where it was; another goes on anyway"),
         "/v1/tasks/{task}/archive": _control("Archive a task that has ended now, not after its grace time"),
+        "/v1/tasks/{task}/move": {
+            "post": _operation(
+                "Give one of the task's messages to another task of its session, or to a new one; `message_moved` says "
+                "that it is done, an `error` why it could not be",
+                _path("task"),
+                problems=(400, 404, 409, 410, 413, 422, 429),
+                _202=_gives("asked", _MOVE),
+            )
+            | {"requestBody": {"required": True, "content": {"application/json": {"schema": _MOVE}}}}
+        },
         "/v1/tools": {"get": _operation("Tools that workers have published", _200=_gives("", _page(_ref("ToolSpec"))))},
     }
 

@@ -19,6 +19,7 @@ from pentad.services.gateway.control import Control
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.model_registry import ModelRegistry
+from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.problems import bad, busy
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -44,6 +45,7 @@ class Parts:
     inbox: Inbox
     accepting: Accepting
     control: Control
+    moving: Moving
     letters: Letters
     redriving: Redriving
     models: ModelRegistry

@@ -1,6 +1,7 @@
 """The read side: what clients may see of a tenant's sessions and tasks. Nothing here writes."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -135,16 +136,23 @@ class Queries:
         return None if record is None else _content(record.messages, ref)
 
     async def _placed(self, keys: TaskKeys, ref: str) -> str | None:
-        """The tool result of this name in a transcript that is still in Redis, the newest entries first."""
+        """The tool result of this name in a transcript that is still in Redis."""
+        async for line in self.naming(keys, ref):
+            found = _content([line], ref)
+            if found is not None:
+                return found
+        return None
+
+    async def naming(self, keys: TaskKeys, name: str) -> AsyncIterator[dict[str, Any]]:
+        """The entries of a transcript in Redis in which this name stands somewhere, the newest first."""
         end = int(await self._store.call("LLEN", keys.log))
         while end > 0:
             start = max(0, end - _VALUE_CHUNK)
             chunk = await self._store.call("LRANGE", keys.log, start, end - 1)
-            found = _content([_entry(raw) for raw in chunk if ref.encode() in raw], ref)
-            if found is not None:
-                return found
+            for raw in reversed(chunk):
+                if name.encode() in raw:
+                    yield _entry(raw)
             end = start
-        return None
 
     async def _in_redis(self, keys: TaskKeys) -> bool:
         return bool(await self._store.call("HEXISTS", keys.header, "status"))

@@ -7,7 +7,9 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
-from pentad.services.gateway.http import answer, page_of, task_of, tenant_of
+from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.services.gateway.domain.move import read_move
+from pentad.services.gateway.http import answer, page_of, read_body, task_of, tenant_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
 from pentad.services.gateway.messages import post_message
 from pentad.services.gateway.model_routes import delete_model, list_models, register_model
@@ -62,7 +64,7 @@ async def get_task(parts: Parts, request: "Request") -> "Response":
 
 
 async def get_transcript(parts: Parts, request: "Request") -> "Response":
-    """What the model would be sent, system prompt aside."""
+    """What the model would be sent, system prompt aside; what was moved away is named by an ``exclusion``."""
     task = task_of(request)
     messages = await parts.queries.transcript(tenant_of(request), task)
     if messages is None:
@@ -93,6 +95,17 @@ async def archive_task(parts: Parts, request: "Request") -> "Response":
     task = task_of(request)
     await parts.control.archive(tenant_of(request), task)
     return answer({"task_id": task}, 202)
+
+
+async def move_message(parts: Parts, request: "Request") -> "Response":
+    """Ask a task to give a message to another."""
+    task, tenant = task_of(request), tenant_of(request)
+    try:
+        asked = read_move(await read_body(request))
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    await parts.moving.move(tenant, task, asked)
+    return answer({"message_id": asked.message_id, "to": asked.to}, 202)
 
 
 async def list_tools(parts: Parts, request: "Request") -> "Response":
@@ -138,6 +151,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/tasks/{task}/pause", _asks("pause")),
     ("POST", "/v1/tasks/{task}/resume", _asks("resume")),
     ("POST", "/v1/tasks/{task}/archive", archive_task),
+    ("POST", "/v1/tasks/{task}/move", move_message),
     ("GET", "/v1/tools", list_tools),
     ("GET", "/v1/models", list_models),
     ("POST", "/v1/models", register_model),

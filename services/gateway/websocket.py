@@ -12,6 +12,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.accepting import new_message_id
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
+from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.parts import Parts, as_text
 from pentad.services.gateway.problems import ProblemError
 from pentad.shared import metrics
@@ -108,6 +109,11 @@ class WebSocketSession:
             if not isinstance(task, str) or not is_identifier(task):
                 raise UnreadableError("task_id: a task's id is expected")
             await self._parts.control.ask(control, self._keys.tenant, task, self._keys.session)
+            return None
+        if command == "move":
+            asked, keys = read_move(body), self._keys
+            task = await self._parts.moving.task_with(keys, asked.message_id)
+            await self._parts.moving.move(keys.tenant, task, asked, keys.session)
             return None
         given = {name: value for name, value in body.items() if name != "type"}
         message = read_message(given, self._keys.tenant, self._keys.session, new_message_id())

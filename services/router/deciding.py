@@ -11,7 +11,8 @@ from pentad.services.router.weighing import NOTHING, Learnt, Weighing, learnt_by
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import SessionHeader, TaskHeader
 from pentad.shared.actors.mail import SessionMessage
-from pentad.shared.actors.sessions import last_turns, load_tasks
+from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, last_turns, load_tasks
+from pentad.shared.actors.transcript import remaining
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys
@@ -20,9 +21,6 @@ from pentad.shared.random_hex import random_hex
 from pentad.shared.records import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
-
-_CONTEXT_TURNS = 12
-_CONTEXT_CHARS = 4_000
 
 
 @immutable
@@ -162,12 +160,12 @@ class Deciding:
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
         """The last turns that a new task begins with."""
         if route.continues == "session":
-            turns = await last_turns(self._store, keys, _CONTEXT_TURNS)
+            turns = await last_turns(self._store, keys, CONTEXT_TURNS)
         else:
             record = await self._records.read(keys.tenant, message.task_id or "")
             turns = [
                 SessionMessage(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
-                for m in (record.messages if record else [])
+                for m in remaining(record.messages if record else [])
                 if m.get("role") in ("user", "assistant") and m.get("content")
-            ][-_CONTEXT_TURNS:]
-        return [t.model_copy(update={"content": t.content[:_CONTEXT_CHARS]}) for t in turns]
+            ]
+        return as_context(turns)

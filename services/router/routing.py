@@ -9,9 +9,10 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlResult, ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
 from pentad.services.router.domain.control import told
-from pentad.services.router.domain.rules import Route, goal_of
+from pentad.services.router.domain.rules import Route
 from pentad.services.router.weighing import Learnt
 from pentad.shared import metrics
+from pentad.shared.actors import opening
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.commit_events import CommitEvents
 from pentad.shared.actors.headers import (
@@ -23,8 +24,7 @@ from pentad.shared.actors.headers import (
     recent_field,
 )
 from pentad.shared.actors.mail import SessionMessage, UserMail
-from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
-from pentad.shared.kinds import USER
+from pentad.shared.keys import SessionKeys, TaskKeys
 
 
 class RouteWriter:
@@ -87,31 +87,17 @@ class RouteWriter:
 
     def new(self, task: TaskKeys, route: Route) -> None:
         """Begin a task."""
-        self._commit.expect(task.header, "none")
-        goal = goal_of(self._message.content)
-        self._commit.set(
-            task.header,
-            status="active",
-            session=self._keys.session,
-            user=self._message.user_id or "",
-            goal=goal,
-            instruction=route.instruction,
-        )
-        self._commit.stamp(task.header, "created", "updated")
-        index = task_index(task.shard, task.tenant)
-        self._commit.rank(index, task.task, self._now)
-        self._commit.expire(index, self._ttl_s)
+        session, message, ttl_s = self._keys.session, self._message, self._ttl_s
+        opening.begin(self._commit, task, session, message, route.instruction, self._now, ttl_s)
         self._routed(task.task, route)
-        self._start(task, goal)
+        self._start(task, opening.goal_of(message.content))
 
     def existing(self, task: TaskKeys, header: TaskHeader, route: Route) -> None:
         """Append to a live task, or open an ended one again."""
         self._commit.expect(task.header, header.status)
         self._routed(task.task, route)
         if route.decision == "reopen":
-            self._commit.set(task.header, status="active", reason="")
-            self._commit.stamp(task.header, "updated")
-            self._commit.untimer(task, "archive", "deadline")
+            opening.reopen(self._commit, task)
             self._start(task, header.goal)
 
     def _start(self, task: TaskKeys, goal: str) -> None:
@@ -120,19 +106,9 @@ class RouteWriter:
 
     def send(self, task: TaskKeys, context: list[SessionMessage], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""
-        message = self._message
-        if deadline := message.due:
-            self._commit.set(task.header, deadline=deadline)
-            self._commit.due(task, "deadline", deadline)
-        elif route.decision == "reopen":
-            self._commit.set(task.header, deadline=0)
-        mail = UserMail(message=message, entry_id=self._entry, at=self._at, context=context)
-        self._commit.post(task, USER, mail.to_json())
-        turn = SessionMessage(
-            role="user", content=message.content, task_id=task.task, at=self._at, message_id=message.message_id
-        )
-        self._commit.push(self._keys.turns, turn.to_json(), TURNS_KEPT)
-        self._commit.expire(self._keys.turns, self._ttl_s)
+        mail = UserMail(message=self._message, entry_id=self._entry, at=self._at, context=context)
+        reopened = route.decision == "reopen"
+        opening.hand_over(self._commit, self._keys, task, mail, self._ttl_s, reopened=reopened)
 
     def remember(self, session: SessionHeader, kept: Collection[str], task: TaskKeys, learnt: Learnt) -> None:
         """The task was spoken to last; what the session knows of tasks that are neither it nor kept goes."""

@@ -29,7 +29,7 @@ class Asked:
     toolbox: Toolbox
     system: bytes
     before: Sequence[bytes]
-    """The committed transcript."""
+    """The committed transcript, with what its exclusions leave out of the prompt."""
     step: int
 
 

@@ -15,6 +15,7 @@ from pentad.services.task_runner.domain.plan import (
     CallAgain,
     End,
     Finish,
+    GiveAway,
     Hold,
     Idle,
     Pause,
@@ -28,6 +29,7 @@ from pentad.services.task_runner.domain.plan import (
 )
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
+from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -74,6 +76,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
         self._model_steps = ModelSteps(self._steps, models, TaskInstructions(actors.store, book), tools, self._cache)
+        self._moves = Moves(self._steps, tools)
         self._running: set[Held] = set()
         self._stopping = False
 
@@ -143,6 +146,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
         if isinstance(decided, AskModel | CallAgain):
             return await self._model_steps.make(step, held, decided)
+        if isinstance(decided, GiveAway):
+            return await self._moves.give_away(step, decided)
         writer = self._steps.writer(step)
         if isinstance(decided, Idle):
             writer.idle(decided.spent)
@@ -200,6 +205,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.restart()
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
+        writer.commit.unmail(step.arrived.move_numbers)
         writer.ended_without_answer()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))

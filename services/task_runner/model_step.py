@@ -20,7 +20,7 @@ from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.retry import RetryReason, after_model_error
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
-from pentad.services.task_runner.prompt import KnownTranscript, Toolbox, TranscriptCache
+from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
@@ -84,7 +84,7 @@ class ModelSteps:
         rules = _rules(asked_with, writer)
         deltas = self._deltas(step, writer, asked_with, held)
         request = ChatRequest(
-            messages=[asked_with.system, *asked_with.before, *writer.added],
+            messages=[asked_with.system, *step.transcript.prompt, *writer.added],
             tools=toolbox.json,
             timeout_s=self._time_left(step),
             may_call=rules.may_call,
@@ -113,8 +113,7 @@ class ModelSteps:
         writer.answered(answer, following, asked_with, redriven=isinstance(planned, CallAgain))
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
-            grown = KnownTranscript((*step.transcript.messages, *writer.added), writer.last_entry)
-            self._cache.keep(step.keys.header, grown)
+            self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
         else:
             deltas.stop()
         return "committed" if outcome == "continued" else outcome

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.tools import ToolSpec
-from pentad.shared.actors.transcript import message_of
+from pentad.shared.actors.transcript import excluded_by, is_exclusion, message_of
 from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024
@@ -78,6 +78,15 @@ class KnownTranscript:
 
     messages: tuple[bytes, ...] = ()
     last: bytes = b""
+    gone: frozenset[int] = frozenset()
+    """Positions that prompts leave out."""
+
+    @property
+    def prompt(self) -> Sequence[bytes]:
+        """The messages that the model is sent."""
+        if not self.gone:
+            return self.messages
+        return [message for n, message in enumerate(self.messages) if n not in self.gone]
 
     @property
     def start(self) -> int:
@@ -94,7 +103,15 @@ class KnownTranscript:
             return None
         if not fresh:
             return self
-        return KnownTranscript((*self.messages, *map(message_of, fresh)), fresh[-1])
+        return self.grown(list(map(message_of, fresh)), fresh[-1])
+
+    def grown(self, added: Sequence[bytes], last: bytes) -> "KnownTranscript":
+        """With these messages more. ``last``: the last one's entry whole."""
+        gone = self.gone
+        for n, line in enumerate(added, len(self.messages)):
+            if is_exclusion(line):
+                gone |= excluded_by(line) | {n}
+        return KnownTranscript((*self.messages, *added), last, gone)
 
 
 class TranscriptCache:

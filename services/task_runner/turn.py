@@ -18,6 +18,7 @@ from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.giving_away import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, Timer
 from pentad.services.task_runner.domain.retry import Retry
@@ -110,7 +111,8 @@ class TurnWriter(TaskEvents):
         """Users' messages, word for word; they wait no more. ``number``: of the last of them."""
         for mail in messages:
             for turn in mail.context:
-                self._log({"role": turn.role, "content": turn.content}, at=turn.at, message_id=turn.message_id)
+                said = {"role": turn.role, "content": turn.content}
+                self._log(said, at=turn.at, message_id=turn.message_id, origin="context")
             self._log(user(mail.message.content), at=mail.at, message_id=mail.message.message_id)
         if number:
             self.commit.consume(number)
@@ -131,6 +133,8 @@ class TurnWriter(TaskEvents):
             fields |= {"turn_at": t.at}
             if self.task.repairs:
                 fields = {"repairs": 0} | fields
+        if self.task.unanswered:
+            fields = {"unanswered": 0} | fields
         fields |= {"turn_steps": t.steps, "turn_tokens": t.tokens, "turn_usd": t.usd}
         if self.added:
             fields |= {"log_length": self.task.log_length + len(self.added)}
@@ -177,7 +181,7 @@ class TurnWriter(TaskEvents):
     def end(self, status: EndStatus, reason: str) -> None:
         """The task is over: its one ``task_end``, and the timer after which it is archived."""
         self._turn_is_over(status)
-        if status != "completed":
+        if status != "completed" and reason != MOVED:
             self._remember(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
         t = self.task
         keys, session = self.keys, self.session

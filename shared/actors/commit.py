@@ -75,6 +75,10 @@ class Commit:
         """Refuse the whole as ``overtaken`` when a tool's result has come that this step has not seen."""
         self._checks += ("no-new-result",)
 
+    def expect_no_new_message(self) -> None:
+        """Refuse the whole as ``overtaken`` when a message has come that this step has not read."""
+        self._checks += ("no-new-message",)
+
     def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
         """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``overtaken`` unless
         it is newer than the last one and its id is not known. ``generation``: of the inbound stream.
@@ -105,6 +109,10 @@ class Commit:
     def push(self, key: str, value: bytes, cap: int = 0) -> None:
         """Append to a list; ``cap`` keeps only its last so many."""
         self.operations += ("push", self._k(key, "l"), value, cap)
+
+    def drop(self, key: str, value: bytes) -> None:
+        """Remove the last entry of a list that is this very value, if there is one."""
+        self.operations += ("drop", self._k(key, "l"), value)
 
     def set(self, header: str, **fields: Argument) -> None:
         """Set fields of a hash. What one commit sets in a hash is one operation, unless another comes between."""

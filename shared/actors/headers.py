@@ -177,6 +177,8 @@ class TaskHeader:
     """Failed attempts of this step (law 8)."""
     repairs: int = 0
     """How often this turn's answer was asked for again, because it did not fit."""
+    unanswered: int = 0
+    """1: the turn goes on although no mail asks for it, for a step of it was moved away with its message."""
     log_length: int = 0
     digest: str = ""
     covered: int = 0
@@ -223,7 +225,7 @@ class TaskHeader:
 
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs log_length covered "
+    "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
     "paused_mail archive_of"
 )
 _FLOATS = "turn_usd usd"

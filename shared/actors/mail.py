@@ -8,6 +8,9 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Contract
 from pentad.contracts.tools import ToolOutcome
 
+NEW_TASK = "new"
+"""Stands where a message may be moved to a task that does not exist yet."""
+
 
 def read_session_mail(body: bytes) -> tuple[str, InboundMessage]:
     """A session's mail: the inbound entry's id and the message."""
@@ -49,6 +52,16 @@ class ResultMail(Contract):
     def of(cls, call: str, outcome: ToolOutcome, ref: str | None = None) -> "ResultMail":
         """The mail that tells a task of a call's outcome. ``ref``: what the model is told is kept aside under it."""
         return cls(tool_call_id=call, content="" if ref else outcome.for_model, ok=outcome.ok, ref=ref)
+
+
+class MoveMail(Contract):
+    """A person moves a message of this task to another (mail kind ``move``)."""
+
+    message_id: str
+    to: str
+    """A task's id, or `NEW_TASK`."""
+    number: int = 0
+    """Of the message among the task's mail when it was asked for, 0 when it was in the transcript by then."""
 
 
 class CallRequest(Contract):

@@ -15,6 +15,9 @@ from pentad.shared.store.store import Store
 
 log = logging.getLogger(__name__)
 _ANY = 1 << 30
+CONTEXT_TURNS = 12
+"""Turns that a new task begins with."""
+_CONTEXT_CHARS = 4_000
 
 
 async def load_task(store: Store, keys: TaskKeys) -> TaskHeader | None:
@@ -52,3 +55,8 @@ def _turn(keys: SessionKeys, raw: bytes) -> SessionMessage | None:
     except ValidationError:
         log.warning("a turn of %s cannot be read: it is left out", keys.actor)
         return None
+
+
+def as_context(turns: Sequence[SessionMessage]) -> list[SessionMessage]:
+    """What a new task begins with: the last of these turns, each cut short."""
+    return [turn.model_copy(update={"content": turn.content[:_CONTEXT_CHARS]}) for turn in turns[-CONTEXT_TURNS:]]

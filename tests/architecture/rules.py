@@ -32,6 +32,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.keys",
         "pentad.shared.kinds",
         "pentad.shared.actors.mail",
+        "pentad.shared.actors.transcript",
         "pentad.shared.models.ports",
     }
 )

@@ -28,6 +28,7 @@ COMMON = {"session_id", "task_id", "at"}
 EVENT_FIELDS = {
     "message_routed": "message_id decision stage confidence reason candidates scores",
     "control_result": "message_id action content",
+    "message_moved": "message_id from_task_id to_task_id emptied effects later_steps",
     "task_start": "goal",
     "thinking": "step attempt offset content",
     "content": "step attempt offset content",

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, cast
 
 from pentad.services.router.domain.control import control_of
-from pentad.services.router.domain.rules import Question, Route, goal_of
+from pentad.services.router.domain.rules import Question, Route
 from pentad.services.router.domain.scoring import WEIGHTS, Weights
 from pentad.services.router.domain.weighing import is_sure, weighed
 from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.opening import goal_of
 from pentad.shared.digests.stored import digest_bytes, digest_of
 from pentad.shared.digests.task_digest import TaskDigest
 from pentad.shared.digests.utterance import read_utterance

@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, TaskRecord, TranscriptMeta
 from pentad.services.task_runner.prompt import chain
+from pentad.shared.actors.transcript import remaining
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def prompts_of(record: TaskRecord) -> list[Prompt]:
         added = [to_json(message) for message in chat[covered:end]]
         digest, covered = chain(digest, added, to_json(system), manifest.tools, manifest.model), end
         tools = record.materials[f"tools:{manifest.tools}"] if manifest.tools else None
-        rebuilt.append(Prompt(manifest, [system, *chat[:end]], tools, digest))
+        rebuilt.append(Prompt(manifest, [system, *remaining(chat[:end])], tools, digest))
     return rebuilt
 
 

@@ -11,7 +11,7 @@ from pentad.shared.errors import PentadError
 from pentad.shared.kinds import ControlKind
 
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
-_COMMANDS = frozenset({"message", "ping", *_CONTROLS})
+_COMMANDS = frozenset({"message", "ping", "move", *_CONTROLS})
 _LATER = frozenset({"approve"})
 _OF_A_RUN = frozenset({"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget"})
 

@@ -11,7 +11,6 @@ from pentad.services.router.domain.control import control_of
 from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
 from pentad.shared.immutable import immutable
 
-_GOAL_LENGTH = 500
 DEFAULT_INSTRUCTION = "executor"
 """What runs when nobody says what."""
 
@@ -171,8 +170,3 @@ def _to_named(view: View, candidates: list[str]) -> Route:
     if task.ended:
         return Route("reopen", "the message names this ended task", task, candidates=candidates)
     return Route("append", "the message names this task", task, candidates=candidates)
-
-
-def goal_of(content: str) -> str:
-    """A task's goal: its first message, short enough for a header."""
-    return content if len(content) <= _GOAL_LENGTH else content[: _GOAL_LENGTH - 1] + "…"

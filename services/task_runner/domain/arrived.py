@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from pentad.shared.actors.headers import UNREADABLE, Mail
-from pentad.shared.actors.mail import RedriveMail, ResultMail, UserMail
+from pentad.shared.actors.mail import MoveMail, RedriveMail, ResultMail, UserMail
 from pentad.shared.immutable import immutable
-from pentad.shared.kinds import PAUSE, REDRIVE, RESULT, RESUME, USER
+from pentad.shared.kinds import MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
 
 
 @immutable
@@ -30,6 +30,9 @@ class Arrived:
     result_numbers: tuple[int, ...]
     redrive_numbers: tuple[int, ...]
     control_numbers: tuple[int, ...]
+    moves: tuple[MoveMail, ...] = ()
+    """Messages that a person wants another task to have."""
+    move_numbers: tuple[int, ...] = ()
 
     @property
     def asks(self) -> bool:
@@ -46,7 +49,8 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     users = users[len(ended) :]
     results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == RESULT]
     redrives = [(m.number, RedriveMail.model_validate_json(m.body)) for m in mail if m.kind == REDRIVE]
-    controls = [m for m in mail if m.kind not in (USER, RESULT, REDRIVE)]
+    moves = [(m.number, MoveMail.model_validate_json(m.body)) for m in mail if m.kind == MOVE]
+    controls = [m for m in mail if m.kind not in (USER, RESULT, REDRIVE, MOVE)]
     return Arrived(
         users=tuple(u for _, u in users),
         ended=tuple(u for _, u in ended),
@@ -59,4 +63,6 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         result_numbers=tuple(n for n, _ in results),
         redrive_numbers=tuple(n for n, _ in redrives),
         control_numbers=tuple(m.number for m in controls),
+        moves=tuple(move for _, move in moves),
+        move_numbers=tuple(n for n, _ in moves),
     )

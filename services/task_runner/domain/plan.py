@@ -8,7 +8,7 @@ from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.budget import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import CallRequest
+from pentad.shared.actors.mail import CallRequest, MoveMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import PAUSE, RESUME, TimerKind
 
@@ -113,14 +113,39 @@ class Reopen:
     """Of the new turn, in ms; 0 for none. What the end had removed with the turn before is set again."""
 
 
+@immutable
+class GiveAway:
+    """A person moves one of the task's messages to another task. What else has come is looked at afterwards."""
+
+    move: MoveMail
+    number: int
+    """Of the mail that says so."""
+
+
 WAIT_EXPIRED = "wait_expired"
 """The reason of a task's end that waited for a person who did not come."""
 _TOO_LATE = "no result within the step's time limit"
-Plan = Idle | End | Pause | Hold | Resume | StillPaused | Stale | Answered | Finish | AskModel | CallAgain | Reopen
+Plan = (
+    Idle
+    | End
+    | Pause
+    | Hold
+    | Resume
+    | StillPaused
+    | Stale
+    | Answered
+    | Finish
+    | AskModel
+    | CallAgain
+    | Reopen
+    | GiveAway
+)
 
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling does."""
+    if arrived.moves:
+        return GiveAway(arrived.moves[0], arrived.move_numbers[0])
     if task.ended:
         if arrived.asks and task.status != "cancelled":
             return Reopen(next((at for mail in reversed(arrived.users) if (at := mail.message.due)), 0))
@@ -140,7 +165,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
         if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
             return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
-    if task.open or arrived.asks or (task.repairs and task.status == "active"):
+    if task.open or arrived.asks or task.unanswered or (task.repairs and task.status == "active"):
         return _go_on(task, arrived, bounds.step_limit, ())
     return _rest(task, arrived, now, bounds)
 

@@ -9,18 +9,20 @@
 --         'stop'      an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
 --         'fail'      an end; messages that have come start the next turn. Refused as 'overtaken' when a cancel has come since:
 --                     it meant them too
---   An end takes all signals with it but results and redrives: what was asked of the task as it was must not meet the next
---   turn.
+--   An end takes all signals with it but results, redrives and moves: what was asked of the task as it was must not meet
+--   the next turn.
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'overtaken' unless the actor has this status (checked before anything is written)
 --   no-new-result            refuse as 'overtaken' when a tool's result has come that the step has not seen
 --   arrive seen index load entry generation session tenant session-ttl seen-ttl
 --                            the message that this is about enters its session, or the commit is refused as 'overtaken'
+--   no-new-message           likewise for a message that the step has not read
 --   unmail n                 remove signal number n
 --   consume n k tenant       remove the messages up to number n: they wait no more, which is counted in k
 --   pass n                   remove the messages up to number n: they go on waiting elsewhere
 --   log json                 append to the transcript
 --   push k json cap          append to a list, keep the last cap (0: all)
+--   drop k json              remove the last entry of a list that is this
 --   set k n m field value ...
 --                            n pairs, of which the first m get the server's time as their value
 --   unset k n field ...      incr k field n
@@ -64,9 +66,12 @@ local function newer_signal(kind)
 end
 
 local i = 11
-while ARGV[i] == 'expect' or ARGV[i] == 'no-new-result' do
+while ARGV[i] == 'expect' or ARGV[i] == 'no-new-result' or ARGV[i] == 'no-new-message' do
   if ARGV[i] == 'no-new-result' then
     if newer_signal('result') then return {'overtaken', t} end
+    i = i + 1
+  elseif ARGV[i] == 'no-new-message' then
+    if newer_message then return {'overtaken', t} end
     i = i + 1
   else
     if status_of(KEYS[tonumber(ARGV[i + 1])]) ~= ARGV[i + 2] then return {'overtaken', t} end
@@ -131,6 +136,9 @@ while i <= #ARGV do
   elseif op == 'push' then
     call('RPUSH', k(1), ARGV[i + 2])
     if ARGV[i + 3] ~= '0' then call('LTRIM', k(1), -tonumber(ARGV[i + 3]), -1) end
+  elseif op == 'drop' then
+    words = 3
+    call('LREM', k(1), -1, ARGV[i + 2])
   elseif op == 'post' then
     words = 7
     post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
@@ -163,7 +171,7 @@ end
 if mode ~= 'continue' and outcome == 'committed' then
   for _, m in ipairs(call('ZRANGE', signals, 0, -1)) do
     local kind = string.match(m, '^%d+ (%l+) ')
-    if kind ~= 'result' and kind ~= 'redrive' then call('ZREM', signals, m) end
+    if kind ~= 'result' and kind ~= 'redrive' and kind ~= 'move' then call('ZREM', signals, m) end
   end
   newer = call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1)[1]
   call('HDEL', header, 'control')

@@ -138,6 +138,7 @@ async def test_task_shows_its_transcript_without_control_characters(capsys: pyte
             {"role": "assistant", "content": None, "tool_calls": [call], "step": 1, "model": "offline"},
             {"role": "tool", "tool_call_id": "c", "content": "42\x1b[2J"},
             {"role": "assistant", "content": "It is\n42.", "step": 2},
+            {"role": "exclusion", "positions": [0, 1], "to": "new", "to_task_id": "task-0-b", "message_id": "m1"},
         ]
         assert await command(tasks.run_task, gateway, id="task-0-a") == 0
     shown = capsys.readouterr().out.splitlines()
@@ -151,6 +152,8 @@ async def test_task_shows_its_transcript_without_control_characters(capsys: pyte
         "agent  step 2",
         "  It is",
         "  42.",
+        "moved",
+        "  m1 to task-0-b; prompts leave out: 0, 1",
     ]
 
 
@@ -181,6 +184,15 @@ async def test_cancel_asks_the_task_to_stop(capsys: pytest.CaptureFixture[str]) 
         assert await command(tasks.run_cancel, gateway, id="task-0-r") == 0
     assert gateway.cancelled == ["task-0-r"]
     assert capsys.readouterr().out == "task-0-r is being cancelled\n"
+
+
+async def test_move_asks_the_task_for_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fake_gateway() as gateway:
+        assert await command(tasks.run_move, gateway, message="m1", to="new", task="task-0-r") == 0
+        assert await command(tasks.run_move, gateway, message="m1", to="task-0-b", task="task-0-r") == 0
+    asked = {"message_id": "m1", "to": "new"}
+    assert gateway.moved == [("task-0-r", asked), ("task-0-r", asked | {"to": "task-0-b"})]
+    assert capsys.readouterr().out == "m1 is being moved to a new task\nm1 is being moved to task-0-b\n"
 
 
 async def test_send_says_once_per_outage_that_it_tries_again(capsys: pytest.CaptureFixture[str]) -> None:

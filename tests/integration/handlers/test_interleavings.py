@@ -35,8 +35,8 @@ def test_nothing_is_lost_doubled_reordered_or_stuck(server: Server, first: int) 
         assert run(server, seed) == [], f"seed {seed}"
 
 
-@pytest.mark.parametrize("stress", ["redrive", "timeout"])
-def test_what_is_set_aside_or_never_answered_comes_to_one_end(server: Server, stress: Stress) -> None:
+@pytest.mark.parametrize("stress", ["redrive", "timeout", "move"])
+def test_what_is_set_aside_moved_or_never_answered_comes_to_one_end(server: Server, stress: Stress) -> None:
     """Dead letters are redriven by several operators who are killed in between; calls wait for their time limit."""
     for seed in range(6):
         assert run(server, seed, NOTHING_DROPPED[stress]) == [], f"seed {seed}"

@@ -71,6 +71,8 @@ class FakeGateway(Plan):
     run_requests: list[tuple["Request", Json]] = field(default_factory=list)
     """Those requests, with their bodies."""
     cancelled: list[str] = field(default_factory=list)
+    moved: list[tuple[str, Json]] = field(default_factory=list)
+    """Tasks that were asked for a message, and the bodies that asked."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What else tasks were asked to do, with their names."""
     on_cancel: Script | None = None
@@ -122,10 +124,10 @@ class FakeGateway(Plan):
                 self.run_requests.append((request, json.loads(said)))
                 status, body = self.runs.popleft()
             else:
-                status, body = self._rest(request)
+                status, body = self._rest(request, said)
             await respond(writer, status, body)
 
-    def _rest(self, request: "Request") -> tuple[int, Json]:
+    def _rest(self, request: "Request", sent: bytes) -> tuple[int, Json]:
         match request.method, request.path.strip("/").split("/"):
             case "GET", ["readyz"]:
                 return self.ready_status, self.ready
@@ -137,6 +139,9 @@ class FakeGateway(Plan):
                 return 200, {"task_id": name, "messages": self.transcripts.get(name, [])}
             case "POST", ["v1", "tasks", name, "cancel"]:
                 return self._cancel(name)
+            case "POST", ["v1", "tasks", name, "move"]:
+                self.moved.append((name, json.loads(sent)))
+                return 202, {}
             case "POST", ["v1", "tasks", name, "pause" | "resume" | "archive" as what]:
                 self.asked.append((what, name))
                 return 202, {}

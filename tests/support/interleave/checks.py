@@ -10,10 +10,13 @@ from pydantic_core import from_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
+from pentad.services.task_runner.domain.giving_away import MOVED
 from pentad.services.task_runner.domain.own_tools import OWN
 from pentad.services.task_runner.waiting import PAUSED
+from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.keys import load, redriven
 from tests.support.interleave.letter_checks import letter_problems, misrouted
+from tests.support.interleave.move_checks import move_problems
 from tests.support.interleave.outside import TOOLS
 from tests.support.interleave.transcript_checks import ill_formed
 from tests.support.interleave.users import events_of
@@ -52,6 +55,8 @@ def problems(world: "World") -> list[str]:
         ):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]
+        asked = [(m, task) for m, task in world.ledger.moved if m in sent]
+        found += [f"{session}: {problem}" for problem in move_problems(asked, events, mine)]
     for task, record in records.items():
         found += [f"{task}: {problem}" for problem in ill_formed(world, record)]
     return found
@@ -136,22 +141,23 @@ def _cancels(world: "World", events: list[Event]) -> Iterator[str]:
     starts: Counter[str] = Counter()
     for e in events:
         starts[e.get("task_id", "")] += e["type"] == "task_start"
-        if e["type"] == "task_end" and e["status"] == "cancelled":
+        if e["type"] == "task_end" and e["status"] == "cancelled" and e["reason"] != MOVED:
             meant = world.users.cancelled.get(e["task_id"], 0)
             if meant is not None and meant != starts[e["task_id"]]:
                 yield f"{e['task_id']} was cancelled in its life {starts[e['task_id']]}, which was asked of {meant}"
 
 
 def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
-    """Each routed message is in its task's transcript once, in order."""
+    """Each routed message that was not moved is in its task's transcript once, in order."""
+    moved = {e["message_id"] for e in events if e["type"] == "message_moved"}
     for task, record in records.items():
         mine = [e for e in events if e["type"] == "message_routed" and e.get("task_id") == task]
-        want = [e["message_id"] for e in mine if e["decision"] != "rejected"]
+        want = [e["message_id"] for e in mine if e["decision"] != "rejected" and e["message_id"] not in moved]
         here = [m["message_id"] for m in record.messages if m.get("message_id")]
         got = [m for m in here if m in want]
         if got != want:
             yield f"{task} was sent {want} and has {got}"
-        yield from _completions([e for e in events if e.get("task_id") == task], record)
+        yield from _completions([e for e in events if task in (e.get("task_id"), e.get("to_task_id"))], record)
     lost = {e["task_id"] for e in events if e["type"] == "task_start"} - records.keys()
     if lost:
         yield f"no record of {lost}"
@@ -161,7 +167,7 @@ def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
     """A task does not complete while a message waits in its mailbox."""
     places: dict[str, list[int]] = {}
     for n, message in enumerate(record.messages):
-        if message.get("message_id"):
+        if message.get("message_id") and message["role"] != EXCLUSION:
             places.setdefault(message["message_id"], []).append(n)
     answers = {m["step"]: n for n, m in enumerate(record.messages) if m.get("step") is not None}
     routed: Counter[str] = Counter()
@@ -169,13 +175,15 @@ def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
     for e in events:
         if e["type"] == "message_routed" and e["decision"] != "rejected":
             routed[e["message_id"]] += 1
+        elif e["type"] == "message_moved":
+            routed[e["message_id"]] = int(e["to_task_id"] == record.task.task_id)
         elif e["type"] == "message":
             step = e["step"]
         elif e["type"] == "task_end" and e["status"] == "completed":
             late = [
                 m
                 for m, times in routed.items()
-                if (places.get(m, []) + [1 << 30] * times)[times - 1] > answers.get(step, 0)
+                if times and (places.get(m, []) + [1 << 30] * times)[times - 1] > answers.get(step, 0)
             ]
             if late:
                 yield f"{record.task.task_id} completed while {late} waited"

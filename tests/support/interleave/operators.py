@@ -32,6 +32,8 @@ class Ledger:
     """The edits of which somebody was told that they were sent; ``null`` for none."""
     discarded: set[str] = field(default_factory=set)
     """Those that somebody was told to be removed for good."""
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    """Messages, and the tasks that were asked to give them away."""
 
     def keep_sent(self, sent: Callable[[str], bool]) -> None:
         """Forget the plans of those who were killed before they sent anything, and of whom nobody took over."""

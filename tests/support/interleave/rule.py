@@ -6,12 +6,13 @@ from typing import Literal, get_args
 from tests.support.interleave.patches import Patch
 
 Stress = Literal[
-    "all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock", "redrive", "timeout", "life"
+    "all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock", "redrive", "timeout", "life", "move"
 ]
 """What is disturbed most.
 
 ``redrive``: work is set aside and operators redrive it. ``timeout``: tasks sleep to their step's time limit, and the
-server's clock steps. ``life``: tasks ask their users and say that they are done, and users pause and resume them."""
+server's clock steps. ``life``: tasks ask their users and say that they are done, and users pause and resume them.
+``move``: people move messages between tasks."""
 STRESSES: tuple[Stress, ...] = get_args(Stress)
 
 

@@ -39,7 +39,7 @@ _RULES = (
     ),
     Rule(
         "a_cancel_ends_with_its_turn",
-        (Edit("commit", "if kind ~= 'result' and kind ~= 'redrive' then", "if false then"),),
+        (Edit("commit", "if kind ~= 'result' and kind ~= 'redrive' and kind ~= 'move' then", "if false then"),),
         "cancel",
         seeds=0,
     ),
@@ -202,9 +202,22 @@ _RULES = (
     ),
     Rule(
         "a_redrive_outlives_the_end_of_a_turn",
-        (Edit("commit", "if kind ~= 'result' and kind ~= 'redrive' then", "if kind ~= 'result' then"),),
+        (Edit("commit", " and kind ~= 'redrive'"),),
         "redrive",
         first=9,
+    ),
+    Rule("a_move_outlives_the_end_of_a_turn", (Edit("commit", " and kind ~= 'move'"),), "move", first=1),
+    Rule(
+        "an_end_by_a_move_waits_for_the_newest_message",
+        (Edit("commit", "if newer_message then return {'overtaken', t} end"),),
+        "move",
+        first=9,
+    ),
+    Rule(
+        "who_gets_a_moved_message_is_as_it_was",
+        (Edit("commit", "~= ARGV[i + 2] then return {'overtaken', t} end", "== '?' then return {'overtaken', t} end"),),
+        "move",
+        first=3,
     ),
     Rule(
         "a_call_that_is_set_aside_is_closed",

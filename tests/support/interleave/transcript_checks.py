@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
+from pentad.shared.actors.transcript import EXCLUSION, remaining
+from tests.support.rebuilding import chat_form
 
 if TYPE_CHECKING:
     from tests.support.interleave.world import World
@@ -18,9 +20,11 @@ _MARK = re.compile(r"^m\d+\.")
 def ill_formed(world: "World", record: TaskRecord) -> Iterator[str]:
     """Well-formed, and each answer is the answer to exactly what stands before it."""
     open_calls: list[str] = []
-    sent: list[bytes] = []
+    sent: list[dict[str, Any]] = []
     for message in record.messages:
-        if message["role"] == "tool":
+        if message["role"] == EXCLUSION:
+            pass
+        elif message["role"] == "tool":
             if not open_calls or open_calls.pop(0) != message["tool_call_id"]:
                 yield f"a tool's message out of place: {message['tool_call_id']}"
         elif open_calls:
@@ -28,17 +32,15 @@ def ill_formed(world: "World", record: TaskRecord) -> Iterator[str]:
             open_calls = []
         if message["role"] == "assistant" and "step" in message:
             if message["model"] != REDRIVEN:
-                yield from _prompt(world, message, sent)
+                yield from _prompt(world, message, remaining(sent))
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
-        sent.append(
-            to_json({k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "tool_call_id")})
-        )
+        sent.append(message)
     if open_calls:
         yield f"{open_calls} have no answer at the end"
 
 
-def _prompt(world: "World", message: dict[str, Any], before: list[bytes]) -> Iterator[str]:
+def _prompt(world: "World", message: dict[str, Any], before: list[dict[str, Any]]) -> Iterator[str]:
     mark = _MARK.match(message["content"] or "")
     prompt = world.outside.prompts.get(mark.group() if mark else "", [])[1:]
-    if [from_json(m) for m in prompt] != [from_json(m) for m in before]:
+    if [from_json(m) for m in prompt] != [chat_form(m) for m in before]:
         yield f"step {message['step']} was asked with {len(prompt)} messages, {len(before)} stand before it"

@@ -12,6 +12,7 @@ from pentad.shared.settings import Settings
 from tests.support.interleave.checks import forget_records, problems
 from tests.support.interleave.clockwork import VirtualLoop, owner
 from tests.support.interleave.faults import Around, lose_writes, step_clock
+from tests.support.interleave.movers import Mover
 from tests.support.interleave.operators import OPERATORS, Ledger, Operator
 from tests.support.interleave.outside import Outside
 from tests.support.interleave.patches import patched
@@ -28,7 +29,8 @@ _COMMAND_S = 0.0015
 _SET_ASIDE = 0.4
 """Share of the runs under every stress in which work is set aside."""
 _DISTURBED: Mapping[Stress, type[Process]] = {
-    "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner, "redrive": Operator
+    "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner, "redrive": Operator,
+    "move": Runner,
 }  # fmt: skip
 WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.key(0), "task-runner"),
         (QUEUE, "tool-worker"), (ARCHIVE.key(0), "archiver"))  # fmt: skip
@@ -140,6 +142,8 @@ class World:
     async def _live(self) -> list[str]:
         inbound = self._stress == "inbound"
         roles = (*ROLES, *OPERATORS) if self._redrives else ROLES
+        if self._stress == "move":
+            roles = (*ROLES, Mover, Mover)
         for role in (Router,) * 4 if inbound else roles:
             self._processes.append(self._start(role))
             self._processes[-1].store.wire.lossy = 0.01

@@ -34,6 +34,11 @@ def error(message_id: str | None = MINE, code: str = "busy", task_id: str | None
     return event("error", code=code, message="no", message_id=message_id, task_id=task_id)
 
 
+def moved(message_id: str = MINE) -> Any:
+    told = {"message_id": message_id, "from_task_id": TASK, "to_task_id": "task-0-b"}
+    return event("message_moved", task_id=TASK, **told)
+
+
 def snapshot(task_status: str, message_id: str = MINE) -> Any:
     tasks = [{"task_id": "task-0-z", "status": "failed"}, {"task_id": TASK, "status": task_status}]
     return event("snapshot", tasks=tasks, messages=[{"role": "user", "message_id": message_id, "task_id": TASK}])
@@ -56,6 +61,9 @@ ENDS: list[tuple[str, list[Any], TurnEnd | None]] = [
     ("another message fails", [routed(), error("m-2", task_id=TASK)], None),
     ("an error of the task that names no message", [routed(), error(None, "tool_error", TASK)], None),
     ("another message's routing is not mine", [routed(message_id="m-2"), ended()], None),
+    ("moved away, and its first task ends", [routed(), moved(), ended("cancelled")], None),
+    ("moved, and the other task answers", [routed(), moved(), ended(task_id="task-0-b")], TurnEnd("completed")),
+    ("another message is moved", [routed(), moved("m-2"), ended()], TurnEnd("completed")),
     ("cursor expired", [routed(), error(None, "cursor_expired")], None),
     ("snapshot of an ended task", [routed(), snapshot("completed")], TurnEnd("completed")),
     ("snapshot of a waiting task", [routed(), snapshot("waiting")], TurnEnd("waiting")),

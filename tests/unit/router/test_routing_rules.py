@@ -10,8 +10,9 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
 from pentad.services.router.domain.control import control_of, told
-from pentad.services.router.domain.rules import Question, Route, View, decide, goal_of, kept_in_view
+from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
 from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
+from pentad.shared.actors.opening import goal_of
 
 NOW, GRACE = 1_000_000, 300_000
 

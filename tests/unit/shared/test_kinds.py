@@ -2,7 +2,7 @@
 
 import re
 
-from pentad.shared.kinds import BELL_LENGTH, MAIL_KINDS, REDRIVE, RESULT, TIMER_KINDS, USER
+from pentad.shared.kinds import BELL_LENGTH, MAIL_KINDS, MOVE, REDRIVE, RESULT, TIMER_KINDS, USER
 from pentad.shared.store.script import script_files
 
 SCRIPTS = "\n".join(script_files().values())
@@ -12,9 +12,9 @@ def test_scripts_post_and_look_for_mail_of_known_kinds() -> None:
     posted = re.findall(r"\bpost\([^()]*'(\w+)'", SCRIPTS)
     looked_for = re.findall(r"newer_signal\('(\w+)'\)", SCRIPTS)
     kept = re.findall(r"\bkind ~= '(\w+)'", SCRIPTS)
-    assert {RESULT, USER, REDRIVE} == set(posted)
+    assert {RESULT, USER, REDRIVE, MOVE} == set(posted)
     assert {RESULT, "cancel"} == set(looked_for)
-    assert {RESULT, REDRIVE} == set(kept)
+    assert {RESULT, REDRIVE, MOVE} == set(kept)
     assert {*posted, *looked_for, *kept} <= MAIL_KINDS
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from pydantic_core import from_json
 
-from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.records import Exclusion, TranscriptMeta
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.prompt import (
     KnownTranscript,
@@ -16,7 +16,7 @@ from pentad.services.task_runner.prompt import (
     tool_result,
     user,
 )
-from pentad.shared.actors.transcript import entry, message_of, shown
+from pentad.shared.actors.transcript import entry, message_of, remaining, shown
 
 
 def logged(*texts: str) -> list[bytes]:
@@ -106,3 +106,24 @@ def test_a_toolbox_without_tools_offers_none() -> None:
     assert one.json is not None
     assert from_json(one.json)[0]["function"]["name"] == "echo"
     assert one.digest != other.digest
+
+
+def test_what_was_moved_away_stays_in_the_transcript_and_out_of_the_prompt() -> None:
+    note = Exclusion(positions=[1, 2], to="new", to_task_id="t2")
+    entries = [*logged("a", "b", "c"), entry(note.model_dump(), TranscriptMeta(at="t", message_id="b")), *logged("d")]
+    whole = KnownTranscript().extended(entries)
+    before = KnownTranscript().extended(entries[:3])
+    assert whole is not None
+    assert before is not None
+    assert before.extended(entries[before.start :]) == whole
+    assert [from_json(m)["content"] for m in before.prompt] == ["a", "b", "c"]
+    assert [from_json(m)["content"] for m in whole.prompt] == ["a", "d"]
+    assert [m["content"] for m in remaining([shown(e) for e in entries])] == ["a", "d"]
+    assert len(whole.messages) == len(entries)
+
+
+def test_what_a_user_says_is_never_an_exclusion() -> None:
+    said = user('{"role":"exclusion","positions":[0]}')
+    known = KnownTranscript().extended([entry(said, TranscriptMeta(at="t"))])
+    assert known is not None
+    assert (known.gone, len(known.prompt)) == (frozenset(), 1)

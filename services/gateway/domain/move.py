@@ -1,0 +1,91 @@
+"""Whether a person may move a message from one task to another. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pentad.contracts.ids import is_identifier
+from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.mail import NEW_TASK
+from pentad.shared.actors.transcript import EXCLUSION
+from pentad.shared.errors import PentadError
+from pentad.shared.immutable import immutable
+
+
+class UnmovableError(PentadError):
+    """It cannot be moved so; the text says why, and what to do instead."""
+
+
+@immutable
+class MoveRequest:
+    """What a person asks for."""
+
+    message_id: str
+    to: str
+    """A task's id, or `NEW_TASK`."""
+
+
+@immutable
+class Whereabouts:
+    """Where a task has a message."""
+
+    number: int = 0
+    """Among its mail; 0: in its transcript."""
+    moved_to: tuple[str, ...] = ()
+    """It was moved away: where a person wanted it, and the task that got it."""
+
+
+@immutable
+class Destination:
+    """The task that is to get the message."""
+
+    header: TaskHeader | None = None
+    """None: it is not in Redis."""
+    archived: bool = False
+    """It has a record."""
+
+
+def read_move(body: Mapping[str, Any]) -> MoveRequest:
+    """A move as a client writes it. Raises ``UnreadableError``."""
+    message_id, to = body.get("message_id"), body.get("to")
+    if not isinstance(message_id, str) or not is_identifier(message_id):
+        raise UnreadableError("message_id: a message's id is expected")
+    if not isinstance(to, str) or not is_identifier(to):
+        raise UnreadableError(f"to: a task's id, or {NEW_TASK!r}, is expected")
+    return MoveRequest(message_id, to)
+
+
+def check_destination(source: TaskHeader, to: str, found: Destination) -> None:
+    """Raises ``UnmovableError`` when that task cannot take a message of this one."""
+    header = found.header
+    if to == source.task:
+        raise UnmovableError("the message is in this task already")
+    if header is None:
+        state = "is archived: name a task that is not, or `new`" if found.archived else "is unknown"
+        raise UnmovableError(f"task {to} {state}")
+    if header.session != source.session:
+        raise UnmovableError(f"task {to} belongs to another session: a message stays in its own")
+    if header.status == "cancelled":
+        raise UnmovableError(f"task {to} was cancelled: name another, or `new`")
+
+
+def is_repeat(request: MoveRequest, source: str, found: Whereabouts) -> bool:
+    """Whether this very move has been carried out. Raises ``UnmovableError`` when another has."""
+    if not found.moved_to:
+        return False
+    if request.to not in found.moved_to:
+        now = found.moved_to[-1]
+        raise UnmovableError(f"message {request.message_id} is in task {source} no more: move it from task {now}")
+    return True
+
+
+def in_transcript(newest_first: Iterable[Mapping[str, Any]], message_id: str) -> Whereabouts | None:
+    """What a transcript says of a message, if anything. The newest word counts: it may have been moved back."""
+    for line in newest_first:
+        if line.get("message_id") != message_id or line.get("origin"):
+            continue
+        if line.get("role") == EXCLUSION:
+            return Whereabouts(moved_to=(str(line.get("to")), str(line.get("to_task_id"))))
+        if line.get("role") == "user":
+            return Whereabouts()
+    return None

@@ -1,0 +1,135 @@
+"""A person moves a message to another task: the request is checked, and becomes mail of the task that has it.
+
+The task's runner carries it out in one commit. Until then nothing has happened, and asking again asks the same.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.streams import TASK_WAKE
+from pentad.services.gateway.domain.move import (
+    Destination,
+    MoveRequest,
+    UnmovableError,
+    Whereabouts,
+    check_destination,
+    in_transcript,
+    is_repeat,
+)
+from pentad.services.gateway.persisting import persist
+from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
+from pentad.services.gateway.queries import Queries
+from pentad.shared import metrics
+from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.headers import TaskHeader, mail_of
+from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
+from pentad.shared.actors.sessions import load_task
+from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.kinds import MOVE
+from pentad.shared.store.store import Store
+
+_PIECE = 256
+"""Pieces of mail that are read at once in search of one."""
+_MOST_WAITING = 64
+"""Moves that one task may have before it."""
+
+
+class Moving:
+    """Asks tasks to give messages away. Raises ``ProblemError``, and ``DamagedError`` for what cannot be read."""
+
+    def __init__(self, store: Store, queries: Queries) -> None:
+        self._store, self._queries = store, queries
+
+    async def move(self, tenant: str, task: str, request: MoveRequest, session: str | None = None) -> None:
+        """Ask the task for the message; what was asked before or is done already changes nothing.
+
+        ``session``: only a task of this session. Raises ``ProblemError``: 404, 409, 429, 503.
+        """
+        try:
+            keys, source = await self._source(tenant, task, session)
+            found = await self._whereabouts(keys, source, request.message_id)
+            if is_repeat(request, task, found):
+                return
+            if request.to != NEW_TASK:
+                check_destination(source, request.to, await self._destination(tenant, request.to))
+        except UnmovableError as error:
+            raise ProblemError(409, str(error), ErrorCode.NOT_ALLOWED) from None
+        except OutageError:
+            raise busy("Redis is unavailable, and nothing was moved", outage=True) from None
+        await self._ask(keys, MoveMail(message_id=request.message_id, to=request.to, number=found.number))
+
+    async def task_with(self, keys: SessionKeys, message_id: str) -> str:
+        """The task of a session that has this message, as far as its last turns tell. Raises ``ProblemError``."""
+        try:
+            task = await self._last_with(keys, message_id)
+        except OutageError:
+            raise busy("Redis is unavailable, and nothing was moved", outage=True) from None
+        if task is None:
+            why = f"message {message_id} is none of the session's last ones: name its task, over REST"
+            raise missing(why, ErrorCode.BAD_MESSAGE)
+        return task
+
+    async def _last_with(self, keys: SessionKeys, message_id: str) -> str | None:
+        turns = await self._queries.messages(keys)
+        return next((str(t.get("task_id")) for t in reversed(turns) if t.get("message_id") == message_id), None)
+
+    async def _source(self, tenant: str, task: str, session: str | None) -> tuple[TaskKeys, TaskHeader]:
+        keys = self._queries.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        if keys is not None and header is not None and session in (None, header.session):
+            return keys, header
+        if header is None and await self._queries.record(tenant, task) is not None:
+            raise UnmovableError(f"task {task} is archived: its messages stay")
+        raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
+
+    async def _destination(self, tenant: str, task: str) -> Destination:
+        keys = self._queries.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        archived = header is None and await self._queries.record(tenant, task) is not None
+        if header is None and not archived:
+            raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
+        return Destination(header, archived)
+
+    async def _whereabouts(self, keys: TaskKeys, source: TaskHeader, message_id: str) -> Whereabouts:
+        """In the order in which it goes from the one place to the other, so that it is not missed on its way."""
+        async for number, mail in self._mail(keys, message_id):
+            if UserMail.model_validate_json(mail).message.message_id == message_id:
+                return Whereabouts(number)
+        lines = [line async for line in self._queries.naming(keys, message_id)]
+        found = in_transcript(lines, message_id)
+        if found is not None and not found.moved_to:
+            # What a task began with was said to others; older versions did not mark it.
+            session = SessionKeys(keys.shard, keys.tenant, source.session)
+            found = found if await self._last_with(session, message_id) in (None, keys.task) else None
+        if found is None:
+            raise missing(f"task {keys.task} has no message {message_id!r}", ErrorCode.BAD_MESSAGE)
+        return found
+
+    async def _mail(self, keys: TaskKeys, message_id: str) -> AsyncIterator[tuple[int, bytes]]:
+        """The messages in the task's mailbox that name this id, with their numbers."""
+        last, name = 0, message_id.encode()
+        while True:
+            piece = await self._store.call("ZRANGEBYSCORE", keys.messages, f"({last}", "+inf", "LIMIT", 0, _PIECE)
+            for mail in mail_of([raw for raw in piece if name in raw]):
+                yield mail.number, mail.body
+            if len(piece) < _PIECE:
+                return
+            last = mail_of(piece[-1:])[0].number
+
+    async def _ask(self, keys: TaskKeys, mail: MoveMail) -> None:
+        args: list[Any] = [keys.actor, mail.to_json(), _MOST_WAITING]
+        names = [keys.header, keys.signals, keys.wake]
+        try:
+            status, posted, woken = await persist(lambda: self._store.run("move", names, args))
+        except RefusedWriteError:
+            raise
+        except OutageError:
+            raise doubtful("Redis did not answer: ask again, it is moved once") from None
+        if status == b"busy":
+            raise busy(f"task {keys.task} is asked for {_MOST_WAITING} messages already")
+        if status == b"none":
+            raise ProblemError(409, f"task {keys.task} has just been archived", ErrorCode.NOT_ALLOWED)
+        metrics.published.labels(TASK_WAKE.name, MOVE).inc(posted)
+        count_wake_ups(TASK_WAKE, woken)

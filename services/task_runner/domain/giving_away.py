@@ -1,0 +1,126 @@
+"""What leaves a task with a message that a person moves away, and what becomes of the task. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pentad.contracts.events import PastEffect
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.transcript import left_out
+from pentad.shared.immutable import immutable
+
+MOVED = "moved"
+"""The reason of a task's end whose last turn was moved away."""
+Line = Mapping[str, Any]
+"""An entry of a transcript as inspection shows it."""
+Fate = Literal["goes_on", "as_it_was", "completed", "cancelled"]
+"""What becomes of the first task. ``goes_on``: it has a turn to finish that nothing in its mail asks for."""
+
+
+@immutable
+class Leaving:
+    """A message in a transcript, and what leaves with it."""
+
+    place: int
+    """Of the message."""
+    positions: tuple[int, ...]
+    """The message and its direct answer: none of it when other messages have the same answer."""
+    calls: tuple[tuple[str, str], ...]
+    """The tool calls of that answer: id, tool."""
+    last: bool
+    """Nothing was said to the task since or beside it: the task's last turn is this message's alone."""
+    later_steps: tuple[int, ...]
+    """Steps whose answers came after the message, and stay."""
+
+
+@immutable
+class Remains:
+    """What a task still has without the message."""
+
+    last_said: str | None
+    """Id of the last message; '' of one without, None when there is no message."""
+    answered: bool
+    """Its transcript ends with an answer, or with nothing that asks for one."""
+
+
+def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
+    """What leaves with this message; None when the transcript does not have it, or has it no more."""
+    gone = left_out(lines)
+    said = [n for n in _said(lines) if n not in gone]
+    place = next((n for n in reversed(said) if lines[n].get("message_id") == message_id), None)
+    if place is None:
+        return None
+    others = set(said) - {place}
+    kept = [n for n in range(len(lines)) if n not in gone]
+    at = kept.index(place)
+    answer: list[int] = []
+    shared = any(n in others for n in (*kept[max(0, at - 1) : at], *kept[at + 1 : at + 2]))
+    if not shared:
+        for n in kept[at + 1 :]:
+            if n in others:
+                break
+            answer.append(n)
+    positions = (place, *answer)
+    return Leaving(
+        place=place,
+        positions=positions,
+        calls=tuple(call for n in answer for call in _calls(lines[n])),
+        last=not shared and not any(n > place for n in others),
+        later_steps=tuple(
+            lines[n]["step"] for n in kept[at + 1 :] if n not in positions and _answers(lines[n]) and "step" in lines[n]
+        ),
+    )
+
+
+def remains(lines: Sequence[Line], without: Sequence[int]) -> Remains:
+    """What the transcript still has without these positions."""
+    gone = left_out(lines).union(without)
+    kept = [n for n in range(len(lines)) if n not in gone]
+    said = [str(lines[n].get("message_id") or "") for n in _said(lines) if n not in gone]
+    return Remains(said[-1] if said else None, not said or _answers(lines[kept[-1]]))
+
+
+def spoken(lines: Sequence[Line], without: Sequence[int]) -> list[Line]:
+    """What users have said to the task and what it has answered, without these positions."""
+    gone = left_out(lines).union(without)
+    said = set(_said(lines))
+    kept = [(n, line) for n, line in enumerate(lines) if n not in gone and line.get("content")]
+    return [line for n, line in kept if n in said or (_answers(line) and "step" in line)]
+
+
+def fate_of(task: TaskHeader, rest: Remains, *, last: bool, asked: bool, calls_left: bool) -> Fate:
+    """What becomes of the task.
+
+    ``last``: its last turn leaves, or the message was not read yet. ``asked``: other mail asks it to go on.
+    ``calls_left``: tool calls of a turn that stays are open.
+    """
+    if rest.last_said is None and not asked:
+        return "cancelled" if task.status != "cancelled" else "as_it_was"
+    if task.ended or asked or calls_left or not last:
+        return "as_it_was"
+    return "completed" if rest.answered else "goes_on"
+
+
+def past_effects(calls: Sequence[tuple[str, str]], specs: Mapping[str, ToolSpec]) -> list[PastEffect]:
+    """The calls that have done more than read. One of a tool that no worker knows now may have done anything."""
+    known = [(call, tool, specs[tool].effect if tool in specs else Effect.UNSAFE) for call, tool in calls]
+    return [
+        PastEffect(tool_call_id=call, tool=tool, effect=effect)
+        for call, tool, effect in known
+        if effect is not Effect.PURE
+    ]
+
+
+def _said(lines: Sequence[Line]) -> list[int]:
+    """Where a user has said something to this task."""
+    # Older versions did not mark what a task began with; an answer in it has no step.
+    begun = max((n for n, line in enumerate(lines) if line["role"] == "assistant" and "step" not in line), default=-1)
+    return [n for n, line in enumerate(lines) if n > begun and line["role"] == "user" and not line.get("origin")]
+
+
+def _calls(line: Line) -> list[tuple[str, str]]:
+    return [(call["id"], call["function"]["name"]) for call in line.get("tool_calls") or ()]
+
+
+def _answers(line: Line) -> bool:
+    return line["role"] == "assistant" and not line.get("tool_calls")

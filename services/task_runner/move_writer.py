@@ -1,0 +1,170 @@
+"""A message that leaves a task for another, written down as one commit of the first."""
+
+from collections.abc import Collection, Sequence
+
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart
+from pentad.contracts.records import Exclusion
+from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
+from pentad.services.task_runner.domain.plan import Closed
+from pentad.services.task_runner.turn import TurnWriter
+from pentad.shared import metrics
+from pentad.shared.actors import opening
+from pentad.shared.actors.headers import TaskHeader, answer_field, digest_field, fields_of_task, recent_field
+from pentad.shared.actors.mail import MoveMail, SessionMessage, UserMail
+from pentad.shared.actors.sessions import as_context
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import TaskKeys, load
+
+_NAMED = 100
+"""Effects and later answers that an event names, at most."""
+
+
+@immutable
+class Departure:
+    """What leaves."""
+
+    move: MoveMail
+    message: InboundMessage
+    found: Leaving | None
+    """Where it stands in the transcript; None when it waits among the mail."""
+
+
+@immutable
+class Receiver:
+    """The task that gets the message."""
+
+    keys: TaskKeys
+    header: TaskHeader | None
+    """None for a new one."""
+
+
+class MoveWriter(TurnWriter):
+    """Writes a move into a commit. What else waits for the task is left to the next handling."""
+
+    cuts = False
+    """The turn under way is the message's own: it ends here."""
+
+    def begin(self, number: int, *, cuts: bool) -> None:
+        """``number``: of the mail that asks for the move."""
+        self.cuts = cuts
+        self.commit.unmail([number])
+        self.commit.set(self.keys.header, control="")
+        self.commit.rewake()
+
+    def refuse(self, why: str) -> None:
+        """Nothing moves. ``why``: told, unless it is ''."""
+        if why:
+            self.emit(ErrorEvent, code=ErrorCode.NOT_ALLOWED, message=f"nothing was moved: {why}")
+
+    def take_out(
+        self,
+        departure: Departure,
+        length: int,
+        receiver: Receiver,
+        closed: Sequence[Closed],
+        kept_aside: dict[str, str],
+    ) -> None:
+        """Out of the task. ``length``: of its transcript; ``closed``: calls of the turn under way that are given up."""
+        move, found = departure.move, departure.found
+        if self.task.ended:
+            self.commit.expect(self.keys.header, self.task.status)
+        positions: Sequence[int] = ()
+        if found is None:
+            self.commit.unmail([move.number])
+        else:
+            if self.cuts:
+                self.place_mail(closed, kept_aside)
+            positions = (*found.positions, *range(length, length + len(self.added)))
+        note = Exclusion(positions=list(positions), to=move.to, to_task_id=receiver.keys.task)
+        self._log(note.model_dump(), message_id=move.message_id)
+        self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
+        if self.cuts:
+            if self.task.waits:
+                self.commit.tallies.count(metrics.tasks.labels("active"))
+            self.commit.set(self.keys.header, status="active", reason="", open="", fails=0, retry_since=0, repairs=0)
+            self.commit.untimer(self.keys, "timeout", "retry", "wait")
+        if departure.message.due and departure.message.due == self.task.deadline:
+            self.commit.set(self.keys.header, deadline=0)
+            self.commit.untimer(self.keys, "deadline")
+
+    def hand_over(
+        self,
+        departure: Departure,
+        receiver: Receiver,
+        turns: Sequence[SessionMessage],
+        answered_at: Collection[str | None],
+    ) -> None:
+        """To the other task, and in the session's last turns. ``answered_at``: when its answer was said."""
+        here = [n for n, turn in enumerate(turns) if self._leaves(turn, departure, answered_at)]
+        for n in here:
+            self.commit.drop(self.session.turns, turns[n].to_json())
+        message, now, to = departure.message, self._clock(), receiver.keys
+        passed = 0 < message.due <= now
+        message = message.model_copy(update={"task_id": None} | ({"deadline": None} if passed else {}))
+        context = as_context(turns[: here[0]] if here else turns) if receiver.header is None else []
+        if receiver.header is None:
+            opening.begin(
+                self.commit, to, self.session.session, message, self.task.instruction, now, self._limits.session_ttl_s
+            )
+        else:
+            self.commit.expect(to.header, receiver.header.status)
+        reopened = receiver.header is not None and receiver.header.ended
+        if reopened:
+            opening.reopen(self.commit, to)
+        mail = UserMail(message=message, entry_id=f"{now}-0", at=self.at, context=context)
+        opening.hand_over(self.commit, self.session, to, mail, self._limits.session_ttl_s, reopened=reopened)
+        self.commit.set(self.session.header, **{recent_field(to.task): now})
+        if departure.found is not None:  # it waits again
+            self.commit.incr(load(to.shard), **{"mail": 1, f"tenant:{to.tenant}": 1})
+
+    def _leaves(self, turn: SessionMessage, departure: Departure, answered_at: Collection[str | None]) -> bool:
+        if turn.task_id != self.keys.task:
+            return False
+        if turn.role == "user":
+            return turn.message_id == departure.message.message_id
+        return turn.at in answered_at
+
+    def tell(self, departure: Departure, receiver: Receiver, fate: Fate, effects: Sequence[PastEffect]) -> None:
+        """Tell the session's clients, and that the other task begins, if it does."""
+        found, message_id = departure.found, departure.move.message_id
+        moved = MessageMoved(
+            **(self.envelope() | {"correlation_id": message_id}),
+            message_id=message_id,
+            from_task_id=self.keys.task,
+            to_task_id=receiver.keys.task,
+            emptied=fate == "cancelled",
+            effects=list(effects[:_NAMED]),
+            later_steps=list(found.later_steps[:_NAMED]) if found is not None else [],
+        )
+        self.commit.event(self.session, moved)
+        if receiver.header is None or receiver.header.ended:
+            goal = receiver.header.goal if receiver.header is not None else opening.goal_of(departure.message.content)
+            why = {"task_id": receiver.keys.task, "correlation_id": message_id, "causation_id": self.commit.step_id}
+            self.commit.tallies.count(metrics.tasks.labels("active"))
+            self.commit.event(self.session, TaskStart(**self.stamp(why), goal=goal))
+
+    def settle(self, fate: Fate, rest: Remains) -> None:
+        """What becomes of the first task."""
+        header = self.keys.header
+        if fate == "goes_on":
+            self.commit.set(header, unanswered=1, correlation=rest.last_said or "")
+        if fate not in ("cancelled", "completed"):
+            return
+        self.commit.expect_no_new_message()
+        if self.task.ended:
+            self.commit.set(header, status="cancelled", reason=MOVED)
+            self.commit.unset(self.session.header, *fields_of_task(self.keys.task))
+            return
+        self.commit.mode = "complete"
+        self.commit.set(header, unanswered=0)
+        self.end("cancelled" if fate == "cancelled" else "completed", MOVED)
+
+    def remember_digests(self, receiver: Receiver, left: bytes | None, got: bytes | None) -> None:
+        """What the session compares its next message with: of the first task, unless it is cancelled, and of the other,
+        unless it is new."""
+        for task, digest in ((self.keys.task, left), (receiver.keys.task, got)):
+            if digest is not None:
+                self.commit.set(self.session.header, **{digest_field(task): digest})
+                self.commit.unset(self.session.header, answer_field(task))

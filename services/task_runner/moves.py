@@ -1,0 +1,172 @@
+"""A message that a person moves to another task: what it takes is read, and written as one commit of the first task."""
+
+from dataclasses import replace
+from functools import partial
+
+from pydantic import ValidationError
+
+from pentad.contracts.commands import InboundMessage
+from pentad.contracts.ids import shard_in, task_id
+from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.giving_away import (
+    Fate,
+    Leaving,
+    Line,
+    Remains,
+    fate_of,
+    leaving,
+    past_effects,
+    remains,
+)
+from pentad.services.task_runner.domain.plan import GiveAway, give_up
+from pentad.services.task_runner.move_writer import Departure, MoveWriter, Receiver
+from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
+from pentad.services.task_runner.step import Step, Steps
+from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.shared.actors.headers import SessionHeader, mail_of, pairs, session_header
+from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
+from pentad.shared.actors.sessions import last_turns, load_task
+from pentad.shared.actors.transcript import EXCLUSION, shown
+from pentad.shared.errors import DamagedError
+from pentad.shared.keys import TURNS_KEPT, TaskKeys
+from pentad.shared.random_hex import random_hex
+from pentad.shared.store.store import guarded
+
+_ANY = 1 << 30
+
+
+class Moves:
+    """Gives messages away, for all tasks of a process."""
+
+    def __init__(self, steps: Steps, tools: ToolCatalog) -> None:
+        self._steps, self._tools = steps, tools
+
+    async def give_away(self, step: Step, asked: GiveAway) -> bool:
+        """Carry one move out, or tell why not. False when it was overtaken and must be planned again."""
+        move, lines = asked.move, await self._lines(step.keys)
+        found = leaving(lines, move.message_id)
+        waiting = None if found is not None else await self._waiting(step.keys, move)
+        receiver = await self._receiver(step, move)
+        writer = self._writer(step, asked, cut=found is not None and found.last)
+        if found is None and waiting is None:
+            repeated = _moved_there(lines, move)
+            writer.refuse("" if repeated else f"task {step.keys.task} has no message {move.message_id} any more")
+        elif receiver is None:
+            writer.refuse(f"task {move.to} cannot take message {move.message_id}: it is gone, or was cancelled")
+        else:
+            message = _said(step, lines, found) if waiting is None else waiting.message
+            await self._write(writer, step, lines, Departure(move, message, found), receiver)
+        return await self._steps.actors.commit(writer.commit, step.taken) != "overtaken"
+
+    async def _write(
+        self, writer: MoveWriter, step: Step, lines: list[Line], departure: Departure, receiver: Receiver
+    ) -> None:
+        found, arrived = departure.found, step.arrived
+        rest = remains(lines, found.positions if found is not None else ())
+        fate = _fate(step, departure, rest)
+        missing = [call for call in step.task.open if call.id not in arrived.results] if writer.cuts else []
+        writer.take_out(
+            departure,
+            len(lines),
+            receiver,
+            give_up(missing, "its message was moved to another task"),
+            await self._steps.kept_aside(step),
+        )
+        store, session = self._steps.actors.store, writer.session
+        turns = await guarded("turns", last_turns, store, session, TURNS_KEPT)
+        answered_at = {lines[n].get("at") for n in found.positions} if found is not None else set()
+        writer.hand_over(departure, receiver, turns, answered_at)
+        specs = await self._tools.specs()
+        writer.tell(departure, receiver, fate, past_effects(found.calls if found is not None else (), specs))
+        writer.settle(fate, rest)
+        if self._steps.settings.pentad_route == "auto":
+            header = session_header(pairs(await guarded("session", store.call, "HGETALL", session.header)))
+            compared = fate != "cancelled" and step.task.status not in ("failed", "cancelled")
+            left = digest_of_rest(lines, found.positions if found is not None else ()) if compared else None
+            writer.remember_digests(receiver, left, _digest_got(header, departure, receiver))
+
+    def _writer(self, step: Step, asked: GiveAway, *, cut: bool) -> MoveWriter:
+        """``cut``: the turn under way leaves with the message; its results are placed before."""
+        cuts = cut and not step.task.ended
+        commit, limits = self._steps.empty(step.keys), self._steps.limits
+        arrived = _without_mail(step.arrived, results=cuts)
+        writer = MoveWriter(commit, step.keys, step.task, step.taken, arrived, limits, partial(random_hex, 20), ())
+        writer.begin(asked.number, cuts=cuts)
+        return writer
+
+    async def _lines(self, keys: TaskKeys) -> list[Line]:
+        """The transcript with what is known of each message: a task keeps only the messages in mind."""
+        raw = await guarded("transcript", self._steps.actors.store.call, "LRANGE", keys.log, 0, -1)
+        try:
+            return [shown(entry) for entry in raw]
+        except (ValueError, TypeError):
+            raise DamagedError(f"the transcript of task {keys.task} cannot be read") from None
+
+    async def _waiting(self, keys: TaskKeys, move: MoveMail) -> UserMail | None:
+        """The message as it waits among the task's mail; None when it does not."""
+        call = self._steps.actors.store.call
+        found = await guarded("mail", call, "ZRANGEBYSCORE", keys.messages, move.number, move.number)
+        try:
+            mail = UserMail.model_validate_json(mail_of(found)[0].body) if found else None
+        except (ValueError, ValidationError):
+            raise DamagedError(f"the mail of task {keys.task} cannot be read") from None
+        return mail if mail is not None and mail.message.message_id == move.message_id else None
+
+    async def _receiver(self, step: Step, move: MoveMail) -> Receiver | None:
+        """The task that gets the message; None when it cannot."""
+        keys = step.keys
+        if move.to == NEW_TASK:
+            return Receiver(TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20))), None)
+        if shard_in(move.to, _ANY) != keys.shard or move.to == keys.task:
+            return None
+        to = TaskKeys(keys.shard, keys.tenant, move.to)
+        try:
+            header = await guarded("task", load_task, self._steps.actors.store, to)
+        except DamagedError:
+            return None
+        if header is None or header.session != step.task.session or header.status == "cancelled":
+            return None
+        return Receiver(to, header)
+
+
+def _without_mail(arrived: Arrived, *, results: bool) -> Arrived:
+    """What has come, as a handling sees it that leaves it all where it is, perhaps but the results of open calls."""
+    kept = Arrived((), (), {}, (), {}, "", 0, 0, (), (), ())
+    return replace(kept, results=arrived.results, result_numbers=arrived.result_numbers) if results else kept
+
+
+def _fate(step: Step, departure: Departure, rest: Remains) -> Fate:
+    found, arrived, task = departure.found, step.arrived, step.task
+    others = [u for u in (*arrived.users, *arrived.ended) if u.message.message_id != departure.message.message_id]
+    return fate_of(
+        task,
+        rest,
+        last=found.last if found is not None else not task.waits,
+        asked=bool(others or arrived.redrives),
+        calls_left=bool(task.open) and found is None,
+    )
+
+
+def _digest_got(session: SessionHeader, departure: Departure, receiver: Receiver) -> bytes | None:
+    """The digest of the task that gets the message; a new one needs none before its second message."""
+    known = receiver.header
+    return None if known is None else digest_with(session, known, departure.message.content)
+
+
+def _moved_there(lines: list[Line], move: MoveMail) -> bool:
+    """Whether this very move has been carried out already."""
+    notes = [line for line in lines if line["role"] == EXCLUSION and line.get("message_id") == move.message_id]
+    return bool(notes) and move.to in (notes[-1]["to"], notes[-1]["to_task_id"])
+
+
+def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessage:
+    """The message as far as a transcript tells it."""
+    assert found is not None
+    line, task = lines[found.place], step.task
+    return InboundMessage(
+        content=line["content"],
+        message_id=line["message_id"],
+        session_id=task.session,
+        tenant_id=task.tenant,
+        user_id=(task.speaker if task.correlation == line["message_id"] else task.user) or None,
+    )

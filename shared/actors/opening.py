@@ -1,0 +1,58 @@
+"""How a task begins and begins again, and how a message comes to it: the same for who routes and for who moves."""
+
+from pentad.contracts.commands import InboundMessage
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.mail import SessionMessage, UserMail
+from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
+from pentad.shared.kinds import USER
+
+_GOAL_LENGTH = 500
+
+
+def goal_of(content: str) -> str:
+    """A task's goal: its first message, short enough for a header."""
+    return content if len(content) <= _GOAL_LENGTH else content[: _GOAL_LENGTH - 1] + "…"
+
+
+def begin(
+    commit: Commit, task: TaskKeys, session: str, message: InboundMessage, instruction: str, now: int, ttl_s: int
+) -> None:
+    """A task that nobody has had before. ``now``: in ms; ``ttl_s``: how long the index of tasks is kept."""
+    commit.expect(task.header, "none")
+    commit.set(
+        task.header,
+        status="active",
+        session=session,
+        user=message.user_id or "",
+        goal=goal_of(message.content),
+        instruction=instruction,
+    )
+    commit.stamp(task.header, "created", "updated")
+    index = task_index(task.shard, task.tenant)
+    commit.rank(index, task.task, now)
+    commit.expire(index, ttl_s)
+
+
+def reopen(commit: Commit, task: TaskKeys) -> None:
+    """An ended task goes on: what its end has set up is taken back."""
+    commit.set(task.header, status="active", reason="")
+    commit.stamp(task.header, "updated")
+    commit.untimer(task, "archive", "deadline")
+
+
+def hand_over(
+    commit: Commit, session: SessionKeys, task: TaskKeys, mail: UserMail, ttl_s: int, *, reopened: bool
+) -> None:
+    """A message comes to a task, and into its session's last turns; its deadline is the task's from now on."""
+    message = mail.message
+    if deadline := message.due:
+        commit.set(task.header, deadline=deadline)
+        commit.due(task, "deadline", deadline)
+    elif reopened:
+        commit.set(task.header, deadline=0)
+    commit.post(task, USER, mail.to_json())
+    turn = SessionMessage(
+        role="user", content=message.content, task_id=task.task, at=mail.at, message_id=message.message_id
+    )
+    commit.push(session.turns, turn.to_json(), TURNS_KEPT)
+    commit.expire(session.turns, ttl_s)

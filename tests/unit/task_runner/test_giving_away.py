@@ -1,0 +1,139 @@
+"""What leaves a task with a message that is moved away, decided from its transcript alone."""
+
+from typing import Any
+
+import pytest
+
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.task_runner.domain.giving_away import (
+    Fate,
+    Leaving,
+    Remains,
+    fate_of,
+    leaving,
+    past_effects,
+    remains,
+)
+from pentad.shared.actors.headers import TaskHeader
+
+LIVE = TaskHeader("default", "t", "s1", "active")
+ENDED = TaskHeader("default", "t", "s1", "completed")
+CANCELLED = TaskHeader("default", "t", "s1", "cancelled")
+
+
+def transcript(text: str) -> list[dict[str, Any]]:
+    """``u1``: a user's message, ``a1`` an answer, ``c1`` an answer with a tool call, ``t`` its result, ``r`` a repair,
+    ``k1`` a user's message that the task began with, ``x2,3`` an exclusion of these positions, ``b`` an old answer that
+    it began with."""
+    return [_line(word) for word in text.split()]
+
+
+def _line(word: str) -> dict[str, Any]:
+    kind, rest = word[0], word[1:]
+    call = {"id": f"call-{rest}", "function": {"name": "pay", "arguments": "{}"}}
+    lines: dict[str, dict[str, Any]] = {
+        "u": {"role": "user", "content": "", "message_id": word},
+        "k": {"role": "user", "content": "", "message_id": f"u{rest}", "origin": "context"},
+        "b": {"role": "assistant", "content": ""},
+        "r": {"role": "user", "content": "", "origin": "repair"},
+        "t": {"role": "tool", "content": ""},
+        "x": {"role": "exclusion", "positions": [int(n) for n in rest.split(",") if n], "message_id": "u9"},
+    }
+    if kind in lines:
+        return lines[kind]
+    calls = {"tool_calls": [call]} if kind == "c" else {}
+    return {"role": "assistant", "content": "", "step": int(rest), **calls}
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "positions", "last"),
+    [
+        ("u1", "u1", (0,), True),
+        ("u1 a1", "u1", (0, 1), True),
+        ("u1 a1 u2 a2", "u1", (0, 1), False),
+        ("u1 a1 u2 a2", "u2", (2, 3), True),
+        ("u1 c1 t t c2 t a3 u2 a4", "u1", (0, 1, 2, 3, 4, 5, 6), False),
+        ("u1 a1 r a2", "u1", (0, 1, 2, 3), True),
+        ("u1 c1 t u2 a2", "u1", (0, 1, 2), False),
+        ("u1 c1 t u2 a2", "u2", (3, 4), True),
+        ("u1 u2 a1", "u1", (0,), False),
+        ("u1 u2 a1", "u2", (1,), False),
+        ("u1 u2 a1 x1", "u1", (0, 2), True),
+        ("u1 a1 u2 a2 x0,1 u3", "u2", (2, 3), False),
+        ("u1 a1 x0,1 u1 a2", "u1", (3, 4), True),
+        ("k1 b u2 a1", "u2", (2, 3), True),
+        ("k1 k2 u3 a1", "u3", (2, 3), True),
+    ],
+)
+def test_a_message_leaves_with_its_direct_answer(
+    text: str, message: str, positions: tuple[int, ...], last: bool
+) -> None:
+    found = leaving(transcript(text), message)
+    assert found is not None
+    assert (found.positions, found.last) == (positions, last)
+
+
+@pytest.mark.parametrize("text", ["", "a1", "u2 a1", "u1 a1 x0,1", "k1 u2 a1", "u1 b u2 a1"])
+def test_what_was_never_said_to_the_task_or_has_left_does_not_leave(text: str) -> None:
+    assert leaving(transcript(text), "u1") is None
+
+
+def test_later_answers_stay_and_are_named_and_calls_leave() -> None:
+    assert leaving(transcript("u1 c1 t a2 u2 c3 t a4 x u3 a5"), "u1") == Leaving(
+        place=0, positions=(0, 1, 2, 3), calls=(("call-1", "pay"),), last=False, later_steps=(4, 5)
+    )
+
+
+@pytest.mark.parametrize("text", ["u1 c1 t u2 c2 t a3 u3 u4 a4 r a5", "k1 u2 a1 u1 c2 t a3"])
+def test_what_remains_never_has_a_call_without_its_result(text: str) -> None:
+    lines = transcript(text)
+    for line in lines:
+        if line["role"] == "user" and not line.get("origin"):
+            found = leaving(lines, line["message_id"])
+            assert found is not None
+            kept = [entry for n, entry in enumerate(lines) if n not in found.positions]
+            for before, after in zip(kept, [*kept[1:], {"role": "end"}], strict=True):
+                assert bool(before.get("tool_calls")) == (after["role"] == "tool")
+
+
+@pytest.mark.parametrize(
+    ("text", "without", "rest"),
+    [
+        ("u1 a1", (0, 1), Remains(None, True)),
+        ("k1 b u2 a1", (2, 3), Remains(None, True)),
+        ("u1 a1 u2 a2", (2, 3), Remains("u1", True)),
+        ("u1 c1 t u2 c2 t", (3, 4, 5), Remains("u1", False)),
+        ("u1 a1 u2 x0,1", (2,), Remains(None, True)),
+        ("", (), Remains(None, True)),
+    ],
+)
+def test_what_remains_is_answered_or_not(text: str, without: tuple[int, ...], rest: Remains) -> None:
+    assert remains(transcript(text), without) == rest
+
+
+SAID, UNANSWERED, NOTHING = Remains("u1", True), Remains("u1", False), Remains(None, True)
+
+
+@pytest.mark.parametrize(
+    ("task", "rest", "state", "fate"),
+    [
+        (LIVE, NOTHING, {}, "cancelled"),
+        (ENDED, NOTHING, {}, "cancelled"),
+        (CANCELLED, NOTHING, {}, "as_it_was"),
+        (LIVE, NOTHING, {"asked": True}, "as_it_was"),
+        (ENDED, SAID, {}, "as_it_was"),
+        (LIVE, SAID, {}, "completed"),
+        (LIVE, UNANSWERED, {}, "goes_on"),
+        (LIVE, UNANSWERED, {"calls_left": True}, "as_it_was"),
+        (LIVE, SAID, {"last": False}, "as_it_was"),
+        (LIVE, SAID, {"asked": True}, "as_it_was"),
+    ],
+)
+def test_a_task_ends_when_nothing_is_left_to_do(task: TaskHeader, rest: Remains, state: Any, fate: Fate) -> None:
+    assert fate_of(task, rest, **({"last": True, "asked": False, "calls_left": False} | state)) == fate
+
+
+def test_effects_are_named_unless_the_tool_only_reads() -> None:
+    specs = {"look": ToolSpec(name="look", effect=Effect.PURE), "note": ToolSpec(name="note", effect=Effect.IDEMPOTENT)}
+    found = past_effects([("c1", "look"), ("c2", "note"), ("c3", "gone")], specs)
+    assert [(e.tool_call_id, e.effect) for e in found] == [("c2", Effect.IDEMPOTENT), ("c3", Effect.UNSAFE)]
