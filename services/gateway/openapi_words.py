@@ -1,0 +1,89 @@
+"""What the REST interface is written down with: references, answers, problems, operations."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+REFS = "#/components/schemas/{model}"
+
+
+def ref(name: str) -> Json:
+    """A schema of the components."""
+    return {"$ref": REFS.format(model=name)}
+
+
+def object_of(**properties: Json) -> Json:
+    """An object with these properties, all required."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def page(item: Json) -> Json:
+    """A page of a list."""
+    nothing_more = {"type": ["string", "null"], "description": "`cursor` of the next page; null at the end"}
+    return object_of(items={"type": "array", "items": item}, next=nothing_more)
+
+
+def query(name: str, kind: str, description: str) -> Json:
+    """An optional parameter of the query."""
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": {"type": kind}}
+
+
+def path(name: str) -> Json:
+    """A part of the path."""
+    return {"name": name, "in": "path", "required": True, "schema": ref("Id")}
+
+
+def gives(description: str, schema: Json | None = None, media: str = "application/json") -> Json:
+    """What a status means, with its body."""
+    return {"description": description} | ({"content": {media: {"schema": schema}}} if schema else {})
+
+
+TEXT: Json = {"type": "string"}
+LIST = (
+    query("limit", "integer", "items of a page, 1 to 500; 50 when missing"),
+    query("cursor", "string", "`next` of the page before"),
+)
+ANY: Json = {"type": "object"}
+PROBLEMS = {
+    400: "cannot be read",
+    401: "no valid API key",
+    403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
+    404: "no such thing, or another tenant's",
+    409: "the task has ended; the dead letter cannot be redriven so; the message cannot be moved so; the model is in "
+    "use, or the id or name is taken",
+    410: "what is kept of it cannot be read: it is damaged, or of a newer version",
+    413: "a body over 1 MiB",
+    422: "a wrong value",
+    429: "too much work waits; see Retry-After",
+    503: "a store is unavailable; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "
+    "asked again, it happens once. A message is named by its `message_id`, minted where none was given: send it again "
+    "with that id",
+}
+RECEIPT = object_of(session_id=ref("Id"), message_id=ref("Id"))
+TURN = object_of(
+    session_id=ref("Id"),
+    message_id=ref("Id"),
+    task_id={"type": ["string", "null"]},
+    status={"enum": ["completed", "failed", "cancelled", "waiting", "rejected", "error"]},
+    answer={"type": ["string", "null"], "description": "the text of the turn's last message"},
+    events={"type": "array", "items": ANY},
+)
+MOVE = object_of(message_id=ref("Id"), to={"type": "string", "description": "a task's id, or `new`"})
+TURN_LEFT = object_of(role={"enum": ["user", "assistant"]}, content=TEXT, task_id=ref("Id"), at=TEXT)
+SESSION = object_of(session_id=ref("Id"), updated_at=TEXT, last=TEXT)
+
+
+def operation(summary: str, *parameters: Json, problems: tuple[int, ...] = (), **responses: Json) -> Json:
+    """One method of one path; ``_200`` and the like are what it answers."""
+    answers = {code.removeprefix("_"): response for code, response in responses.items()}
+    refused = {
+        str(code): gives(PROBLEMS[code], ref("Problem"), "application/problem+json")
+        for code in (401, 403, 503, *problems)
+    }
+    return {"summary": summary, "parameters": list(parameters), "responses": answers | refused}
+
+
+def open_operation(summary: str, **responses: Json) -> Json:
+    """The same, for everybody."""
+    answers = {code.removeprefix("_"): response for code, response in responses.items()}
+    return {"summary": summary, "security": [], "responses": answers}
