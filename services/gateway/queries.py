@@ -9,7 +9,8 @@ from pydantic_core import from_json
 from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
 from pentad.contracts.records import Task, TaskRecord
 from pentad.services.gateway.pages import IndexEntry, Page, newest_first
-from pentad.shared.actors.headers import pairs, session_header
+from pentad.shared.actors.headers import pairs
+from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index

@@ -12,7 +12,8 @@ from collections import OrderedDict
 from pentad.contracts.commands import InboundMessage
 from pentad.services.router.deciding import Deciding, IncomingMessage
 from pentad.shared.actors.actors import Actors
-from pentad.shared.actors.headers import SessionHeader, TaskHeader, pairs, session_header, task_header
+from pentad.shared.actors.headers import TaskHeader, pairs, task_header
+from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import load_tasks
 from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.inbound.at_once import Source

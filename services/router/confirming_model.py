@@ -18,7 +18,8 @@ from pentad.services.router.domain.confirming import (
 )
 from pentad.services.router.domain.rules import Question, Route
 from pentad.services.router.domain.weighing import is_sure
-from pentad.shared.actors.headers import VERDICT, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.session_header import VERDICT
 from pentad.shared.actors.sessions import last_turns
 from pentad.shared.instructions.builtin import ROUTER
 from pentad.shared.instructions.output import Output, with_schema

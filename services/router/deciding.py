@@ -9,8 +9,9 @@ from pentad.services.router.domain.rules import Route, View, decide, kept_in_vie
 from pentad.services.router.routing import RouteWriter
 from pentad.services.router.weighing import NOTHING, Learnt, Weighing, learnt_by_rule
 from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.headers import SessionHeader, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import SessionMessage
+from pentad.shared.actors.session_header import SessionHeader
 from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, last_turns, load_tasks
 from pentad.shared.actors.transcript import remaining
 from pentad.shared.errors import DamagedError

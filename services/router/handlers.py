@@ -10,9 +10,10 @@ from pentad.contracts.streams import DEAD, SESSION_WAKE
 from pentad.services.router.deciding import Deciding, IncomingMessage
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
-from pentad.shared.actors.headers import Mail, pairs, session_header
+from pentad.shared.actors.headers import Mail, pairs
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.actors.mail import read_session_mail
+from pentad.shared.actors.session_header import session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
 from pentad.shared.kinds import USER

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pentad.services.router.domain.rules import Question, Route
 from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.domain.weighing import is_continuation, weighed
-from pentad.shared.actors.headers import SessionHeader, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.session_header import SessionHeader
 from pentad.shared.digests.sketch import Sketch, sketch_of
 from pentad.shared.digests.stored import digest_bytes, digest_of
 from pentad.shared.digests.task_digest import TaskDigest

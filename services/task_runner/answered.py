@@ -16,7 +16,8 @@ from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
-from pentad.shared.actors.headers import ASKED, answer_field, excerpt
+from pentad.shared.actors.headers import ASKED
+from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer
 

@@ -11,8 +11,9 @@ from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.turn import TurnWriter
 from pentad.shared import metrics
 from pentad.shared.actors import opening
-from pentad.shared.actors.headers import TaskHeader, answer_field, digest_field, fields_of_task, recent_field
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import MoveMail, SessionMessage, UserMail
+from pentad.shared.actors.session_header import answer_field, digest_field, fields_of_task, recent_field
 from pentad.shared.actors.sessions import as_context
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, load

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from pentad.services.task_runner.domain.giving_away import Line, spoken
-from pentad.shared.actors.headers import SessionHeader, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.session_header import SessionHeader
 from pentad.shared.digests.stored import digest_bytes, digest_of
 from pentad.shared.digests.task_digest import TaskDigest
 from pentad.shared.digests.utterance import read_utterance

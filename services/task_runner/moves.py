@@ -23,8 +23,9 @@ from pentad.services.task_runner.move_writer import Departure, MoveWriter, Recei
 from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.shared.actors.headers import SessionHeader, mail_of, pairs, session_header
+from pentad.shared.actors.headers import mail_of, pairs
 from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
+from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
 from pentad.shared.actors.transcript import EXCLUSION, shown
 from pentad.shared.errors import DamagedError

@@ -27,8 +27,9 @@ from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.headers import OpenCall, TaskHeader, fields_of_task, recent_field
+from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
+from pentad.shared.actors.session_header import fields_of_task, recent_field
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
 from pentad.shared.kinds import TimerKind

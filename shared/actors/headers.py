@@ -1,7 +1,7 @@
 """The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, get_args
 
@@ -15,6 +15,10 @@ from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 
 ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+ASKED = "question"
+"""The reason of a task that waits for the answer to its question."""
 
 
 UNREADABLE = "unreadable"
@@ -43,72 +47,6 @@ class Lease:
     """Starts without an outcome, this one included (law 8)."""
     now: int
     """The server's clock when it was taken, in ms."""
-
-
-RECENT_TASKS = 10
-"""Tasks of a session that its next message may belong to; others go on, and are named to be spoken to."""
-_RECENT, _DIGEST, _ANSWER = "live", "digest", "answer"
-_ANSWER_HEAD, _ANSWER_TAIL = 600, 390
-"""Characters kept of an answer: how it begins, and what it asks at its end."""
-
-
-VERDICT = "verdict"
-"""The field with what a model has said of the message that is being routed."""
-
-
-def recent_field(task: str) -> str:
-    """The field of a session's header that names one of its tasks; its value is when that was spoken to last, in ms."""
-    return f"{_RECENT}:{task}"
-
-
-def digest_field(task: str) -> str:
-    """The field with what messages are compared with, see `pentad.shared.digests`."""
-    return f"{_DIGEST}:{task}"
-
-
-def answer_field(task: str) -> str:
-    """The field with the task's last answer, as long as no message has come since."""
-    return f"{_ANSWER}:{task}"
-
-
-def fields_of_task(task: str) -> tuple[str, str, str]:
-    """All that a session's header knows of a task."""
-    return recent_field(task), digest_field(task), answer_field(task)
-
-
-def excerpt(answer: str) -> str:
-    """An answer as it is kept in its session: its beginning and its end."""
-    if len(answer) <= _ANSWER_HEAD + _ANSWER_TAIL:
-        return answer
-    return f"{answer[:_ANSWER_HEAD]} … {answer[-_ANSWER_TAIL:]}"
-
-
-@immutable
-class SessionHeader:
-    """A session: which tasks its next message may belong to, and which one ended last."""
-
-    recent: tuple[str, ...]
-    """The one that was spoken to last first. The router keeps `RECENT_TASKS` of them."""
-    done: str
-    done_at: int
-    last_in: str
-    spoken_at: int = 0
-    """When one of them was spoken to last, in ms."""
-    old_live: str = ""
-    """The one live task, as versions before 0.2 noted it: it is among ``recent``."""
-    digests: Mapping[str, bytes] = field(default_factory=dict)
-    """What messages are compared with, by task, as it is stored."""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """What tasks have answered since they were spoken to last, by task."""
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """All of them, each once, the one that was spoken to last first."""
-        return self.recent if self.done in ("", *self.recent) else (*self.recent, self.done)
-
-
-ASKED = "question"
-"""The reason of a task that waits for the answer to its question."""
 
 
 @immutable
@@ -245,20 +183,22 @@ def _number(value: bytes) -> float:
     return 0.0 if math.isnan(number) else min(max(number, 0.0), float(_MOST))
 
 
-def _integer(value: bytes) -> int:
+def read_integer(value: bytes) -> int:
+    """A whole number of a header. Raises ``ValueError``."""
     if value.isdigit() and len(value) < _DIGITS:  # nearly always, and a tenth of the price
         return int(value)
     return int(_number(value))
 
 
-def _text(value: bytes) -> str:
+def read_text(value: bytes) -> str:
+    """A text of a header, whatever its bytes."""
     return value.decode(errors="replace")
 
 
 _READ: dict[str, Callable[[bytes], object]] = {
-    **dict.fromkeys(_INTEGERS.split(), _integer),
+    **dict.fromkeys(_INTEGERS.split(), read_integer),
     **dict.fromkeys(_FLOATS.split(), _number),
-    **dict.fromkeys(_TEXTS.split(), _text),
+    **dict.fromkeys(_TEXTS.split(), read_text),
 }
 
 
@@ -266,35 +206,6 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
     """A hash as the scripts return it, as a dictionary."""
     names = iter(flat)
     return {name.decode(): value for name, value in zip(names, names, strict=True)}
-
-
-def session_header(raw: dict[str, bytes]) -> SessionHeader:
-    """A session's header from its hash; a session that nobody wrote to yet is an empty one."""
-    spoken_to, digests, answers = dict[str, int](), dict[str, bytes](), dict[str, str]()
-    for name, value in raw.items():
-        kind, colon, task = name.partition(":")
-        if not colon:
-            continue
-        if kind == _RECENT:
-            spoken_to[task] = _integer(value)
-        elif kind == _DIGEST:
-            digests[task] = value
-        elif kind == _ANSWER:
-            answers[task] = _text(value)
-    old = _text(raw.get("live", b""))
-    if old:  # who wrote it has spoken to that one last
-        spoken_to[old] = max(spoken_to.values(), default=0) + 1
-    recent = tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)) if spoken_to else ()
-    return SessionHeader(
-        recent=recent,
-        done=_text(raw.get("done", b"")),
-        done_at=_integer(raw.get("done_at", b"0")),
-        last_in=_text(raw.get("last_in", b"")),
-        spoken_at=spoken_to[recent[0]] if recent else 0,
-        old_live=old,
-        digests=digests,
-        answers=answers,
-    )
 
 
 def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | None:

@@ -25,6 +25,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.immutable",
         "pentad.shared.instructions",
         "pentad.shared.actors.headers",
+        "pentad.shared.actors.session_header",
         "pentad.shared.digests.sketch",
         "pentad.shared.digests.task_digest",
         "pentad.shared.digests.utterance",

@@ -8,7 +8,8 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlAction, Decision, RoutingStage
 from pentad.services.router.domain.control import control_of
-from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.session_header import RECENT_TASKS
 from pentad.shared.immutable import immutable
 
 DEFAULT_INSTRUCTION = "executor"

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from pentad.shared.actors.headers import RECENT_TASKS, SessionHeader, pairs, session_header
+from pentad.shared.actors.headers import pairs
+from pentad.shared.actors.session_header import RECENT_TASKS, SessionHeader, session_header
 from pentad.shared.digests.stored import MOST_BYTES, digest_of
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.ids import rfc3339
-from pentad.shared.actors.headers import recent_field
+from pentad.shared.actors.session_header import recent_field
 from pentad.shared.keys import timers
 from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
 from pentad.shared.store.store import Store

@@ -7,7 +7,8 @@ from pydantic_core import from_json
 
 from pentad.contracts.ids import task_id
 from pentad.services.router.domain.rules import RECENCY
-from pentad.shared.actors.headers import RECENT_TASKS, pairs, recent_field, session_header
+from pentad.shared.actors.headers import pairs
+from pentad.shared.actors.session_header import RECENT_TASKS, recent_field, session_header
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer

@@ -17,7 +17,8 @@ from pentad.services.gateway.domain.move import MoveRequest
 from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
-from pentad.shared.actors.headers import pairs, session_header, task_header
+from pentad.shared.actors.headers import pairs, task_header
+from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns
 from pentad.shared.digests.stored import digest_of
 from pentad.shared.digests.wording import words_of

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.streams import SESSION_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.shared.actors.headers import recent_field
+from pentad.shared.actors.session_header import recent_field
 from pentad.shared.models.ports import ChatRequest, ModelRefused
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.consumer import Consumer

@@ -9,7 +9,8 @@ import pytest
 from pentad.contracts.commands import InboundMessage
 from pentad.services.router.at_once import AtOnce
 from pentad.shared.actors.actors import Actors
-from pentad.shared.actors.headers import pairs, session_header
+from pentad.shared.actors.headers import pairs
+from pentad.shared.actors.session_header import session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index

@@ -3,16 +3,8 @@
 import pytest
 
 from pentad.contracts.envelope import Budget
-from pentad.shared.actors.headers import (
-    Mail,
-    OpenCall,
-    lease_of,
-    mail_of,
-    pairs,
-    recent_field,
-    session_header,
-    task_header,
-)
+from pentad.shared.actors.headers import Mail, OpenCall, lease_of, mail_of, pairs, task_header
+from pentad.shared.actors.session_header import recent_field, session_header
 from pentad.shared.errors import DamagedError
 
 FULL = {

@@ -11,8 +11,9 @@ from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
 from pentad.services.router.domain.control import control_of, told
 from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
-from pentad.shared.actors.headers import RECENT_TASKS, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import goal_of
+from pentad.shared.actors.session_header import RECENT_TASKS
 
 NOW, GRACE = 1_000_000, 300_000
 
