@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NotFound,
         Refused,
         RunFailed,
+        TurnFailed,
         Unreadable,
     )
     from pentad.shared.errors import PentadError
@@ -44,6 +45,7 @@ _HOMES = {
     "RunFailed": "pentad.errors",
     "ToolContext": "pentad.shared.plugins.context",
     "TurnEnd": "pentad.contracts.turns",
+    "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
     "connect": "pentad.client",
     "instruction": "pentad.shared.plugins.instructions",
@@ -64,6 +66,7 @@ __all__ = [
     "RunFailed",
     "ToolContext",
     "TurnEnd",
+    "TurnFailed",
     "Unreadable",
     "connect",
     "instruction",

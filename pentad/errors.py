@@ -1,6 +1,7 @@
 """What can go wrong for a client. Each text is one line that says what to do."""
 
 from pentad.contracts.runs import InstructionRun
+from pentad.contracts.turns import TurnEnd
 from pentad.shared.errors import PentadError
 
 
@@ -40,6 +41,16 @@ class RunFailed(ClientError):  # noqa: N818 - reads as what happened
         why = f"{error.code}: {error.message}" if error is not None else f"its task is {run.status}"
         super().__init__(f"instruction {run.instruction} gave no answer: {why}")
         self.run = run
+
+
+class TurnFailed(ClientError):  # noqa: N818 - reads as what happened
+    """The turn ended without an answer. ``end``: how, and why."""
+
+    def __init__(self, end: TurnEnd) -> None:
+        super().__init__(
+            f"the turn ended without an answer: {end.outcome}" + (f" ({end.reason})" if end.reason else "")
+        )
+        self.end = end
 
 
 class Busy(ClientError):  # noqa: N818 - reads as what happened

@@ -63,6 +63,10 @@ class Inspection:
         """Every instruction that counts, with where it comes from (``source``) and the ``version`` of its content."""
         return [item async for item in self._rest.pages("/v1/instructions", None)]
 
+    async def tools(self) -> list[dict[str, Any]]:
+        """The tools that workers have published: name, description, effect and the schema of their arguments."""
+        return [item async for item in self._rest.pages("/v1/tools", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """What was set aside, of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]

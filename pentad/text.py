@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from pentad.contracts.events import Content, MessageEvent, Snapshot
+from pentad.contracts.events import Content, ControlResult, MessageEvent, SessionEvent, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +72,10 @@ def answer_in(snapshot: Snapshot, task_id: str | None) -> str:
         if message.get("role") == "assistant" and message.get("task_id") == task_id and message.get("content"):
             return str(message["content"])
     return ""
+
+
+def said_in(event: SessionEvent, task_id: str | None) -> str:
+    """What is said to the person in this event of a turn whose task is ``task_id``; empty when it is nothing."""
+    if isinstance(event, Snapshot):
+        return answer_in(event, task_id)
+    return event.content if isinstance(event, MessageEvent | ControlResult) else ""

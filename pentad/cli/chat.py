@@ -41,9 +41,8 @@ class PipedChat:
         self._out, self._err = streams()
         self._style = style_for(self._out, settings)
         self._progress = Spinner(self._err, live=self._err.isatty() and self._out.isatty())
-        self._agent: Agent = agent_for(args, settings, self._progress.show)
+        self._agent: Agent = agent_for(args, settings, self._progress.show).session(args.session)
         self._returned = args.session is not None
-        self._agent.session_id = args.session or self._agent.session_id
         self._view = TurnView(self._out, self._style, self._progress, live=self._out.isatty())
 
     def talk(self) -> int:

@@ -24,9 +24,8 @@ class TypedChat:
         out, _ = streams()
         self._style = style_for(out, settings)
         self._screen = Screen(out, f"{self._style.bold('you>')} ", default_path(), self._interrupted)
-        self._agent: Agent = agent_for(args, settings, self._screen.show)
+        self._agent: Agent = agent_for(args, settings, self._screen.show).session(args.session)
         self._returned = args.session is not None
-        self._agent.session_id = args.session or self._agent.session_id
         self._view = TurnView(self._screen, self._style, self._screen, live=True)
         self._quit_words = quit_words
         self._running: Running | None = None

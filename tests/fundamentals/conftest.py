@@ -37,6 +37,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 async def agent(running: Running) -> AsyncIterator[pentad.Agent]:
-    """A new conversation. In your program: ``async with pentad.connect("http://127.0.0.1:8080") as agent``."""
-    async with pentad.connect(running.url) as agent:
+    """A new conversation. In your program: ``pentad.connect("http://127.0.0.1:8080").session()``."""
+    async with pentad.connect(running.url).session() as agent:
         yield agent

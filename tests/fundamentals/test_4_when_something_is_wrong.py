@@ -39,11 +39,11 @@ async def test_a_message_for_a_task_that_is_not_there_is_refused(agent: pentad.A
     assert "task-0-long-ago" in events[0].reason
 
 
-async def test_why_is_in_the_error(agent: pentad.Agent, running: Running) -> None:
-    await publish(running.redis_url, {"content": "go", "session_id": agent.session_id, "instruction": "sing"})
+async def test_why_is_in_the_error(running: Running) -> None:
+    await publish(running.redis_url, {"content": "go", "session_id": "singers", "instruction": "sing"})
 
     async def errors() -> list[dict[str, object]]:
-        return [e for e in await events_of(running.redis_url, agent.session_id) if e["type"] == "error"]
+        return [e for e in await events_of(running.redis_url, "singers") if e["type"] == "error"]
 
     (error,) = await wait_until("the error", errors)
     assert error["code"] == ErrorCode.BAD_MESSAGE

@@ -34,13 +34,25 @@ async def test_a_turn_is_followed_to_its_end_as_frozen_models() -> None:
         events[0].task_id = "x"
 
 
-async def test_sends_of_one_agent_are_one_conversation_and_see_no_old_events() -> None:
+async def test_sends_of_a_session_are_one_conversation_and_see_no_old_events() -> None:
+    async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
+        alice = agent.session("alice")
+        await said(alice)
+        gateway.script = turn_events("task-0-b", "again")
+        second = await said(alice)
+    assert {event.task_id for event in second} == {"task-0-b"}
+    assert {query["session_id"] for query in gateway.connections} == {"alice"}
+
+
+async def test_without_a_session_each_send_is_a_conversation_of_its_own() -> None:
     async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
         await said(agent)
-        gateway.script = turn_events("task-0-b", "again")
-        second = await said(agent)
-    assert {event.task_id for event in second} == {"task-0-b"}
-    assert {query["session_id"] for query in gateway.connections} == {agent.session_id}
+        await said(agent)
+        assert await agent.ask("6 * 7?") == "42"
+        assert await agent.session().ask("6 * 7?", session_id="bob") == "42"
+    sessions = [query["session_id"] for query in gateway.connections]
+    assert len(set(sessions)) == 4
+    assert sessions[3] == "bob"
 
 
 async def test_events_of_other_tasks_of_the_session_are_not_part_of_the_turn() -> None:
@@ -63,7 +75,7 @@ async def test_wherever_the_wire_is_cut_each_event_comes_once_and_the_message_is
 
 
 async def test_a_message_whose_acceptance_was_lost_is_said_again_under_the_same_id() -> None:
-    async with fake_gateway(swallow_accept=1) as gateway, pentad.connect(gateway.url) as agent:
+    async with fake_gateway(swallow_accept=1) as gateway, pentad.connect(gateway.url).session("s1") as agent:
         events = await said(agent)
     assert types(events) == TURN
     assert len(gateway.messages) == 2
@@ -100,14 +112,14 @@ async def test_a_gateway_that_is_away_for_a_while_is_waited_for() -> None:
     notices: list[str] = []
     gateway = FakeGateway(script=lambda message: list(turn_events()(message))[:3])
     await gateway.start()
-    async with pentad.connect(gateway.url, notice=notices.append) as agent:
+    async with pentad.connect(gateway.url, notice=notices.append).session("s1") as agent:
         turn = asyncio.create_task(said(agent))
-        await wait_until("half of the turn has happened", lambda: len(gateway.events[agent.session_id]) == 3)
+        await wait_until("half of the turn has happened", lambda: len(gateway.events["s1"]) == 3)
         await gateway.stop()
         await wait_until("the client noticed", lambda: bool(notices))
         await gateway.start()
         rest = list(turn_events()({"message_id": "m", "content": ""}))[3:]
-        gateway.say(agent.session_id, *rest)
+        gateway.say("s1", *rest)
         assert types(await turn) == TURN
     await gateway.stop()
     assert notices[0].endswith("trying again")
@@ -152,10 +164,10 @@ async def test_a_snapshot_without_the_task_asks_for_the_task() -> None:
 async def test_after_a_snapshot_of_a_running_task_its_events_go_on() -> None:
     running = {"tasks": [{"task_id": "task-0-a", "status": "active"}], "messages": []}
     half: dict[str, Any] = {"script": lambda message: list(turn_events()(message))[:3], "cut_after": deque([2])}
-    async with fake_gateway(**half, snapshot=running) as gateway, pentad.connect(gateway.url) as agent:
+    async with fake_gateway(**half, snapshot=running) as gateway, pentad.connect(gateway.url).session("s1") as agent:
         turn = asyncio.create_task(said(agent))
         await wait_until("the snapshot was sent", lambda: gateway.snapshot is None)
-        gateway.say(agent.session_id, *list(turn_events()({"message_id": "m", "content": ""}))[4:])
+        gateway.say("s1", *list(turn_events()({"message_id": "m", "content": ""}))[4:])
         assert types(await turn)[2:] == ["error", "snapshot", "message", "task_end"]
 
 
@@ -192,13 +204,13 @@ async def test_a_busy_answer_to_a_new_message_ends_its_turn() -> None:
 
 
 async def test_a_busy_answer_to_a_message_that_may_have_arrived_is_no_end() -> None:
-    async with fake_gateway(swallow_accept=1) as gateway, pentad.connect(gateway.url) as agent:
+    async with fake_gateway(swallow_accept=1) as gateway, pentad.connect(gateway.url).session("s1") as agent:
         gateway.script = lambda _: []
         turn = asyncio.create_task(said(agent))
         await wait_until("the message came", lambda: bool(gateway.messages))
         gateway.error_frames.append({"code": "busy", "message": "too much waits", "retry_after": 0.01})
         await wait_until("the message came again", lambda: not gateway.error_frames and len(gateway.messages) == 2)
-        gateway.say(agent.session_id, *turn_events()(gateway.messages[0]))
+        gateway.say("s1", *turn_events()(gateway.messages[0]))
         assert types(await turn) == TURN
 
 
@@ -232,7 +244,7 @@ async def test_what_is_no_gateway_is_named() -> None:
 
 
 async def test_an_id_that_was_said_before_gives_its_first_turn_again() -> None:
-    async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
+    async with fake_gateway() as gateway, pentad.connect(gateway.url).session("s1") as agent:
         first = await said(agent, message_id="order-7")
         gateway.script = turn_events("task-0-b")
         await said(agent, message_id="order-8")
