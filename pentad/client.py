@@ -188,8 +188,9 @@ class Agent:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
 
         ``task_id`` sends it straight to a task; ``instruction`` names what is run. ``message_id`` makes it idempotent
-        in its session: one that was sent before gives the first one's turn again, as far as the session's events are kept. Raises
-        ``ClientError``; what goes wrong inside the turn (``error``, a rejected message, a failed task) is an event.
+        in its session: one that was sent before gives the first one's turn again, as far as the session's events are
+        kept. Raises ``ClientError``; what goes wrong inside the turn (``error``, a rejected message, a failed task) is
+        an event.
         """
         about = {"task_id": task_id, "message_id": message_id, "user_id": user_id, "instruction": instruction}
         turn = self.turn(text, session_id=session_id, **about)

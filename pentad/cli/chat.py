@@ -7,16 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from pentad.cli.chat_commands import Line, task_lines, task_meant, understood
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.lines import PlainLines
+from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import Spinner
-from pentad.cli.view import TurnView
 from pentad.client import Agent, Turn
-from pentad.errors import ClientError, Conflict
+from pentad.errors import ClientError, Conflict, Refused
 from pentad.render import Style, style_for
 from pentad.shared.settings import Settings
-
-QUIT = frozenset({"/quit", "/exit"})
 
 
 class Leave(Exception):  # noqa: N818 - not an error
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if sys.stdin.isatty() and sys.stdout.isatty():
         from pentad.cli.typed import TypedChat  # a third of a second for what a pipe needs not
 
-        return run_async(TypedChat(args, settings, QUIT).talk())
+        return run_async(TypedChat(args, settings).talk())
     with asyncio.Runner() as runner:
         return PipedChat(args, settings, runner).talk()
 
@@ -43,7 +43,7 @@ class PipedChat:
         self._progress = Spinner(self._err, live=self._err.isatty() and self._out.isatty())
         self._agent: Agent = agent_for(args, settings, self._progress.show).session(args.session)
         self._returned = args.session is not None
-        self._view = TurnView(self._out, self._style, self._progress, live=self._out.isatty())
+        self._view = SessionView(PlainLines(self._out), self._style, self._progress, live=self._out.isatty())
 
     def talk(self) -> int:
         """The whole conversation; the exit code."""
@@ -62,14 +62,34 @@ class PipedChat:
             if self._returned and (before := self._runner.run(self._agent.running())) is not None:
                 self._view.resume(before.running)
                 failed = not self._runner.run(self._followed(before))
-            for text in filter(None, map(str.strip, sys.stdin)):
-                if text in QUIT:
+            for line in map(understood, filter(str.strip, sys.stdin)):
+                if line.kind == "quit":
                     break
-                self._progress.show("sending")
-                failed = not self._runner.run(self._followed(self._agent.turn(text))) or failed
+                failed = not self._runner.run(self._done(line)) or failed
         except Leave:
             return 0
         return 1 if failed else 0
+
+    async def _done(self, line: Line) -> bool:
+        """Do what a line says; whether it went well. Raises ``Leave``."""
+        try:
+            if line.kind == "tasks":
+                await self._list_tasks()
+            elif line.kind == "wrong":
+                raise Refused(line.text)
+            else:
+                task_id = task_meant(line, self._view.labels)
+                self._progress.show("sending")
+                return await self._followed(self._agent.turn(line.text, task_id=task_id))
+        except Refused as error:
+            self._view.line(self._style.red(str(error)))
+            return False
+        return True
+
+    async def _list_tasks(self) -> None:
+        assert self._agent.session_id is not None
+        for line in await task_lines(self._agent.inspection, self._agent.session_id, self._view.labels, self._style):
+            self._view.line(line)
 
     async def _followed(self, turn: Turn) -> bool:
         """Show one turn; whether it ended well. Raises ``Leave`` at the second Ctrl-C."""
@@ -92,7 +112,7 @@ class PipedChat:
 class CtrlC:
     """Ctrl-C: the first cancels the task as soon as it is known, the second leaves."""
 
-    def __init__(self, agent: Agent, turn: Turn, shown: "asyncio.Task[None]", view: TurnView, style: Style) -> None:
+    def __init__(self, agent: Agent, turn: Turn, shown: "asyncio.Task[None]", view: SessionView, style: Style) -> None:
         self._agent = agent
         self._turn = turn
         self._shown = shown

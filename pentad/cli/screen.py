@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Self, TextIO
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, fragment_list_to_text, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import get_cwidth
 
 from pentad.cli.history import Kept
+from pentad.cli.lines import Tag, tagged
 from pentad.cli.spinner import TICK_S, waiting_line
 from pentad.render import one_line
 
@@ -35,7 +36,8 @@ class Screen:
         )
         # Asking terminals for the cursor's place is of use to menus alone; those that do not answer get a warning.
         self._session.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
-        self._tail = ""
+        self._tails: dict[str, tuple[str, Tag]] = {}
+        """Whose lines are unfinished: the text, and what gives what stands before it."""
         self._label = ""
         self._since = 0.0
         self._held = False
@@ -51,8 +53,8 @@ class Screen:
         if self._ticker is not None:
             self._ticker.cancel()
             await asyncio.gather(self._ticker, return_exceptions=True)
-        if self._tail:
-            self.write("\n")
+        for speaker, (text, tag) in [*self._tails.items()]:
+            self.put(speaker, "\n" if text else "", tag)
 
     async def lines(self) -> AsyncIterator[str]:
         """What the person says, until Ctrl-D or ``leave``."""
@@ -76,10 +78,13 @@ class Screen:
 
     # What a view writes to
 
-    def write(self, text: str) -> None:
-        """Text for above the prompt; it stands there for good once its line is whole."""
-        whole, newline, self._tail = (self._tail + text).rpartition("\n")
-        self._above(whole + newline)
+    def put(self, speaker: str, text: str, tag: Tag) -> None:
+        """Text for above the prompt; it stands there for good once its line is whole. See ``Lines``."""
+        before, _ = self._tails.pop(speaker, ("", tag))
+        whole, newline, tail = (before + text).rpartition("\n")
+        if tail:
+            self._tails[speaker] = (tail, tag)
+        self._above(tagged(whole, tag()) + newline)
 
     def note(self, line: str) -> None:
         """A line of its own; an unfinished one goes on below it."""
@@ -93,9 +98,6 @@ class Screen:
             self._out.write(lines)
             self._out.flush()
         app.invalidate()
-
-    def flush(self) -> None:
-        """Nothing is held back."""
 
     def show(self, label: str, since: float | None = None) -> None:
         """Say what is waited for, and for how long; nothing when empty."""
@@ -116,10 +118,11 @@ class Screen:
         if self._session.app.is_done:  # what was typed stays where it is, the rest moves on
             return self._prompt
         size = self._session.app.output.get_size()
-        rows = wrapped(self._tail, size.columns)[-max(1, size.rows - _BELOW) :] if self._tail else []
+        rows = [row for text, tag in self._tails.values() for row in _rows(text, tag(), size.columns)]
+        rows = rows[-max(1, size.rows - _BELOW) :]
         if self._label and not self._held:
-            rows.append(one_line(waiting_line(self._turns, self._label, self._since), size.columns - 1))
-        return [("", "".join(row + "\n" for row in rows)), *self._prompt]
+            rows.append([("", one_line(waiting_line(self._turns, self._label, self._since), size.columns - 1))])
+        return [*(part for row in rows for part in (*row, ("", "\n"))), *self._prompt]
 
     async def _tick(self) -> None:
         while True:
@@ -138,6 +141,14 @@ def _keys(interrupted: Callable[[], None]) -> KeyBindings:
         interrupted()
 
     return keys
+
+
+def _rows(text: str, tag: str, columns: int) -> list[StyleAndTextTuples]:
+    """An unfinished line behind its tag, which may be coloured."""
+    shown = to_formatted_text(ANSI(tag))
+    name = fragment_list_to_text(shown)
+    first, *more = wrapped(tagged(text, name), columns)
+    return [[*shown, ("", first[len(name) :])], *([("", row)] for row in more)]
 
 
 def wrapped(text: str, columns: int) -> list[str]:

@@ -7,14 +7,15 @@ from typing import TextIO
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.lines import PlainLines
+from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import CLEAR, Spinner
-from pentad.cli.view import TurnView
-from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot
+from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot
 from pentad.contracts.turns import TurnEnd
 from pentad.feed import Received
 from pentad.render import harmless, style_for
 from pentad.shared.settings import Settings
-from pentad.text import answer_in
+from pentad.text import said_in
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -29,7 +30,7 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
     async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
         turn = agent.turn(args.text, session_id=args.session, task_id=args.task, instruction=args.instruction)
         answers = Answers(out, progress)
-        view = TurnView(err, style_for(err, settings), progress, live=False) if watched else None
+        view = SessionView(PlainLines(err), style_for(err, settings), progress, live=False) if watched else None
         if watched:
             progress.show("sending")
         try:
@@ -38,7 +39,7 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
                 if args.json:
                     _print_json(received, out)
                     continue
-                if view is not None and not isinstance(received.event, MessageEvent):
+                if view is not None and not isinstance(received.event, MessageEvent | ControlResult):
                     view.show(received.event)
                 answers.show(received.event, turn.task_id)
         except asyncio.CancelledError:  # Ctrl-C
@@ -85,10 +86,9 @@ class Answers:
 
     def show(self, event: SessionEvent, task_id: str | None) -> None:
         """Print what the agent says in this event, if anything."""
-        if isinstance(event, MessageEvent):
-            self._print(event.content)
-        elif isinstance(event, Snapshot) and (told := answer_in(event, task_id)) != self._last:
-            self._print(told)  # what was said while we were away
+        told = said_in(event, task_id)
+        if not (isinstance(event, Snapshot) and told == self._last):  # what was said while we were away
+            self._print(told)
 
     def _print(self, text: str) -> None:
         if text.strip():

@@ -1,23 +1,27 @@
 """``pentad tasks``, ``pentad task ID``, ``pentad cancel|pause|resume ID`` and ``pentad move MESSAGE_ID``."""
 
 import argparse
+import asyncio
+import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import aclosing
+from typing import Any, TextIO
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.contracts.records import Task, UnreadableTask
-from pentad.inspection import Management, Transcript
+from pentad.inspection import PAGE_LIMIT, Management, Transcript
 from pentad.render import Style, ago, call_line, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 
-_HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "UPDATED", "GOAL")
+_HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL")
+_CLEAR = "\x1b[H\x1b[2J"
 _ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system", "exclusion": "moved"}
 
 
 def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
-    """A table of the newest tasks; ``--status``, ``--session`` and ``--limit`` narrow it."""
-    return run_async(_tasks(args, settings))
+    """A table of the newest tasks; ``--status``, ``--session`` and ``--limit`` narrow it; ``--watch`` shows it live."""
+    return run_async(_watch(args, settings) if args.watch else _tasks(args, settings))
 
 
 def run_task(args: argparse.Namespace, settings: Settings) -> int:
@@ -48,24 +52,56 @@ def run_move(args: argparse.Namespace, settings: Settings) -> int:
 async def _tasks(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        session = getattr(args, "session", None)
-        tasks = await agent.inspection.tasks(status=args.status, session_id=session, limit=args.limit)
-    if tasks:
-        out.write(table(_HEADER, _rows(tasks), style_for(out, settings)) + "\n")
-    else:
-        out.write("no tasks\n")
+        tasks = await agent.inspection.tasks(status=args.status, session_id=args.session, limit=args.limit)
+    _show(tasks, args, out, settings)
     return 0
 
 
+async def _watch(args: argparse.Namespace, settings: Settings) -> int:
+    """The list, again at each change, until Ctrl-C. Raises ``ClientError``."""
+    out, err = streams()
+    agent = agent_for(args, settings, lambda why: _tell(err, why))
+    async with agent:
+        lists = agent.observe(args.session, status=args.status, limit=args.limit or PAGE_LIMIT)
+        try:
+            async with aclosing(lists) as found:
+                async for tasks in found:
+                    out.write(_CLEAR if out.isatty() and not args.json else "")
+                    _show(tasks, args, out, settings)
+        except asyncio.CancelledError:  # Ctrl-C is how one stops watching
+            return 0
+    return 0
+
+
+def _tell(err: TextIO, why: str) -> None:
+    err.write(why + "\n")
+    err.flush()
+
+
+def _show(tasks: list[Task], args: argparse.Namespace, out: TextIO, settings: Settings) -> None:
+    if args.json:
+        out.writelines(json.dumps(task.model_dump(mode="json"), ensure_ascii=False) + "\n" for task in tasks)
+    elif tasks:
+        out.write(table(_HEADER, _rows(tasks), style_for(out, settings)) + "\n")
+    else:
+        out.write("no tasks\n")
+    out.flush()
+
+
 def _rows(tasks: list[Task]) -> list[tuple[str, ...]]:
-    rows = [(t.task_id, t.status, t.session_id, str(t.steps), ago(t.updated_at), "") for t in tasks]
-    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(5))
+    rows = [(t.task_id, t.status, t.session_id, str(t.steps), ago(t.created_at), ago(t.updated_at), "") for t in tasks]
+    columns = len(_HEADER) - 1
+    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(columns))
     left = max(30, width() - taken)
-    return [(*row[:5], one_line(_about(task), left)) for row, task in zip(rows, tasks, strict=True)]
+    return [(*row[:columns], one_line(_about(task), left)) for row, task in zip(rows, tasks, strict=True)]
 
 
 def _about(task: Task) -> str:
-    return task.problem if isinstance(task, UnreadableTask) else task.goal
+    """What it is for, behind what it waits for, where it waits for a person."""
+    if isinstance(task, UnreadableTask):
+        return task.problem
+    why = ", ".join(task.waiting_for) if task.status in ("waiting", "stale", "pending") else ""
+    return f"({why}) {task.goal}" if why else task.goal
 
 
 async def _task(args: argparse.Namespace, settings: Settings) -> int:

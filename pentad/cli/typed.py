@@ -4,10 +4,11 @@ import argparse
 import asyncio
 from contextlib import suppress
 
+from pentad.cli.chat_commands import Line, task_lines, task_meant, understood
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.screen import Screen
-from pentad.cli.view import TurnView
+from pentad.cli.session_view import SessionView
 from pentad.client import Agent, Turn
 from pentad.contracts.events import MessageRouted
 from pentad.errors import ClientError, Conflict, NotAuthorized
@@ -20,14 +21,13 @@ _ASK_S = 0.05
 class TypedChat:
     """One conversation in a terminal."""
 
-    def __init__(self, args: argparse.Namespace, settings: Settings, quit_words: frozenset[str]) -> None:
+    def __init__(self, args: argparse.Namespace, settings: Settings) -> None:
         out, _ = streams()
         self._style = style_for(out, settings)
         self._screen = Screen(out, f"{self._style.bold('you>')} ", default_path(), self._interrupted)
         self._agent: Agent = agent_for(args, settings, self._screen.show).session(args.session)
         self._returned = args.session is not None
-        self._view = TurnView(self._screen, self._style, self._screen, live=True)
-        self._quit_words = quit_words
+        self._view = SessionView(self._screen, self._style, self._screen, live=True)
         self._running: Running | None = None
         self._failure: NotAuthorized | None = None
 
@@ -39,7 +39,7 @@ class TypedChat:
             self._screen.note(
                 self._style.dim(
                     f"session {session}: come back with `pentad chat --session {session}`\n"
-                    "what you say while the agent works joins its work; Ctrl-C stops a task, Ctrl-D leaves"
+                    "what you say while the agent works joins its work; /tasks lists tasks, Ctrl-C stops, Ctrl-D leaves"
                 )
             )
             async with self._screen:
@@ -52,28 +52,48 @@ class TypedChat:
 
     async def _rejoin(self) -> None:
         """Follow what the session that we come back to is working on."""
-        turn = await self._agent.running() if self._returned else None
+        if not self._returned:
+            return
+        await self._listed_tasks()
+        turn = await self._agent.running()
         if turn is not None:
             self._view.resume(turn.running)
             self._begin(turn)
 
     async def _listen(self) -> None:
-        async for line in self._screen.lines():
-            text = line.strip()
-            if text in self._quit_words:
+        async for typed in self._screen.lines():
+            line = understood(typed)
+            if line.kind == "quit":
                 return
-            if text:
-                await self._say(text)
+            if line.kind == "tasks":
+                await self._list_tasks()
+            elif line.kind == "wrong":
+                self._screen.note(self._style.red(line.text))
+            elif line.text:
+                await self._say(line)
 
-    async def _say(self, text: str) -> None:
+    async def _list_tasks(self) -> None:
+        try:
+            lines = await self._listed_tasks()
+        except ClientError as error:
+            lines = [self._style.red(str(error))]
+        for line in lines:
+            self._screen.note(line)
+
+    async def _listed_tasks(self) -> list[str]:
+        assert self._agent.session_id is not None
+        return await task_lines(self._agent.inspection, self._agent.session_id, self._view.labels, self._style)
+
+    async def _say(self, line: Line) -> None:
         """To the turn that runs, or else as the beginning of one."""
         try:
+            task_id = task_meant(line, self._view.labels)
             if self._running is not None and self._running.turn.end is None:
-                self._running.joined.add(await self._running.turn.say(text))
+                self._running.joined.add(await self._running.turn.say(line.text, task_id=task_id))
                 return
             if self._running is not None:
                 await self._running.settled()
-            turn = self._agent.turn(text)
+            turn = self._agent.turn(line.text, task_id=task_id)
         except ClientError as error:
             self._screen.note(self._style.red(str(error)))
         else:
@@ -87,9 +107,10 @@ class TypedChat:
     async def _follow(self, running: "Running") -> None:
         try:
             async for received in running.turn:
-                self._view.show(received.event)
                 event = received.event
-                if isinstance(event, MessageRouted) and event.message_id in running.joined:
+                same = isinstance(event, MessageRouted) and event.task_id == self._view.spoken_to
+                self._view.show(event)
+                if same and isinstance(event, MessageRouted) and event.message_id in running.joined:
                     self._told_to(running, event)
         except NotAuthorized as error:
             self._failure = error
@@ -132,6 +153,7 @@ class TypedChat:
             return
         asked = running.stopping is not None
         await running.given_up()
+        self._view.halt()
         if not asked:
             self._view.line(self._style.dim("the task goes on without you"))
 

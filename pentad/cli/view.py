@@ -1,18 +1,14 @@
-"""A turn as a person sees it: text as it comes, and one line for everything else that happens."""
+"""A task as a person sees it: text as it comes, and one line for everything else that happens."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from pentad.contracts.errors import ErrorCode
+from pentad.cli.lines import Out
+from pentad.cli.waiting_for import Waiting
 from pentad.contracts.events import (
     ApprovalRequest,
     Content,
-    ErrorEvent,
     MessageEvent,
-    MessageMoved,
-    MessageRouted,
     SessionEvent,
     Snapshot,
     TaskEnd,
@@ -26,29 +22,6 @@ from pentad.contracts.events import (
 from pentad.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.text import Piece, Shown, answer_in, show
 
-_ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
-
-
-class Out(Protocol):
-    """Where text goes."""
-
-    def write(self, text: str, /) -> object: ...
-
-    def flush(self) -> object: ...
-
-
-class Waiting(Protocol):
-    """What says that something is waited for."""
-
-    def show(self, label: str, since: float | None = None) -> None:
-        """Say what is waited for, from now on or since a time of the monotonic clock; nothing when empty."""
-
-    def hold(self, held: bool) -> None:
-        """While held nothing is drawn: a line of text is only half written."""
-
-    def clear(self) -> None:
-        """Make room for a line of output."""
-
 
 @dataclass(frozen=True, slots=True)
 class ShownCall:
@@ -58,13 +31,14 @@ class ShownCall:
     since: float = field(default_factory=time.monotonic)
 
 
-class TurnView:
-    """Draws the events of a session's turns, one after the other.
+class TaskView:
+    """Draws the events of one task, its turns one after the other.
 
     ``live``: text appears as it is made, and a void attempt is withdrawn visibly; otherwise whole messages only.
     """
 
-    def __init__(self, out: Out, style: Style, progress: Waiting, *, live: bool) -> None:
+    def __init__(self, task_id: str, out: Out, style: Style, progress: Waiting, *, live: bool) -> None:
+        self._task_id = task_id
         self._out = out
         self._style = style
         self._progress = progress
@@ -72,15 +46,10 @@ class TurnView:
         self._shown = Shown()
         self._mid_line = False
         self._calls: dict[str, ShownCall] = {}
-        self._task_id: str | None = None
 
     def show(self, event: SessionEvent) -> None:
         """Draw one event."""
         match event:
-            case MessageRouted():
-                self._routed(event)
-            case MessageMoved():
-                self.line(self._style.dim(f"→ message {event.message_id} went to task {event.to_task_id}"))
             case Content() | MessageEvent():
                 self._text(event)
             case TaskStart() | Thinking():
@@ -91,19 +60,18 @@ class TurnView:
                 self._status(event)
             case Snapshot():
                 self._gap(event)
-            case ErrorEvent():
-                self._error(event)
 
-    def resume(self, task_ids: Sequence[str]) -> None:
-        """Say what ran before we came; its events follow."""
-        for task_id in task_ids:
-            self.line(self._style.dim(f"→ task {task_id} is still running"))
-            self._task_id = task_id
+    def thinks(self) -> None:
+        """A message went to it."""
+        self._progress.show("thinking")
+
+    def resume(self) -> None:
+        """It ran before we came; its events follow."""
         self._progress.show("working")
 
     def line(self, text: str) -> None:
         """A line of its own, whatever stands in the current one."""
-        self._end_line()
+        self.end_line()
         self._write(text + "\n")
 
     def _text(self, event: Content | MessageEvent) -> None:
@@ -113,7 +81,7 @@ class TurnView:
         self._shown, piece = show(self._shown, event)
         self._piece(piece)
         if isinstance(event, MessageEvent):
-            self._end_line()
+            self.end_line()
             self._progress.show("working")
 
     def _piece(self, piece: Piece) -> None:
@@ -124,23 +92,12 @@ class TurnView:
             self._mid_line = not text.endswith("\n")
             self._progress.hold(self._mid_line)
 
-    def _routed(self, event: MessageRouted) -> None:
-        switched = event.task_id != self._task_id
-        self._progress.show("thinking")
-        if event.decision == "rejected":
-            self.line(self._style.red(f"not taken: {harmless(event.reason)}"))
-        elif switched or event.decision != "append":
-            why = f" ({one_line(event.reason, 60)})" if event.reason else ""
-            word = "new task" if event.decision == "new" else f"{_ROUTES[event.decision]} task"
-            self.line(self._style.dim(f"→ {word} {event.task_id}{why}"))
-        self._task_id = event.task_id or self._task_id
-
     def _tool(self, event: ToolCallEvent | ToolProgress | ToolResultEvent | ApprovalRequest) -> None:
         name, columns = harmless(event.tool), width()
         match event:
             case ToolCallEvent():
                 self._calls[event.tool_call_id] = ShownCall(call_line(event.tool, event.args, columns))
-                self._end_line()
+                self.end_line()
                 self._progress.show(f"running {name}")
             case ToolProgress():
                 since = self._calls.setdefault(event.tool_call_id, ShownCall(name)).since
@@ -167,7 +124,9 @@ class TurnView:
             self.line(self._style.dim(f"cancelled{reason}"))
         elif event.status == "active" and reason:
             self.line(self._style.dim(f"working on{reason}"))
-        self._end_line()
+        elif event.status == "pending":
+            self.line(self._style.dim(f"waits for its turn{reason}"))
+        self.end_line()
         if isinstance(event, TaskEnd) or event.status == "waiting":
             self._calls.clear()
             self._progress.show("")
@@ -177,14 +136,8 @@ class TurnView:
         if answer and not (self._shown.whole and self._shown.text == answer):
             self.line(harmless(answer))
 
-    def _error(self, event: ErrorEvent) -> None:
-        if event.code == ErrorCode.CURSOR_EXPIRED:
-            self.line(self._style.dim("… was away too long: some of what happened is not shown"))
-            return
-        again = f" (try again in {event.retry_after:g} s)" if event.retry_after is not None else ""
-        self.line(self._style.red(f"{event.code}: {harmless(event.message)}{again}"))
-
-    def _end_line(self) -> None:
+    def end_line(self) -> None:
+        """End the line where it is unfinished."""
         if self._mid_line:
             self._write("\n")
             self._mid_line = False

@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "instruction
 
 async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:
     """Run a command as the command line would, in a thread with a loop of its own."""
-    args = argparse.Namespace(**(DEFAULTS | {"json": False, "debug": False, "limit": 100} | given))
+    args = argparse.Namespace(**(DEFAULTS | {"json": False, "debug": False, "watch": False, "limit": 100} | given))
     settings = Settings(pentad_url=gateway.url) if gateway else Settings()
     async with asyncio.timeout(20):
         return await asyncio.to_thread(run, args, settings)
@@ -124,7 +124,7 @@ async def test_tasks_is_a_table_over_all_pages(capsys: pytest.CaptureFixture[str
         assert len(capsys.readouterr().out.splitlines()) == 221
         gateway.tasks.clear()
         assert await command(tasks.run_tasks, gateway) == 0
-    assert header.split() == ["TASK", "STATUS", "SESSION", "STEPS", "UPDATED", "GOAL"]
+    assert header.split() == ["TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL"]
     assert [row.split()[:3] for row in rows] == [["task-0-a", "active", "s1"], ["task-0-b", "failed", "s1"]]
     assert capsys.readouterr().out == "no tasks\n"
 

@@ -19,9 +19,10 @@ import argparse, sys
 from pentad.cli import {module}
 from pentad.shared.errors import PentadError
 from pentad.shared.settings import load_settings
-names = dict.fromkeys(("url", "session", "task", "instruction", "text")) | dict(p.split("=", 1) for p in sys.argv[1:])
+nothing = dict.fromkeys(("url", "session", "task", "instruction", "text", "status", "limit", "watch", "json"))
+names = nothing | dict(p.split("=", 1) for p in sys.argv[1:])
 try:
-    sys.exit({module}.run(argparse.Namespace(json=False, **names), load_settings()))
+    sys.exit({module}.{run}(argparse.Namespace(**names), load_settings()))
 except PentadError as error:
     sys.exit(str(error))
 except KeyboardInterrupt:
@@ -30,7 +31,9 @@ except KeyboardInterrupt:
 
 
 def _command(module: str, options: dict[str, str]) -> list[str]:
-    return [sys.executable, "-c", _PROGRAM.format(module=module), *(f"{k}={v}" for k, v in options.items())]
+    name, _, run = module.partition(":")
+    program = _PROGRAM.format(module=name, run=run or "run")
+    return [sys.executable, "-c", program, *(f"{k}={v}" for k, v in options.items())]
 
 
 def _environment(url: str, home: Path, **more: str) -> dict[str, str]:
@@ -39,7 +42,10 @@ def _environment(url: str, home: Path, **more: str) -> dict[str, str]:
 
 
 class Terminal:
-    """A command of the client in a terminal: type into it, and wait for what it shows."""
+    """A command of the client in a terminal: type into it, and wait for what it shows.
+
+    ``module``: of ``pentad.cli``; ``module:function`` where that is not ``run``.
+    """
 
     def __init__(self, module: str, url: str, home: Path, **options: str) -> None:
         self._command = _command(module, options)

@@ -1,0 +1,150 @@
+"""A conversation as a person sees it: several tasks at once, whose text is whose, and where messages go."""
+
+from collections.abc import Sequence
+
+from pentad.cli.lines import Lines, Speaker
+from pentad.cli.task_labels import TaskLabels
+from pentad.cli.view import TaskView
+from pentad.cli.waiting_for import Waiting, WaitingOfTask, WaitingTogether
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import (
+    ControlResult,
+    ErrorEvent,
+    MessageMoved,
+    MessageRouted,
+    SessionEvent,
+    Snapshot,
+    TaskEnd,
+    TaskStart,
+    TaskStatusEvent,
+)
+from pentad.render import Style, harmless, one_line
+
+_ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
+_ALL = ""
+"""Who speaks when it is no task."""
+
+
+class SessionView:
+    """Draws the events of a session. Alone, a task's lines stand as they are; beside others they say whose they are.
+
+    ``live``: text appears as it is made, and a void attempt is withdrawn visibly; otherwise whole messages only.
+    """
+
+    def __init__(self, lines: Lines, style: Style, progress: Waiting, *, live: bool) -> None:
+        self._lines = lines
+        self._style = style
+        self._progress = progress
+        self._live = live
+        self._together = WaitingTogether(progress)
+        self._views: dict[str, TaskView] = {}
+        self._working: set[str] = set()
+        self._several = False
+        """Tasks have worked at the same time, and not all have ended since."""
+        self.labels = TaskLabels(style)
+        self.spoken_to: str | None = None
+        """The task that the last message went to."""
+
+    def show(self, event: SessionEvent) -> None:
+        """Draw one event."""
+        match event:
+            case MessageRouted():
+                self._routed(event)
+            case MessageMoved():
+                self._moved(event)
+            case ControlResult():
+                self._controlled(event)
+            case ErrorEvent():
+                self._error(event)
+            case Snapshot():
+                for view in self._views.values():
+                    view.show(event)
+            case _ if event.task_id is not None:
+                self._of_task(event, event.task_id)
+
+    def resume(self, task_ids: Sequence[str]) -> None:
+        """Say what ran before we came; its events follow."""
+        for task_id in task_ids:
+            self.spoken_to = task_id
+            self._works(task_id)
+            tag = f" {self.labels.tag(task_id)}" if len(task_ids) > 1 else ""
+            self.line(self._style.dim(f"→ task {task_id}{tag} is still running"))
+        for task_id in task_ids:
+            self._view(task_id).resume()
+
+    def line(self, text: str) -> None:
+        """A line of nobody's."""
+        self._progress.clear()
+        self._lines.put(_ALL, text + "\n", str)
+
+    def halt(self) -> None:
+        """End every unfinished line: nothing more is drawn of the tasks."""
+        for view in self._views.values():
+            view.end_line()
+
+    def _of_task(self, event: SessionEvent, task_id: str) -> None:
+        if isinstance(event, TaskStart):
+            self.labels.called(task_id, event.goal)
+            self._works(task_id)
+        self._view(task_id).show(event)
+        if isinstance(event, TaskStatusEvent) and event.status == "active":
+            self._works(task_id)
+        elif isinstance(event, TaskEnd | TaskStatusEvent):
+            self._rests(task_id)
+
+    def _works(self, task_id: str) -> None:
+        self._working.add(task_id)
+        self._several = self._several or len(self._working) > 1
+
+    def _rests(self, task_id: str) -> None:
+        self._working.discard(task_id)
+        self._several = self._several and bool(self._working)
+
+    def _view(self, task_id: str) -> TaskView:
+        if task_id not in self._views:
+            out = Speaker(self._lines, task_id, lambda: self._tag(task_id))
+            waiting = WaitingOfTask(self._together, task_id)
+            self._views[task_id] = TaskView(task_id, out, self._style, waiting, live=self._live)
+        return self._views[task_id]
+
+    def _tag(self, task_id: str) -> str:
+        beside = self._several or self.spoken_to not in (None, task_id)
+        return self.labels.tag(task_id) if beside else ""
+
+    def _routed(self, event: MessageRouted) -> None:
+        if event.decision == "rejected":
+            self._progress.show("")
+            self.line(self._style.red(f"not taken: {harmless(event.reason)}"))
+            return
+        if event.decision == "control" or event.task_id is None:
+            return
+        if event.decision != "append" or event.task_id != self.spoken_to:
+            why = f" ({one_line(event.reason, 60)})" if event.reason else ""
+            self.line(self._gone_to(event, event.task_id, why))
+        self.spoken_to = event.task_id
+        self._view(event.task_id).thinks()
+
+    def _gone_to(self, event: MessageRouted, task_id: str, why: str) -> str:
+        """Which task got the message: by its name where it has one and there are others, else by its id."""
+        way, label = f"→ {_ROUTES[event.decision]} task ", self.labels.of(task_id)
+        if label.name and len(self.labels) > 1:
+            return self._style.dim(way) + self.labels.tag(task_id) + self._style.dim(why)
+        return self._style.dim(way + task_id + why)
+
+    def _moved(self, event: MessageMoved) -> None:
+        self.spoken_to = event.to_task_id
+        label = self.labels.of(event.to_task_id)
+        where = self.labels.tag(event.to_task_id) if label.name else event.to_task_id
+        self.line(self._style.dim(f"→ message {event.message_id} went to task ") + where)
+
+    def _controlled(self, event: ControlResult) -> None:
+        self._progress.show("")
+        tag = f"{self.labels.tag(event.task_id)} " if event.task_id and len(self.labels) > 1 else ""
+        self.line(tag + harmless(event.content))
+
+    def _error(self, event: ErrorEvent) -> None:
+        if event.code == ErrorCode.CURSOR_EXPIRED:
+            self.line(self._style.dim("… was away too long: some of what happened is not shown"))
+            return
+        again = f" (try again in {event.retry_after:g} s)" if event.retry_after is not None else ""
+        self.line(self._style.red(f"{event.code}: {harmless(event.message)}{again}"))

@@ -1,0 +1,174 @@
+"""A conversation with several tasks, on a terminal that only grows and on one with a prompt."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from pentad.cli.chat_commands import Line, task_meant, understood
+from pentad.cli.lines import PlainLines, tagged
+from pentad.cli.session_view import SessionView
+from pentad.cli.task_labels import TaskLabels
+from pentad.contracts.events import event_adapter
+from pentad.errors import Refused
+from pentad.render import Style
+
+
+class Progress:
+    """What is waited for, as it was said last."""
+
+    label = ""
+    held = False
+
+    def show(self, label: str, since: float | None = None) -> None:
+        self.label = label
+
+    def hold(self, held: bool) -> None:
+        self.held = held
+
+    def clear(self) -> None:
+        pass
+
+
+class Shown:
+    """A view and what it has shown."""
+
+    def __init__(self, *, colour: bool = False, live: bool = True) -> None:
+        self.out, self.progress = StringIO(), Progress()
+        self.view = SessionView(PlainLines(self.out), Style(colour), self.progress, live=live)
+
+    def told(self, kind: str, task: str | None = None, **fields: Any) -> None:
+        about = {"event_id": "e", "at": "", "tenant_id": "t", "session_id": "s", "type": kind, "task_id": task}
+        self.view.show(event_adapter.validate_python(about | fields))
+
+    def routed(self, task: str | None, decision: str = "new", reason: str = "why") -> None:
+        self.told("message_routed", task, message_id="m", decision=decision, confidence=1.0, reason=reason)
+
+    def begin(self, task: str, goal: str) -> None:
+        self.routed(task)
+        self.told("task_start", task, goal=goal)
+
+    def says(self, task: str, text: str, offset: int = 0) -> None:
+        self.told("content", task, step=1, attempt=1, offset=offset, content=text)
+
+    def end(self, task: str, text: str, step: int = 1) -> None:
+        self.told("message", task, step=step, attempt=1, content=text)
+        self.told("task_end", task, status="completed")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.getvalue().splitlines()
+
+
+def test_one_task_after_the_other_looks_like_one_conversation() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "6 * 7?")
+    shown.says("task-0-a", "4")
+    shown.end("task-0-a", "42")
+    shown.begin("task-0-b", "and the weather?")
+    shown.end("task-0-b", "Rain.\n\nAnd wind.")
+    assert shown.lines == ["→ new task task-0-a (why)", "42", "→ new task task-0-b (why)", "Rain.", "", "And wind."]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_two_streams_are_never_mixed_within_a_line_and_each_says_whose_it_is(live: bool) -> None:
+    shown = Shown(live=live)
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing a very long song about the sea")
+    for n, (one, two) in enumerate(zip("12345", "lalal", strict=True)):
+        shown.says("task-0-a", one, n)
+        shown.says("task-0-b", two, n)
+    shown.end("task-0-b", "lalala\nla")
+    shown.end("task-0-a", "123456")
+    said = shown.lines[2:]
+    assert all(line.startswith(("[1 count] ", "[2 sing a very long song a…] ")) for line in said)
+    texts = {tag: "".join(x.partition("] ")[2] for x in said if x.startswith(f"[{tag} ")) for tag in "12"}
+    assert texts == {"1": "123456", "2": "lalalala"}
+
+
+def test_names_stay_until_nothing_works_and_what_rests_is_unlabelled_again() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing")
+    shown.end("task-0-a", "one")
+    shown.end("task-0-b", "la")
+    shown.routed("task-0-b", "reopen")
+    shown.told("task_start", "task-0-b", goal="sing")
+    shown.end("task-0-b", "lala", step=2)
+    assert shown.lines[2:] == ["[1 count] one", "[2 sing] la", "→ reopened task [2 sing] (why)", "lala"]
+
+
+def test_a_message_to_another_task_is_told_with_its_reason_and_one_to_the_same_is_not() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing")
+    shown.routed("task-0-a", "append", "it speaks of numbers")
+    shown.routed("task-0-a", "append", "it goes on")
+    shown.routed(None, "rejected", "no")
+    assert shown.lines[2:] == ["→ added to task [1 count] (it speaks of numbers)", "not taken: no"]
+
+
+def test_control_in_words_is_answered_and_switches_to_no_task() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.routed("task-0-a", "control")
+    shown.told("control_result", "task-0-a", message_id="m", action="cancel", content="Cancelling: count")
+    assert shown.lines[1:] == ["Cancelling: count"]
+    shown.told("task_end", "task-0-a", status="cancelled")
+    assert shown.progress.label == ""
+
+
+def test_a_colour_stays_with_its_task() -> None:
+    shown = Shown(colour=True)
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing")
+    shown.end("task-0-a", "one")
+    shown.end("task-0-b", "la")
+    assert shown.lines[2:] == ["\x1b[36m[1 count]\x1b[0m one", "\x1b[35m[2 sing]\x1b[0m la"]
+
+
+def test_what_several_tasks_do_is_said_together() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing")
+    shown.told("tool_call", "task-0-b", tool_call_id="c", tool="piano", args={})
+    assert shown.progress.label == "2 tasks: thinking, running piano"
+    shown.end("task-0-a", "one")
+    assert shown.progress.label == "running piano"
+    shown.says("task-0-b", "l")
+    assert shown.progress.held
+    shown.end("task-0-b", "la")
+    assert (shown.progress.label, shown.progress.held) == ("", False)
+
+
+def test_a_goal_cannot_drive_the_terminal_and_a_tag_stands_before_every_line() -> None:
+    labels = TaskLabels(Style(False))
+    labels.called("task-0-a", "\x1b[2Jwipe\nit")
+    assert labels.tag("task-0-a") == "[1 [2Jwipe it]"
+    assert tagged("a\n\nb", "[1]") == "[1] a\n\n[1] b"
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (" 6 * 7? ", Line("say", "6 * 7?")),
+        ("/tasks", Line("tasks")),
+        ("/quit", Line("quit")),
+        ("/task 2 go on\nplease", Line("say", "go on\nplease", "2")),
+        ("/task 2", Line("wrong", "write it as /task NUMBER TEXT")),
+        ("/task x y", Line("wrong", "write it as /task NUMBER TEXT")),
+        ("/tasks of mine", Line("say", "/tasks of mine")),
+        ("/etc/hosts says what?", Line("say", "/etc/hosts says what?")),
+    ],
+)
+def test_a_line_is_something_to_say_or_a_command(typed: str, line: Line) -> None:
+    assert understood(typed) == line
+
+
+def test_a_number_means_the_task_that_was_met_so() -> None:
+    labels = TaskLabels(Style(False))
+    labels.called("task-0-a", "count")
+    assert task_meant(Line("say", "x", "1"), labels) == "task-0-a"
+    assert task_meant(Line("say", "x"), labels) is None
+    with pytest.raises(Refused, match="there is no task 2: /tasks lists them"):
+        task_meant(Line("say", "x", "2"), labels)
