@@ -110,6 +110,8 @@ class Terminal:
     def _read(self) -> None:
         try:
             data = os.read(self._master, 65536)
+        except BlockingIOError:  # woken for nothing
+            return
         except OSError:  # the other side is closed
             asyncio.get_running_loop().remove_reader(self._master)
             return
