@@ -13,8 +13,9 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.lines import PlainLines
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import Spinner
-from pentad.client import Agent, Turn
+from pentad.client import Agent
 from pentad.errors import ClientError, Conflict, Refused
+from pentad.following import Turn
 from pentad.render import Style, style_for
 from pentad.shared.settings import Settings
 

@@ -9,9 +9,10 @@ from pentad.cli.gateway import agent_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.screen import Screen
 from pentad.cli.session_view import SessionView
-from pentad.client import Agent, Turn
+from pentad.client import Agent
 from pentad.contracts.events import MessageRouted
 from pentad.errors import ClientError, Conflict, NotAuthorized
+from pentad.following import Turn
 from pentad.render import style_for
 from pentad.shared.settings import Settings
 

@@ -118,6 +118,16 @@ def test_control_in_words_is_answered_and_switches_to_no_task() -> None:
     assert shown.progress.label == ""
 
 
+def test_a_moved_message_is_told_with_the_task_that_has_it_now() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing")
+    moved = {"message_id": "m", "from_task_id": "task-0-b", "to_task_id": "task-0-a"}
+    shown.told("message_moved", "task-0-b", **moved)
+    shown.routed("task-0-a", "append")
+    assert shown.lines[2:] == ["→ message m went to task [1 count]"]
+
+
 def test_a_colour_stays_with_its_task() -> None:
     shown = Shown(colour=True)
     shown.begin("task-0-a", "count")
