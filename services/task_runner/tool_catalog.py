@@ -22,8 +22,11 @@ class ToolCatalog:
         self._read_at = self._seen_at = float("-inf")
 
     async def specs(self) -> Mapping[str, ToolSpec]:
-        """The tools by name. While none is published, those that were seen last: calls wait for a worker anyway."""
-        if monotonic() - self._read_at > _FRESH_S:
+        """The tools by name. While none is published, those that were seen last: calls wait for a worker anyway.
+
+        Who knows of none looks each time: the first worker may have started a moment ago.
+        """
+        if not self._specs or monotonic() - self._read_at > _FRESH_S:
             specs = await guarded("tools", TOOLS.read, self._store)
             self._read_at = monotonic()
             if specs:

@@ -44,6 +44,13 @@ async def test_what_another_worker_has_published_meanwhile_does_not_hide_that_to
     assert not await TOOLS.lost(store, [])
 
 
+async def test_a_runner_that_knows_of_no_tools_looks_each_time(store: Store) -> None:
+    catalog = ToolCatalog(store)
+    assert await catalog.specs() == {}
+    await TOOLS.publish(store, [ONE])
+    assert await catalog.specs() == {"one": ONE}
+
+
 async def test_a_runner_goes_on_with_the_tools_it_knew_until_some_are_published(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
