@@ -22,7 +22,7 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import VERDICT
 from pentad.shared.actors.sessions import last_turns
 from pentad.shared.instructions.builtin import ROUTER
-from pentad.shared.instructions.output import Output, with_schema
+from pentad.shared.instructions.output import Output, WrongSchema, with_schema
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed
@@ -31,6 +31,8 @@ from pentad.shared.store.store import Store
 
 _PATIENCE_S = 5.0
 """A model that is slower does not decide: the person waits."""
+_MOST_CHARS = 2_000
+"""Of an answer that cannot be used, and of what is wrong with it: both are sent back."""
 _TURNS = 40
 """The session's last turns, of which it is shown those of the candidates."""
 
@@ -55,7 +57,10 @@ class RoutingModel:
 
     async def _asked(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
         system = with_schema(instruction.system_prompt, instruction.output_schema)
-        output = Output(instruction.output_schema or {})
+        try:
+            output = Output(instruction.output_schema or {})
+        except WrongSchema as error:
+            return str(error)
         said = [_line("system", system), _line("user", question)]
         for _ in range(1 + instruction.repairs):
             request = ChatRequest(said, None, _PATIENCE_S)
@@ -64,9 +69,17 @@ class RoutingModel:
                 return str(answer)
             try:
                 return verdict_of(output.read(answer.text), tasks, answer.model)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                problem = str(error)
-                said += [_line("assistant", answer.text), _line("user", f"This cannot be used: {problem}. Again.")]
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+                OverflowError,
+            ) as error:  # an instruction of one's own may ask less
+                problem = str(error)[:_MOST_CHARS]
+                said += [
+                    _line("assistant", answer.text[:_MOST_CHARS]),
+                    _line("user", f"This cannot be used: {problem}."),
+                ]
         return f"its answers cannot be used: {problem}"
 
 

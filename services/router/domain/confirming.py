@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -52,14 +51,17 @@ def asked(message: str, tasks: Sequence[TaskHeader], turns: Sequence[SessionMess
     return to_json({"tasks": shown, "message": message[:_MESSAGE_CHARS]}).decode()
 
 
-def verdict_of(value: Mapping[str, Any], tasks: Sequence[TaskHeader], model: str) -> Verdict:
-    """The answer, which fits the instruction's schema. Raises ``ValueError`` for a task that was not asked about."""
-    named = str(value["task"])
+def verdict_of(value: object, tasks: Sequence[TaskHeader], model: str) -> Verdict:
+    """The answer, which fits the instruction's schema. Raises ``ValueError`` for a task that was not asked about,
+    and what a missing or impossible field raises: an instruction of one's own may have another schema."""
+    if not isinstance(value, Mapping):
+        raise TypeError("it is no object with `task`, `confidence` and `reason`")
+    named = str(value["task"])[:_CHARS]
     known = {str(number): task.task for number, task in enumerate(tasks, start=1)} | {NEW: NEW}
     if named not in known:
         raise ValueError(f"task: there is no {named!r}; there are {', '.join(known)}")
     confidence = min(1.0, max(0.0, float(value["confidence"])))
-    return Verdict(known[named], confidence, str(value.get("reason") or "")[:_CHARS], model)
+    return Verdict(known[named], confidence, str(value.get("reason") or "")[:_CHARS], model[:_CHARS])
 
 
 def verdict_bytes(verdict: Verdict, entry_id: str) -> bytes:

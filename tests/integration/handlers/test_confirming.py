@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
+from pentad.contracts.instructions import Instruction
 from pentad.services.router import confirming_model
 from pentad.shared.actors.commit import Commit
 from pentad.shared.models.model_pool import pool_of
@@ -93,6 +94,27 @@ async def test_an_unsure_or_unusable_answer_leaves_it_to_the_words(
     last = await last_routed(store)
     assert (last["stage"], told in last["reason"]) == ("similarity", True)
     assert model.asked in (1, 4)  # prose is asked for again three times
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", "null", '"1"', '{"task":"1"}', '{"task":"1","confidence":%s}' % ("9" * 400), "x" * 500_000]
+)
+async def test_an_instruction_of_ones_own_cannot_stop_a_session(store: Store, tmp_path: Path, text: str) -> None:
+    """It may have no schema at all: what the model says then is checked all the same, and little of it sent back."""
+    sent: list[int] = []
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        sent.append(sum(map(len, request.messages)))
+        return answer(text)
+
+    model = NamedModel(script)
+    flow = await three_tasks(store, tmp_path, model)
+    flow.instructions["router"] = Instruction(name="router", system_prompt="Where does it belong?")
+    await flow.say(UNCLEAR)
+    await flow.drive()
+    last = await last_routed(store)
+    assert (last["stage"], "cannot be used" in last["reason"], model.asked) == ("similarity", True, 4)
+    assert max(sent) < 30_000
 
 
 async def test_an_invalid_answer_is_repaired_by_asking_again(store: Store, tmp_path: Path) -> None:
