@@ -51,6 +51,10 @@ def style_for(stream: TextIO, settings: Settings) -> Style:
     return Style(stream.isatty() and not getattr(settings, "no_color", None))
 
 
+_LEAST_TEXT = 30
+"""Characters of a table's last cell, however narrow the terminal is."""
+
+
 def harmless(text: str) -> str:
     """Text of a model or a tool without what would move the cursor, recolour the screen or turn lines around."""
     return _CONTROL.sub("", text)
@@ -94,6 +98,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], style: Style) ->
         return "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True)).rstrip()
 
     return "\n".join([style.dim(line(header)), *map(line, rows)])
+
+
+def fitted(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Rows of a table whose last cell, a text of any length, takes what the others leave of the line."""
+    others = [[harmless(cell) for cell in row[:-1]] for row in rows]
+    taken = sum(max(map(len, column)) + 2 for column in zip(*[header[:-1], *others], strict=True))
+    left = max(_LEAST_TEXT, width() - taken)
+    return [(*cells, one_line(row[-1], left)) for cells, row in zip(others, rows, strict=True)]
 
 
 def ago(at: str, now: datetime | None = None) -> str:

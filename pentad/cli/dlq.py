@@ -9,7 +9,7 @@ from typing import Any
 from pentad.cli.gateway import operator_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.errors import ClientError
-from pentad.render import Style, ago, harmless, one_line, style_for, table, width
+from pentad.render import Style, ago, fitted, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 
 _HEADER = ("DEAD LETTER", "WHAT", "FOR", "AGE", "REASON")
@@ -37,11 +37,11 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rows(letters: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    rows = [tuple(map(harmless, (str(each["id"]), _what(each), _whom(each), _age(each), ""))) for each in letters]
-    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(4))
-    left = max(30, width() - taken)
-    reasons = [one_line(str(each.get("reason") or each.get("problem")), left) for each in letters]
-    return [(*row[:4], reason) for row, reason in zip(rows, reasons, strict=True)]
+    return fitted(_HEADER, [(str(each["id"]), _what(each), _whom(each), _age(each), _why(each)) for each in letters])
+
+
+def _why(letter: dict[str, Any]) -> str:
+    return str(letter.get("reason") or letter.get("problem"))
 
 
 def _what(letter: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.render import harmless, one_line, style_for, table, width
+from pentad.render import fitted, style_for, table
 from pentad.shared.settings import Settings
 
 _HEADER = ("INSTRUCTION", "FROM", "MODEL", "OUTPUT", "TOOLS", "WHAT IT DOES")
@@ -30,10 +30,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rows(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    rows = [tuple(map(harmless, _row(each))) for each in found]
-    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(len(_HEADER) - 1))
-    left = max(30, width() - taken)
-    return [(*row, one_line(str(each["description"]), left)) for row, each in zip(rows, found, strict=True)]
+    return fitted(_HEADER, [(*_row(each), str(each["description"])) for each in found])
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.render import Style, harmless, one_line, style_for, table, width
+from pentad.render import Style, fitted, style_for, table
 from pentad.shared.settings import Settings
 
 _HEADER = ("MODEL", "KIND", "FROM", "STATE", "ASKS", "THEN", "WHY")
@@ -30,10 +30,8 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rows(models: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    rows = [tuple(map(harmless, (_name(m), m["kind"], m["source"], _state(m), _asks(m), _then(m), ""))) for m in models]
-    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(len(_HEADER) - 1))
-    left = max(30, width() - taken)
-    return [(*row[:-1], one_line(_why(m), left)) for row, m in zip(rows, models, strict=True)]
+    rows = [(_name(m), m["kind"], m["source"], _state(m), _asks(m), _then(m), _why(m)) for m in models]
+    return fitted(_HEADER, rows)
 
 
 def _name(model: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.inspection import PAGE_LIMIT, Management, Transcript
-from pentad.render import Style, ago, call_line, harmless, one_line, style_for, table, width
+from pentad.render import Style, ago, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL")
@@ -89,11 +89,12 @@ def _show(tasks: list[Task], args: argparse.Namespace, out: TextIO, settings: Se
 
 
 def _rows(tasks: list[Task]) -> list[tuple[str, ...]]:
-    rows = [(t.task_id, t.status, t.session_id, str(t.steps), ago(t.created_at), ago(t.updated_at), "") for t in tasks]
-    columns = len(_HEADER) - 1
-    taken = sum(max(len(row[i]) for row in [_HEADER, *rows]) + 2 for i in range(columns))
-    left = max(30, width() - taken)
-    return [(*row[:columns], one_line(_about(task), left)) for row, task in zip(rows, tasks, strict=True)]
+    return fitted(_HEADER, [_row(task) for task in tasks])
+
+
+def _row(task: Task) -> tuple[str, ...]:
+    times = ago(task.created_at), ago(task.updated_at)
+    return (task.task_id, task.status, task.session_id, str(task.steps), *times, _about(task))
 
 
 def _about(task: Task) -> str:

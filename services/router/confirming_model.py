@@ -110,16 +110,23 @@ class ConfirmingModel:
         if instruction is None:
             return weighed
         tasks = candidates_of(question, weighed)
-        verdict: Verdict | str | None = kept_verdict(
-            await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks
-        )
-        if verdict is None:
-            turns = await last_turns(self._store, keys, _TURNS)
-            verdict = await self._model.ask(instruction, asked(content, tasks, turns), tasks)
+        verdict = await self._verdict(keys, content, entry_id, instruction, tasks)
         if isinstance(verdict, str):
             return without_model(weighed, verdict)
-        await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
         return confirmed(question, weighed, verdict, self._threshold)
+
+    async def _verdict(
+        self, keys: SessionKeys, content: str, entry_id: str, instruction: Instruction, tasks: Sequence[TaskHeader]
+    ) -> Verdict | str:
+        """What the model has said of this message before, or what it says now; or why it says nothing."""
+        kept = kept_verdict(await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks)
+        if kept is not None:
+            return kept
+        turns = await last_turns(self._store, keys, _TURNS)
+        verdict = await self._model.ask(instruction, asked(content, tasks, turns), tasks)
+        if isinstance(verdict, Verdict):
+            await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
+        return verdict
 
 
 def _line(role: str, content: str) -> bytes:
