@@ -44,10 +44,14 @@ class Started:
         return self._err.read_text()
 
     async def ready(self) -> str:
-        """Wait for the line that says so, and return the address in it."""
-        await wait_until("the ready line", lambda: "ready on" in self.out or self.process.poll() is not None, 20)
-        assert "ready on" in self.out, f"ended with {self.process.returncode}: {self.err}"
+        """Wait for the whole line that says so, and return the address in it."""
+        await wait_until("the ready line", lambda: self._is_ready or self.process.poll() is not None, 20)
+        assert self._is_ready, f"ended with {self.process.returncode}: {self.err}"
         return self.out.split()[-1]
+
+    @property
+    def _is_ready(self) -> bool:
+        return "\n" in self.out.partition("ready on")[2]
 
     async def exit_code(self, seconds: float = 15) -> int:
         """Wait until it has ended."""

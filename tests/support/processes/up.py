@@ -71,10 +71,14 @@ class Up:
         return kept | ours | self._environment
 
     async def ready(self, seconds: float = 30.0) -> str:
-        """Wait for the line that says so; returns the address in it."""
-        await wait_until("the ready line", lambda: "ready on " in self.out or self.returned is not None, seconds)
-        assert "ready on " in self.out, f"ended with {self.returned}: {self.err[-3000:]}"
+        """Wait for the whole line that says so; returns the address in it."""
+        await wait_until("the ready line", lambda: self._is_ready or self.returned is not None, seconds)
+        assert self._is_ready, f"ended with {self.returned}: {self.err[-3000:]}"
         return self.url
+
+    @property
+    def _is_ready(self) -> bool:
+        return "\n" in self.out.partition("ready on ")[2]
 
     async def started(self, seconds: float = 30.0) -> float:
         """Wait until it is ready; returns the seconds since its start."""
