@@ -4,6 +4,7 @@ Generic word lists, read with regular expressions. They see cleaned text (`wordi
 """
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from pentad.shared.digests.wording import clean, length_of
@@ -110,6 +111,8 @@ _NUMBER = re.compile(
     r"|[一二三四五六七八九十两百千][个位人张间家晚]"
 )
 _PLACE = re.compile(r"\b(?:in|at|to|from|near|around|by)\s+(?!the morning|the evening)[^\W\d]|在|到|去|从")
+_GIVEN: Mapping[Asked, re.Pattern[str]] = {"time": _TIME, "number": _NUMBER, "place": _PLACE}
+"""What an answer to such a question has in it."""
 
 
 @immutable
@@ -130,8 +133,18 @@ class Cues:
     indefinite: bool
     """It brings something up for the first time: "a table", 一家."""
     question: bool
-    gives: frozenset[Asked]
-    """The kinds of questions that it could be an answer to."""
+    text: str
+    """The message itself, for what is seldom looked at."""
+
+    def gives(self, asked: Asked) -> bool:
+        """Whether it could be an answer to such a question."""
+        pattern = _GIVEN.get(asked)
+        return self.reply if asked == "confirm" else pattern is not None and _has(pattern, self.text)
+
+    @property
+    def gives_something(self) -> bool:
+        """Whether it could be an answer to a question of any kind."""
+        return self.reply or any(map(self.gives, _GIVEN))
 
     @property
     def short(self) -> bool:
@@ -147,17 +160,16 @@ class Cues:
 def cues_of(cleaned: str) -> Cues:
     """The shape of a message. ``cleaned``: see `wording.clean`."""
     length = length_of(cleaned)
-    reply = _has(_REPLY, cleaned)
     return Cues(
         length=length,
         opener=_has(_OPENER, cleaned),
         greeting=_has(_GREETING, cleaned),
         farewell=length <= _FAREWELL_WORDS and _has(_FAREWELL, cleaned),
-        reply=reply,
+        reply=_has(_REPLY, cleaned),
         refers=_has(_REFERENCE, cleaned),
         indefinite=_has(_INDEFINITE, cleaned),
         question=_has(_QUESTION, cleaned),
-        gives=_gives(cleaned, reply),
+        text=cleaned,
     )
 
 
@@ -176,11 +188,3 @@ def says_goodbye(cleaned: str) -> bool:
 
 def _has(pattern: re.Pattern[str], text: str) -> bool:
     return pattern.search(text) is not None
-
-
-def _gives(cleaned: str, reply: bool) -> frozenset[Asked]:
-    kinds: list[Asked] = ["confirm"] if reply else []
-    kinds += ["time"] if _has(_TIME, cleaned) else []
-    kinds += ["number"] if _has(_NUMBER, cleaned) else []
-    kinds += ["place"] if _has(_PLACE, cleaned) else []
-    return frozenset(kinds)

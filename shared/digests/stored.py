@@ -2,6 +2,7 @@
 
 import struct
 from itertools import accumulate
+from operator import le
 from typing import get_args
 
 from pentad.shared.digests.cues import Asked
@@ -40,13 +41,11 @@ def digest_of(stored: bytes) -> TaskDigest | None:
 def _read(stored: bytes) -> TaskDigest:
     version, asked, closed, *lengths = _HEAD.unpack_from(stored)
     *lists, name, values = lengths
-    fits = all(length <= most for length, most in zip(lengths, _MOST, strict=True))
+    fits = all(map(le, lengths, _MOST))
     if version != _VERSION or not fits or len(stored) != _HEAD.size + 2 * sum(lists) + name + values:
         raise ValueError("no digest of this version")
     words = struct.unpack_from(f"<{sum(lists)}H", stored, _HEAD.size)
-    goal, said, answered, known = (
-        words[end - length : end] for end, length in zip(accumulate(lists), lists, strict=True)
-    )
+    goal, said, answered, known = [words[end - n : end] for end, n in zip(accumulate(lists), lists, strict=True)]
     rest = stored[_HEAD.size + 2 * sum(lists) :]
     sketch = Sketch(rest[:name].decode(), rest[name:]) if any(rest[name:]) else None
     return TaskDigest(goal, said, answered, known, asked=_ASKED[asked], closed=bool(closed), sketch=sketch)

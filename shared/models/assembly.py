@@ -151,21 +151,26 @@ class Assembly(AnswerAssembly):
         if usage and isinstance(usage, dict):
             self._usage = usage
         choices = chunk.get("choices")
-        if choices and isinstance(choices, list):
-            self._choice(as_dict(choices[0]))
+        if choices and isinstance(choices, list) and isinstance(choices[0], dict):
+            self._choice(choices[0])
 
     def _choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # asked for one answer: what belongs to a second is not ours
             return
-        delta = as_dict(choice.get("delta") or choice.get("message"))
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, dict):
+            self._delta(delta)
+        if reason := choice.get("finish_reason"):
+            self.finish_reason = as_text(reason)[:NAME_LENGTH] or self.finish_reason
+
+    def _delta(self, delta: dict[str, Any]) -> None:
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
             self._think(as_text(thought))
         if content := delta.get("content"):
-            self._say(as_text(content))
+            self._say(content if type(content) is str else as_text(content))
         if (calls := delta.get("tool_calls")) and isinstance(calls, list):
             for call in calls:
                 self._calls.add(call)
-        self.finish_reason = as_text(choice.get("finish_reason"))[:NAME_LENGTH] or self.finish_reason
 
     def _counted(self) -> Usage:
         return _usage(self._usage)

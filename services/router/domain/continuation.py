@@ -11,4 +11,4 @@ def only_continues(message: Utterance, task: TaskDigest) -> bool:
     """
     cues = message.cues
     begins = cues.opener or cues.greeting or cues.indefinite
-    return cues.short and not begins and not task.closed and (cues.reply or cues.refers or bool(cues.gives))
+    return cues.short and not begins and not task.closed and (cues.refers or cues.gives_something)

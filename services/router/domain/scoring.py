@@ -7,7 +7,8 @@ and round, and none of them knows a subject.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
+from itertools import chain
 
 from pentad.shared.digests.sketch import likeness
 from pentad.shared.digests.task_digest import TaskDigest
@@ -110,33 +111,33 @@ class _Rarity:
     """How much each word of a message says about which task is meant: the fewer know it, the more."""
 
     def __init__(self, message: Utterance, tasks: Sequence[TaskDigest]) -> None:
-        tasks_with = Counter[int]()
-        words = set(message.words)
-        for task in tasks:
-            tasks_with.update(words.intersection(task.known))
-        self._weight = {word: math.log(1 + len(tasks) / (tasks_with[word] + 0.5)) for word in message.words}
-        self._all = 1.0 + math.fsum(self._weight.values())
+        self._words = frozenset(message.words)
+        self.known = [self._words.intersection(task.known) for task in tasks]
+        """The words of the message that each task knows."""
+        tasks_with = Counter(chain.from_iterable(self.known))
+        self._weight = {word: math.log(1 + len(tasks) / (tasks_with[word] + 0.5)) for word in self._words}
+        self._all = 1.0 + self.weight(self._words)
 
-    def shared(self, words: frozenset[int]) -> float:
-        """The sum over the words of the message that are among these."""
-        return math.fsum(weight for word, weight in self._weight.items() if word in words)
+    def weight(self, words: Set[int]) -> float:
+        """The sum over these words of the message."""
+        return math.fsum(map(self._weight.__getitem__, words))
 
-    def share(self, words: frozenset[int]) -> float:
-        """The same as a part of all words of the message, below 1."""
-        return self.shared(words) / self._all
+    def largest_share(self, parts: Iterable[Iterable[int]]) -> float:
+        """The most that the words of one part weigh, of all words of the message; below 1."""
+        return max((self.weight(self._words.intersection(part)) for part in parts), default=0.0) / self._all
 
 
 def _task_signs(
     message: Utterance, task: TaskDigest, rank: int, rarity: _Rarity, meaning: float, weights: Weights
 ) -> dict[str, float]:
     cues = message.cues
-    last_turn = frozenset(task.said + task.answered)
-    shared = rarity.shared(last_turn) / max(1.0, len(last_turn) / _LONG_TURN)
-    before = rarity.shared(frozenset(task.known) - last_turn)
+    known, last_turn = rarity.known[rank], {*task.said, *task.answered}
+    shared = rarity.weight(known & last_turn) / max(1.0, len(last_turn) / _LONG_TURN)
+    before = rarity.weight(known - last_turn)
     return {
         "recency": -weights.recency * min(rank, _FARTHEST),
         "leans": weights.leans * (cues.reply + cues.refers + cues.short) * (rank == 0),
-        "answers": weights.answers * (task.asked != "" and task.asked in cues.gives),
+        "answers": weights.answers * (task.asked != "" and cues.gives(task.asked)),
         "closed": weights.closed * (task.closed and not cues.farewell),
         "thanks": weights.thanks * (cues.farewell and not task.closed and not task.asked),
         "words": weights.words * math.log1p(shared),
@@ -147,8 +148,8 @@ def _task_signs(
 
 def _new_signs(message: Utterance, tasks: Sequence[TaskDigest], rarity: _Rarity, weights: Weights) -> dict[str, float]:
     cues = message.cues
-    like_goals = max((rarity.share(frozenset(task.goal)) for task in tasks), default=0.0)
-    like_tasks = max((rarity.share(frozenset(task.known)) for task in tasks), default=0.0)
+    like_goals = rarity.largest_share(task.goal for task in tasks)
+    like_tasks = rarity.largest_share(rarity.known)
     return {
         "new": weights.new,
         "request": weights.request * cues.requests * min(cues.length, _LONG_WORDS) / 10,

@@ -42,7 +42,7 @@ class PlannedCall:
         return self._own_text(COMPLETE_TASK)
 
     def _own_text(self, spec: ToolSpec) -> str:
-        return text_of(spec, self.args or {}) if self.spec == spec and not self.problem else ""
+        return text_of(spec, self.args or {}) if self.spec is spec and not self.problem else ""
 
 
 @immutable
@@ -120,7 +120,7 @@ def _planned(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
     parsed = parse_arguments(draft.arguments)
     problem = parsed.problem or _own_problem(spec, parsed.args)
-    if not rules.may_call and spec != COMPLETE_TASK:
+    if not rules.may_call and spec is not COMPLETE_TASK:
         problem = "this turn has called tools as often as it may: answer with what you have"
     elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"

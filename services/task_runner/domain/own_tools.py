@@ -44,14 +44,14 @@ def offered(instruction: Instruction, published: Mapping[str, ToolSpec]) -> dict
     A JSON answer is checked against its schema: no summary takes its place.
     """
     allowed: Collection[str] | None = instruction.tools
-    own = {name: spec for name, spec in OWN.items() if instruction.output != "json" or spec != COMPLETE_TASK}
+    own = {name: spec for name, spec in OWN.items() if instruction.output != "json" or spec is not COMPLETE_TASK}
     every = {name: spec for name, spec in published.items() if name not in OWN} | own
     return every if allowed is None else {name: spec for name, spec in every.items() if name in allowed}
 
 
 def is_own(spec: ToolSpec | None) -> bool:
-    """Whether no worker runs this tool."""
-    return spec is not None and OWN.get(spec.name) == spec
+    """Whether no worker runs this tool: ours are offered as they are, and a worker's has another name."""
+    return spec is ASK_USER or spec is COMPLETE_TASK
 
 
 def answer_of(messages: Sequence[bytes], call_id: str) -> str:
@@ -75,7 +75,7 @@ def joined(*parts: str | None) -> str:
 
 def text_of(spec: ToolSpec, args: Mapping[str, object]) -> str:
     """The one text that a tool of ours is called with. Raises ``ValueError`` that says what is wrong."""
-    name = QUESTION if spec == ASK_USER else SUMMARY
+    name = QUESTION if spec is ASK_USER else SUMMARY
     text = args.get(name)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the argument {name!r} must be a text that says something")

@@ -92,7 +92,7 @@ def test_the_kind_of_a_question_is_read_at_the_end_of_an_answer(answer: str, ask
     ],
 )
 def test_a_message_gives_what_a_question_may_ask_for(text: str, kind: Asked) -> None:
-    assert kind in cues(text).gives
+    assert cues(text).gives(kind)
 
 
 @pytest.mark.parametrize(
