@@ -4,7 +4,8 @@
         async for event in agent.send("What is 6 * 7?"):
             ...
 
-Importing this is cheap: each name is loaded when it is first used.
+``pentad.start()`` in place of ``connect`` runs everything in this process. Importing this is cheap: each name is loaded
+when it is first used.
 """
 
 from importlib import import_module
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
+    from pentad.starting import start
 
 _HOMES = {
     "Agent": "pentad.client",
@@ -49,6 +51,7 @@ _HOMES = {
     "Unreadable": "pentad.errors",
     "connect": "pentad.client",
     "instruction": "pentad.shared.plugins.instructions",
+    "start": "pentad.starting",
     "tool": "pentad.shared.plugins.registry",
 }
 
@@ -70,6 +73,7 @@ __all__ = [
     "Unreadable",
     "connect",
     "instruction",
+    "start",
     "tool",
 ]
 
@@ -77,7 +81,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'pentad' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    try:
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"pentad.{name}: {error}: what runs services needs `pip install 'pentad[server]'`") from error
     return value
 
 

@@ -1,20 +1,12 @@
-"""``gateway.url`` in the data directory: ``pentad up`` writes its address there, and the client commands read it."""
+"""Which gateway client commands talk to, and with which key."""
 
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pentad.client import DEFAULT_URL
+from pentad.gateway_file import file_of
 from pentad.shared.settings import Settings
 from pentad.transport import Address
-
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
-"""Addresses to listen on that nobody can connect to by name, and where a client of this machine finds them."""
-
-
-def file_of(data_dir: Path) -> Path:
-    """Where the address of the system on this data directory is written."""
-    return data_dir / "gateway.url"
 
 
 def address_for(url: str | None, settings: Settings) -> Address:
@@ -45,10 +37,3 @@ def _read(path: Path) -> str:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def reachable(url: str) -> str:
-    """The address as a client on this machine can use it."""
-    parts = urlsplit(url)
-    host = _EVERYWHERE.get(parts.hostname or "")
-    return f"{parts.scheme}://{host}:{parts.port}" if host else url

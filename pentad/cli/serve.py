@@ -1,18 +1,11 @@
 """``pentad serve SERVICE``: one service in this process."""
 
 import argparse
-from importlib import import_module
-from typing import cast
 
-from pentad.contracts.streams import Service
 from pentad.shared.service.options import Options
-from pentad.shared.service.run import Build, serve_one
+from pentad.shared.service.run import serve_one
 from pentad.shared.settings import Settings
-
-
-def composition_root(service: Service) -> Build:
-    """``build`` of ``services.NAME.app``."""
-    return cast(Build, import_module(f"pentad.services.{service.replace('-', '_')}.app").build)
+from pentad.system import composition_root
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -1,25 +1,14 @@
-"""``pentad up``: all six services in this process, on one loop, with an embedded Redis unless ``REDIS_URL`` is set."""
+"""``pentad up``: the whole system as a process of its own."""
 
 import argparse
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
 
-from pentad.cli.address import file_of, reachable
-from pentad.cli.serve import composition_root
-from pentad.contracts.streams import SERVICES, Service
-from pentad.shared.embedded.embedded import DataDirLock, EmbeddedRedis
-from pentad.shared.embedded.redis_folder import write_atomically
-from pentad.shared.errors import SettingsError
+from pentad.shared.embedded.embedded import DataDirLock
 from pentad.shared.service.options import Options
-from pentad.shared.service.port import RunnableService
-from pentad.shared.service.run import Build, require_keys, run_services
-from pentad.shared.service.signals import Stop, StopAskedError, run_loop
+from pentad.shared.service.run import require_keys
+from pentad.shared.service.signals import run_loop
 from pentad.shared.settings import Settings
 from pentad.shared.telemetry import configure_logging
-
-Roots = Callable[[Service], Build]
-"""Finds the composition root of a service."""
+from pentad.system import Roots, composition_root, run_all
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -32,70 +21,4 @@ def run_system(settings: Settings, options: Options, roots: Roots = composition_
     configure_logging(options.log_level, payloads=options.log_payloads)
     require_keys(settings, options.host)
     with DataDirLock(settings.pentad_data_dir):
-        return run_loop(lambda stop: _up(settings, options, roots, stop))
-
-
-async def _up(settings: Settings, options: Options, roots: Roots, stop: Stop) -> int:
-    try:
-        async with redis_of(settings, stop) as url:
-            there = settings.model_copy(update={"redis_url": url})
-            return await run_services(build_all(there, options, roots), stop)
-    except StopAskedError:
-        return 0
-
-
-@asynccontextmanager
-async def redis_of(settings: Settings, stop: Stop) -> AsyncIterator[str]:
-    """The address of the Redis that is configured, else of one started here and stopped at the end.
-
-    Raises ``StopAskedError`` when the process is asked to end while the data is still being loaded.
-    """
-    if settings.redis_url is not None:
-        yield settings.redis_url
-        return
-    if settings.pentad_redis_replicas:
-        raise SettingsError(
-            "PENTAD_REDIS_REPLICAS is set, and the Redis that is started here has no replica: set REDIS_URL to one that"
-            " has, or leave PENTAD_REDIS_REPLICAS unset"
-        )
-    redis = EmbeddedRedis(settings.pentad_data_dir, settings.pentad_redis_fsync)
-    try:
-        yield await stop.unless_asked(redis.start())
-    finally:
-        await redis.stop()
-
-
-def build_all(settings: Settings, options: Options, roots: Roots) -> Sequence[RunnableService]:
-    """All six, the gateway last: it opens its port when the others consume, and answers for their readiness."""
-    others = [roots(name)(settings) for name in SERVICES if name != "gateway"]
-    gateway = roots("gateway")(settings, options.host, options.port, others=others)
-    return [*others, Announced(gateway, settings.pentad_data_dir)]
-
-
-class Announced:
-    """A gateway whose address stands in ``gateway.url`` from when it listens until it is asked to stop.
-
-    A killed one leaves the file behind: whoever then finds nobody at that address is told so.
-    """
-
-    address: str
-
-    def __init__(self, gateway: RunnableService, data_dir: Path) -> None:
-        self.name = gateway.name
-        self._gateway = gateway
-        self._file = file_of(data_dir)
-
-    async def start(self) -> None:
-        await self._gateway.start()
-        self.address = getattr(self._gateway, "address", "")
-        write_atomically(self._file, reachable(self.address))
-
-    async def stop(self) -> None:
-        self._file.unlink(missing_ok=True)
-        await self._gateway.stop()
-
-    def checks(self) -> Mapping[str, str | None]:
-        return self._gateway.checks()
-
-    def alive(self) -> bool:
-        return self._gateway.alive()
+        return run_loop(lambda stop: run_all(settings, options, stop, roots=roots))

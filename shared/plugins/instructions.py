@@ -61,6 +61,11 @@ def registered_instructions() -> Mapping[str, Instruction]:
     return MappingProxyType({name: made for name, (made, _) in _instructions.items()})
 
 
+def instruction_sources() -> Sequence[str]:
+    """Where each of them is defined: ``module.function``."""
+    return tuple(source for _, source in _instructions.values())
+
+
 def _schema(output: Output) -> dict[str, Any]:
     if isinstance(output, type) and issubclass(output, BaseModel):
         return output.model_json_schema()

@@ -10,15 +10,26 @@ from pathlib import Path
 from pentad.shared.plugins.errors import PluginError
 
 _MODULE = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
+_loading = False
 
 
 def load_plugins(modules: Sequence[str]) -> None:
     """Imports each module from the working directory or ``PYTHONPATH``. Raises ``PluginError`` with its own error."""
+    global _loading
     if not modules:
         return
     _look_in_working_directory()
-    for module in modules:
-        _load(module)
+    _loading = True
+    try:
+        for module in modules:
+            _load(module)
+    finally:
+        _loading = False
+
+
+def is_loading_plugins() -> bool:
+    """Whether a module is imported for what it defines just now: it is not to begin work of its own."""
+    return _loading
 
 
 def _look_in_working_directory() -> None:

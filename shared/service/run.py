@@ -107,11 +107,21 @@ class Watched:
         return not self._started or self._service.alive()
 
 
-async def run_services(services: Sequence[RunnableService], stop: Stop, health: HttpServer | None = None) -> int:
+Ready = Callable[[Sequence[RunnableService], HttpServer | None], None]
+"""Is told once that the services are ready, with the server of their health checks when they have one."""
+
+
+def say_ready(services: Sequence[RunnableService], health: HttpServer | None) -> None:
+    """Print what the services tell about themselves, and the address: of the one that listens, else of ``health``."""
+    print("\n".join([*_about(services), _ready_line(services, health)]), flush=True)
+
+
+async def run_services(
+    services: Sequence[RunnableService], stop: Stop, health: HttpServer | None = None, *, ready: Ready = say_ready
+) -> int:
     """Start the services in order, say that they are ready, run until asked to stop, stop them in reverse order.
 
-    What a service tells about itself is printed first. The address printed is that of the service that listens, else of
-    ``health``, which is served once the services consume (or after a second of waiting). Returns the exit code: 1 when
+    ``health`` is served once the services consume (or after a second of waiting). Returns the exit code: 1 when
     something did not stop in time. Raises what a start raises, and ``DiedError`` when a part dies; everything has been
     stopped then.
     """
@@ -119,7 +129,7 @@ async def run_services(services: Sequence[RunnableService], stop: Stop, health: 
     try:
         await stop.unless_asked(_start(services, begun, health))
         await stop.unless_asked(_until_ready(services))
-        print("\n".join([*_about(services), _ready_line(services, health)]), flush=True)
+        ready(services, health)
         settle()
         await stop.unless_asked(_until_dead(services, health))
     except StopAskedError:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from pentad.shared.service.memory import own_process
+
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,7 @@ def run_loop(main: Callable[[Stop], Awaitable[int]]) -> int:
 
     For processes that end afterwards: 5 s after ``main`` the process is gone, whatever threads still hang in it.
     """
+    own_process()
     code = 1
     runner = asyncio.Runner(loop_factory=_loop_factory())
     try:

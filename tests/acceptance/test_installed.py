@@ -146,3 +146,11 @@ def test_a_light_installation_says_what_a_service_needs(light: Path, project: Pa
     assert run.returncode == 1
     assert run.stderr.startswith("pentad: the package ")
     assert run.stderr.endswith("is not installed: what runs services needs `pip install 'pentad[server]'`\n")
+
+
+def test_a_light_installation_says_what_everything_in_one_process_needs(light: Path, project: Path) -> None:
+    run = _run(light, project, "python", "-c", "import pentad; pentad.start()")
+    assert run.returncode == 1
+    said = run.stderr.splitlines()[-1]
+    assert said.startswith("ImportError: pentad.start: No module named ")
+    assert said.endswith(": what runs services needs `pip install 'pentad[server]'`")

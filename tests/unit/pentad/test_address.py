@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pentad.cli.address import address_for, file_of, reachable
+from pentad.cli.address import address_for
 from pentad.cli.main import main
 from pentad.client import DEFAULT_URL
 from pentad.errors import ClientError
+from pentad.gateway_file import file_of, reachable
 from pentad.shared.settings import Settings
 
 HERE, THERE, RUNNING = "http://127.0.0.1:1001", "http://127.0.0.1:1002", "http://127.0.0.1:1003"
