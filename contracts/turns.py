@@ -43,11 +43,15 @@ class TurnTracker:
     routed: bool = False
     """Whether its ``message_routed`` was seen."""
     end: TurnEnd | None = None
+    leaves: str | None = None
+    """The task that was asked to give the message to another, until it has: what that one does meanwhile is its own."""
 
     def concerns(self, event: SessionEvent) -> bool:
         """Whether the event belongs to this turn. Gaps (``cursor_expired``, ``snapshot``) concern everyone."""
         if isinstance(event, Snapshot) or _is_gap(event):
             return True
+        if self.leaves is not None:
+            return _is_moved(event, self.message_id) or _is_kept(event, self.leaves)
         if isinstance(event, ErrorEvent) and event.message_id is not None:
             return event.message_id == self.message_id
         if isinstance(event, MessageRouted | MessageMoved | ControlResult) and event.message_id == self.message_id:
@@ -66,7 +70,9 @@ class TurnTracker:
             case MessageRouted() if event.message_id == self.message_id:
                 return self._after_routing(event)
             case MessageMoved() if event.message_id == self.message_id:
-                return replace(self, task_id=event.to_task_id)
+                return replace(self, task_id=event.to_task_id, leaves=None)
+            case ErrorEvent() if self.leaves is not None and not _is_gap(event):
+                return self.ended("error", f"{event.code}: {event.message}")
             case ControlResult() if event.message_id == self.message_id:
                 return self.ended("completed", event.content)
             case ErrorEvent() if event.message_id == self.message_id:
@@ -100,7 +106,10 @@ class TurnTracker:
         return self
 
     def _after_snapshot(self, snapshot: Snapshot) -> "TurnTracker":
-        known = self._with_task(_task_of(snapshot, self.message_id))
+        where = _task_of(snapshot, self.message_id)
+        if self.leaves is not None and where in (None, self.leaves):
+            return self
+        known = replace(self, leaves=None)._with_task(where)
         for task in snapshot.tasks:
             if task.get("task_id") == known.task_id:
                 return known.settled(task)
@@ -109,6 +118,15 @@ class TurnTracker:
 
 def _is_gap(event: SessionEvent) -> bool:
     return isinstance(event, ErrorEvent) and event.code is ErrorCode.CURSOR_EXPIRED
+
+
+def _is_moved(event: SessionEvent, message_id: str) -> bool:
+    return isinstance(event, MessageMoved) and event.message_id == message_id
+
+
+def _is_kept(event: SessionEvent, task_id: str) -> bool:
+    """Whether this says that the task could not give the message away after all."""
+    return isinstance(event, ErrorEvent) and event.task_id == task_id and event.code is ErrorCode.NOT_ALLOWED
 
 
 def _task_of(snapshot: Snapshot, message_id: str) -> str | None:

@@ -168,12 +168,23 @@ class Agent:
         body |= {name: value for name, value in more.items() if value is not None}
         return await run_to_its_end(self._rest, instruction, body, patience_s=self._patience_s)
 
+    async def move(self, message_id: str, to: str, task_id: str, *, beside: Turn | None = None) -> Turn:
+        """Move a message of this session as ``management.move`` does; a turn of what comes of it in the other task.
+
+        ``beside``: a turn of the session that is followed and has not ended, which then has that as well, and is
+        returned. Raises ``NotFound``, ``Conflict``, and ``Refused`` when this agent has no session.
+        """
+        session, moving = self._named(None), self.management.move
+        if beside is not None:
+            await beside.expecting(message_id, task_id, moving(message_id, to, task_id))
+            return beside
+        here = await position(self._address, session)  # before it is asked for: it is told once
+        await moving(message_id, to, task_id)
+        return Turn(self._feed(session, [], here), [TurnTracker(message_id, leaves=task_id)], self.inspection)
+
     async def running(self, session_id: str | None = None) -> Turn | None:
         """What a session is working on, as a turn from now on; None when it is idle. ``running`` names the tasks."""
-        named = session_id or self.session_id
-        if named is None:
-            raise Refused('name the session: agent.running("...")')
-        session = identifier("session_id", named)
+        session = self._named(session_id)
         here = await position(self._address, session)  # before the tasks: what ends from now on is seen to end
         tasks = await self.inspection.tasks("active", session)
         trackers = [TurnTracker("", task_id=task.task_id) for task in reversed(tasks)]
@@ -200,6 +211,12 @@ class Agent:
         async with aclosing(lists) as found:
             async for tasks in found:
                 yield tasks
+
+    def _named(self, session_id: str | None) -> str:
+        named = session_id or self.session_id
+        if named is None:
+            raise Refused('name the session: agent.session("...")')
+        return identifier("session_id", named)
 
     def _feed(self, session: str, messages: list[dict[str, Any]], after: str | None) -> Feed:
         return Feed(self._address, session, messages, after=after, notice=self._notice, patience_s=self._patience_s)

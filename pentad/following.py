@@ -1,6 +1,6 @@
 """A message and what came of it: the turn, followed to its end."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
@@ -9,7 +9,7 @@ from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.turns import TurnEnd, TurnTracker
-from pentad.errors import NotFound, Refused
+from pentad.errors import ClientError, NotFound, Refused
 from pentad.feed import Feed, Received
 from pentad.inspection import Inspection
 
@@ -46,6 +46,11 @@ class Turn:
         return None if any(tracker.end is None for tracker in self._trackers.values()) else newest
 
     @property
+    def placed(self) -> bool:
+        """Whether every message of it has found its task, or has ended without one."""
+        return all(tracker.task_id is not None or tracker.end is not None for tracker in self._trackers.values())
+
+    @property
     def cursor(self) -> str | None:
         """Where the session's events have been read to."""
         return self._feed.cursor
@@ -63,6 +68,22 @@ class Turn:
         self._trackers[name] = TurnTracker(name)
         await self._feed.say(message)
         return name
+
+    async def expecting(self, message_id: str, task_id: str, moving: Awaitable[None]) -> None:
+        """Wait for the request that moves a message away from a task; what comes of it there follows in this turn too.
+
+        Raises what the request raises.
+        """
+        before = self._trackers.pop(message_id, None)
+        follows = before is not None and before.end is None
+        self._trackers[message_id] = before if before and follows else TurnTracker(message_id, leaves=task_id)
+        try:
+            await moving
+        except ClientError:
+            if not follows:
+                del self._trackers[message_id]
+                self._trackers |= {} if before is None else {message_id: before}
+            raise
 
     async def __aiter__(self) -> AsyncGenerator[Received, None]:
         async with aclosing(self._feed.received()) as feed:

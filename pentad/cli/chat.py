@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from pentad.cli.chat_commands import Line, task_lines, task_meant, understood
+from pentad.cli.chat_commands import Line, move_last, task_lines, task_meant, understood
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.lines import PlainLines
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import Spinner
 from pentad.client import Agent
-from pentad.errors import ClientError, Conflict, Refused
+from pentad.errors import ClientError, Conflict, NotFound, Refused
 from pentad.following import Turn
 from pentad.render import Style, style_for
 from pentad.shared.settings import Settings
@@ -78,11 +78,13 @@ class PipedChat:
                 await self._list_tasks()
             elif line.kind == "wrong":
                 raise Refused(line.text)
+            elif line.kind == "move":
+                return await self._followed(await move_last(self._agent, line, self._view.labels))
             else:
                 task_id = task_meant(line, self._view.labels)
                 self._progress.show("sending")
                 return await self._followed(self._agent.turn(line.text, task_id=task_id))
-        except Refused as error:
+        except (Refused, Conflict, NotFound) as error:
             self._view.line(self._style.red(str(error)))
             return False
         return True

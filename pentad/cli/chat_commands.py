@@ -1,16 +1,21 @@
 """What a line of a conversation means: something to say, or a command, which begins with a slash."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pentad.cli.task_labels import TaskLabels
+from pentad.client import Agent
 from pentad.contracts.records import Task, UnreadableTask
-from pentad.errors import Refused
+from pentad.errors import NotFound, Refused
+from pentad.following import Turn
 from pentad.inspection import Inspection
 from pentad.render import Style, ago, one_line, width
 
 TASKS_SHOWN = 50
+_NEW = "new"
+_MOVE = re.compile(r"/move\s+(\d+|new)")
 _TO_TASK = re.compile(r"/task\s+(\d+)\s+(\S.*)", re.DOTALL)
 _STATUS_COLUMNS = 9
 _AGE_COLUMNS = 6
@@ -20,10 +25,18 @@ _AGE_COLUMNS = 6
 class Line:
     """What was typed: ``text`` is what to say, or why the line cannot be understood."""
 
-    kind: Literal["say", "tasks", "quit", "wrong"]
+    kind: Literal["say", "move", "tasks", "quit", "wrong"]
     text: str = ""
     number: str | None = None
-    """Of the task that it is said to."""
+    """Of the task that it is said or moved to; None for none in particular, or a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The person's last message, and the task that has it."""
+
+    message_id: str
+    task_id: str
 
 
 def understood(typed: str) -> Line:
@@ -37,6 +50,11 @@ def understood(typed: str) -> Line:
     if first == "/task":
         to_task = _TO_TASK.fullmatch(text)
         return Line("say", to_task[2], to_task[1]) if to_task else Line("wrong", "write it as /task NUMBER TEXT")
+    if first == "/move":
+        move = _MOVE.fullmatch(text)
+        if move is None:
+            return Line("wrong", "write it as /move NUMBER or /move new")
+        return Line("move", number=None if move[1] == "new" else move[1])
     return Line("say", text)
 
 
@@ -48,6 +66,30 @@ def task_meant(line: Line, labels: TaskLabels) -> str | None:
     if label is None:
         raise Refused(f"there is no task {line.number}: /tasks lists them")
     return label.task_id
+
+
+async def last_said(inspection: Inspection, session_id: str) -> Said:
+    """What would be moved. Raises ``Refused`` when there is nothing, and ``ClientError``."""
+    turns: list[dict[str, Any]] = []
+    with suppress(NotFound):  # nothing was ever said in it
+        turns = await inspection.messages(session_id, limit=None)
+    said = [turn for turn in turns if turn.get("role") == "user" and turn.get("message_id") and turn.get("task_id")]
+    if not said:
+        raise Refused("there is no message to move yet")
+    return Said(str(said[-1]["message_id"]), str(said[-1]["task_id"]))
+
+
+async def move_last(agent: Agent, line: Line, labels: TaskLabels, beside: Turn | None = None) -> Turn:
+    """Move the person's last message as the line says; the turn that follows from it. ``beside``: as of `Agent.move`.
+
+    Raises ``Refused`` for what cannot be meant, and ``ClientError``.
+    """
+    assert agent.session_id is not None
+    to = task_meant(line, labels) or _NEW
+    if beside is not None and not beside.placed:
+        raise Refused("your last message has not found its task yet: say it again in a moment")
+    said = await last_said(agent.inspection, agent.session_id)
+    return await agent.move(said.message_id, to, said.task_id, beside=beside)
 
 
 async def task_lines(inspection: Inspection, session_id: str, labels: TaskLabels, style: Style) -> list[str]:

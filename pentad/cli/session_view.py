@@ -133,9 +133,16 @@ class SessionView:
 
     def _moved(self, event: MessageMoved) -> None:
         self.spoken_to = event.to_task_id
-        label = self.labels.of(event.to_task_id)
-        where = self.labels.tag(event.to_task_id) if label.name else event.to_task_id
+        where = self._called(event.to_task_id)
         self.line(self._style.dim(f"→ message {event.message_id} went to task ") + where)
+        if event.effects:
+            did = ", ".join(dict.fromkeys(effect.tool for effect in event.effects))
+            self.line(self._style.red(f"  what it did before stays: {harmless(did)}"))
+        if event.emptied:
+            self.line(self._style.dim(f"  task {self._called(event.from_task_id)} has no message left: cancelled"))
+
+    def _called(self, task_id: str) -> str:
+        return self.labels.tag(task_id) if self.labels.of(task_id).name else task_id
 
     def _controlled(self, event: ControlResult) -> None:
         self._progress.show("")

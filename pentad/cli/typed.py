@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from contextlib import suppress
 
-from pentad.cli.chat_commands import Line, task_lines, task_meant, understood
+from pentad.cli.chat_commands import Line, move_last, task_lines, task_meant, understood
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.screen import Screen
@@ -68,6 +68,8 @@ class TypedChat:
                 return
             if line.kind == "tasks":
                 await self._list_tasks()
+            elif line.kind == "move":
+                await self._move(line)
             elif line.kind == "wrong":
                 self._screen.note(self._style.red(line.text))
             elif line.text:
@@ -99,6 +101,21 @@ class TypedChat:
             self._screen.note(self._style.red(str(error)))
         else:
             self._screen.show("sending")
+            self._begin(turn)
+
+    async def _move(self, line: Line) -> None:
+        """Beside the turn that runs, or else as the beginning of one."""
+        running = self._running if self._running is not None and self._running.turn.end is None else None
+        if running is None and self._running is not None:
+            await self._running.settled()
+        try:
+            turn = await move_last(self._agent, line, self._view.labels, None if running is None else running.turn)
+        except ClientError as error:
+            self._screen.note(self._style.red(str(error)))
+            if running is not None and running.turn.end is not None:
+                await running.given_up()  # all else has ended meanwhile: no event would say so
+            return
+        if running is None:
             self._begin(turn)
 
     def _begin(self, turn: Turn) -> None:

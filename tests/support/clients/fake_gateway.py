@@ -73,6 +73,8 @@ class FakeGateway(Plan):
     cancelled: list[str] = field(default_factory=list)
     moved: list[tuple[str, Json]] = field(default_factory=list)
     """Tasks that were asked for a message, and the bodies that asked."""
+    on_move: Script | None = None
+    """Events that a move adds to the message's session; it gets the body, and the task that was asked."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What else tasks were asked to do, with their names."""
     on_cancel: Script | None = None
@@ -140,11 +142,12 @@ class FakeGateway(Plan):
             case "POST", ["v1", "tasks", name, "cancel"]:
                 return self._cancel(name)
             case "POST", ["v1", "tasks", name, "move"]:
-                self.moved.append((name, json.loads(sent)))
-                return 202, {}
+                return self._move(name, json.loads(sent))
             case "POST", ["v1", "tasks", name, "pause" | "resume" | "archive" as what]:
                 self.asked.append((what, name))
                 return 202, {}
+            case "GET", ["v1", "sessions", name, "messages"]:
+                return 200, {"items": self._said(name), "next": None}
             case "GET", ["v1", "sessions"]:
                 return 200, {"items": [{"session_id": s} for s in self.events], "next": None}
         return 404, {"title": "not found", "detail": f"there is no {request.path}"}
@@ -158,6 +161,25 @@ class FakeGateway(Plan):
         begin, size = int(query.get("cursor", 0)), int(query.get("limit", 100))
         end = begin + size
         return {"items": wanted[begin:end], "next": str(end) if end < len(wanted) else None}
+
+    def _said(self, session: str) -> list[Json]:
+        """The session's messages with the tasks that have them now."""
+        found: dict[str, Json] = {}
+        for event in self.events.get(session, []):
+            task_id = event.get("to_task_id") or event.get("task_id")
+            if event["type"] in ("message_routed", "message_moved") and task_id:
+                name = event["message_id"]
+                found[name] = {"role": "user", "content": "said", "message_id": name, "task_id": task_id}
+        return [*found.values()]
+
+    def _move(self, name: str, body: Json) -> tuple[int, Json]:
+        self.moved.append((name, body))
+        if body["to"] == name:
+            return 409, {"title": "conflict", "detail": "the message is in this task already"}
+        if self.on_move is not None:
+            session = next(s for s, events in self.events.items() if any(e.get("task_id") == name for e in events))
+            self.say(session, *self.on_move({**body, "task_id": name}))
+        return 202, {}
 
     def _cancel(self, name: str) -> tuple[int, Json]:
         known = self.tasks.get(name)

@@ -81,6 +81,31 @@ def test_a_turn_ends_at_the_first_of_its_ends(events: list[Any], expected: TurnE
     assert turn.end == expected
 
 
+MOVES: list[tuple[str, list[Any], TurnEnd | None]] = [
+    ("the other task answers", [moved(), ended(task_id="task-0-b")], TurnEnd("completed")),
+    ("the first task goes on and ends before", [ended(), moved(), ended()], None),
+    ("another message is moved", [moved("m-2"), ended()], None),
+    ("it was refused", [error(None, "not_allowed", TASK)], TurnEnd("error", "not_allowed: no")),
+    ("another task refuses something", [error(None, "not_allowed", "task-0-z"), ended()], None),
+    ("cursor expired", [error(None, "cursor_expired")], None),
+    ("a snapshot of before", [snapshot("completed"), moved(), ended(task_id="task-0-b")], TurnEnd("completed")),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), [row[1:] for row in MOVES], ids=[row[0] for row in MOVES])
+def test_the_turn_of_a_message_that_is_asked_to_move_begins_when_it_has(
+    events: list[Any], expected: TurnEnd | None
+) -> None:
+    turn = TurnTracker(MINE, leaves=TASK)
+    for one in events:
+        turn = turn.after(one)
+    assert turn.end == expected
+
+
+def test_a_snapshot_tells_that_it_has_moved() -> None:
+    assert TurnTracker(MINE, leaves="task-0-y").after(snapshot("completed")).end == TurnEnd("completed")
+
+
 def test_a_turn_whose_routing_was_lost_is_found_by_its_correlation() -> None:
     start = event("task_start", goal="g", task_id=TASK, correlation_id=MINE)
     assert TurnTracker(MINE).after(start).after(ended()).end == TurnEnd("completed")

@@ -128,6 +128,19 @@ def test_a_moved_message_is_told_with_the_task_that_has_it_now() -> None:
     assert shown.lines[2:] == ["→ message m went to task [1 count]"]
 
 
+def test_what_a_move_cannot_take_back_and_a_task_that_it_empties_are_named() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    effects = [{"tool_call_id": name, "tool": "pay", "effect": "unsafe"} for name in ("c1", "c2")]
+    moved = {"message_id": "m", "from_task_id": "task-0-a", "to_task_id": "task-0-b", "emptied": True}
+    shown.told("message_moved", "task-0-a", effects=effects, **moved)
+    assert shown.lines[1:] == [
+        "→ message m went to task task-0-b",
+        "  what it did before stays: pay",
+        "  task [1 count] has no message left: cancelled",
+    ]
+
+
 def test_a_colour_stays_with_its_task() -> None:
     shown = Shown(colour=True)
     shown.begin("task-0-a", "count")
@@ -167,6 +180,11 @@ def test_a_goal_cannot_drive_the_terminal_and_a_tag_stands_before_every_line() -
         ("/task 2 go on\nplease", Line("say", "go on\nplease", "2")),
         ("/task 2", Line("wrong", "write it as /task NUMBER TEXT")),
         ("/task x y", Line("wrong", "write it as /task NUMBER TEXT")),
+        ("/move new", Line("move")),
+        ("/move  3", Line("move", number="3")),
+        ("/move", Line("wrong", "write it as /move NUMBER or /move new")),
+        ("/move it please", Line("wrong", "write it as /move NUMBER or /move new")),
+        ("/moveto 3", Line("say", "/moveto 3")),
         ("/tasks of mine", Line("say", "/tasks of mine")),
         ("/etc/hosts says what?", Line("say", "/etc/hosts says what?")),
     ],
