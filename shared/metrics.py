@@ -204,6 +204,12 @@ archived = _counter(
 )
 
 # The gateway.
+eval_cases = _counter(
+    "pentad_eval_cases_total",
+    ("outcome",),
+    "Moved messages that were to be kept as evaluation cases (`PENTAD_EVAL_CASES`); outcome: kept or lost.",
+    "messages",
+)
 websockets = _gauge("pentad_websocket_connections", (), "WebSocket connections open.", "connections")
 
 METRICS: tuple[Metric[Any], ...] = tuple(_rows)

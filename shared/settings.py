@@ -90,6 +90,9 @@ class Settings(BaseModel):
     """Seconds without anything happening after which a task that has not ended is `stale`, and its person is asked."""
     pentad_tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Share of the messages that may wait to be worked on which one tenant may have; more of it gets 429."""
+    pentad_eval_cases: Path | None = None
+    """A folder of its own where the gateway keeps each message that a person moves, with what its session's tasks had
+    said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
     """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600

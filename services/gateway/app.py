@@ -11,6 +11,7 @@ from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
+from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
@@ -72,6 +73,8 @@ class GatewayService:
     def _make_parts(self, inbox: Inbox) -> Parts:
         settings, store = self._settings, self._store
         queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
+        folder = settings.pentad_eval_cases
+        self._cases = None if folder is None else EvalCases(folder, queries)
         tenants = set(settings.api_keys.values()) or {DEFAULT_TENANT}
         known = KnownInstructions(store, self._file)
         models = ModelRegistry(store, configured_models(settings), [known])
@@ -84,7 +87,7 @@ class GatewayService:
             inbox=inbox,
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
-            moving=Moving(store, queries),
+            moving=Moving(store, queries, self._cases),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,
@@ -123,6 +126,8 @@ class GatewayService:
         await self._watch.close()
         await self._parts.inbox.close()
         await self._background.stop()
+        if self._cases is not None:
+            self._cases.close()
         await self._store.close()
 
     async def _ask_redis(self) -> None:

@@ -17,6 +17,7 @@ from pentad.services.gateway.domain.move import (
     in_transcript,
     is_repeat,
 )
+from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.persisting import persist
 from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
 from pentad.services.gateway.queries import Queries
@@ -37,10 +38,13 @@ _MOST_WAITING = 64
 
 
 class Moving:
-    """Asks tasks to give messages away. Raises ``ProblemError``, and ``DamagedError`` for what cannot be read."""
+    """Asks tasks to give messages away. Raises ``ProblemError``, and ``DamagedError`` for what cannot be read.
 
-    def __init__(self, store: Store, queries: Queries) -> None:
-        self._store, self._queries = store, queries
+    ``cases``: where what people say about routing is kept; None: nowhere.
+    """
+
+    def __init__(self, store: Store, queries: Queries, cases: EvalCases | None = None) -> None:
+        self._store, self._queries, self._cases = store, queries, cases
 
     async def move(self, tenant: str, task: str, request: MoveRequest, session: str | None = None) -> None:
         """Ask the task for the message; what was asked before or is done already changes nothing.
@@ -58,6 +62,9 @@ class Moving:
             raise ProblemError(409, str(error), ErrorCode.NOT_ALLOWED) from None
         except OutageError:
             raise busy("Redis is unavailable, and nothing was moved", outage=True) from None
+        if self._cases is not None:
+            session_keys = SessionKeys(keys.shard, keys.tenant, source.session)
+            await self._cases.keep(session_keys, task, request.message_id, request.to)
         await self._ask(keys, MoveMail(message_id=request.message_id, to=request.to, number=found.number))
 
     async def task_with(self, keys: SessionKeys, message_id: str) -> str:

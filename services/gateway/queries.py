@@ -71,6 +71,10 @@ class Queries:
         """The last messages of a session, oldest first."""
         return [_message(raw) for raw in await self._store.call("LRANGE", keys.turns, 0, -1)]
 
+    async def candidates(self, keys: SessionKeys) -> tuple[str, ...]:
+        """The tasks that a session's next message may belong to, the one that was spoken to last first."""
+        return session_header(pairs(await self._store.call("HGETALL", keys.header))).tasks
+
     async def session_tasks(self, keys: SessionKeys) -> list[dict[str, Any]]:
         """The tasks that a session's last messages belong to and that are not archived, oldest first."""
         named = [turn.get("task_id") for turn in await self.messages(keys)]

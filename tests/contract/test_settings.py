@@ -30,6 +30,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_ROUTE_CONFIDENCE": "0.6",
     "PENTAD_ROUTE_RECENCY": "0.6",
     "PENTAD_STALE_S": "86400",
+    "PENTAD_EVAL_CASES": None,
     "PENTAD_TENANT_SHARE": "0.5",
     "PENTAD_REDIS_REPLICAS": "0",
     "PENTAD_STEP_LIMIT": "10",

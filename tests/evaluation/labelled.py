@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -45,9 +45,11 @@ class LabelledMessage:
 
 
 def read_labelled(path: Path) -> list[LabelledMessage]:
-    """The messages of a JSON file, gzipped or not. Raises `UnreadableDataError`."""
+    """The messages of a JSON file, gzipped or not, a list or one a line; or of a folder of such files with one each,
+    as ``PENTAD_EVAL_CASES`` names it. Raises `UnreadableDataError`.
+    """
     try:
-        items = json.loads(_content(path))
+        items = _items(b"\n".join(_contents(sorted(path.glob("*.json")) if path.is_dir() else [path])))
     except (OSError, EOFError, ValueError) as error:
         raise UnreadableDataError(f"{path} cannot be read: {error}") from error
     if not isinstance(items, list) or not items:
@@ -55,14 +57,23 @@ def read_labelled(path: Path) -> list[LabelledMessage]:
     return [_message(path, number, item) for number, item in enumerate(items)]
 
 
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if zipped else path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES} bytes")
-    return content
+def _items(content: bytes) -> Any:
+    if content.lstrip()[:1] == b"[":
+        return json.loads(content)
+    return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+
+def _contents(paths: Sequence[Path]) -> Iterator[bytes]:
+    left = MOST_BYTES
+    for path in paths:
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if zipped else path.open("rb") as file:
+            content = file.read(left + 1)
+        left -= len(content)
+        if left < 0:
+            raise ValueError(f"more than {MOST_BYTES} bytes")
+        yield content
 
 
 def _message(path: Path, number: int, item: Any) -> LabelledMessage:

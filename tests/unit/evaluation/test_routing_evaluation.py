@@ -75,7 +75,8 @@ def test_what_is_taken_for_control_counts_as_wrong(tmp_path: Path, capsys: pytes
     ("content", "complaint"),
     [
         ([], "no list of messages"),
-        ({"id": 1}, "no list of messages"),
+        ({"id": 1}, "item 0: KeyError 'tasks'"),
+        (7, "item 0: TypeError"),
         ([{"id": "0"}], "item 0: KeyError 'tasks'"),
         ([ITEMS[0], 3], "item 1: TypeError"),
         ([item(0, "sideways", "hi", "t1")], "its kind or its gold"),
@@ -92,9 +93,12 @@ def test_a_file_of_another_form_is_refused_with_the_place(
 def test_what_cannot_be_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(json.dumps(ITEMS).encode())[:60])
-    for path in (cut, tmp_path / "missing", tmp_path):
+    for path in (cut, tmp_path / "missing"):
         assert main(["--data", str(path)]) == 2
         assert "cannot be read" in capsys.readouterr().err
+    (empty := tmp_path / "empty").mkdir()
+    assert main(["--data", str(empty)]) == 2
+    assert "holds no list of messages" in capsys.readouterr().err
     assert main(["--data", written(tmp_path, ITEMS), "--embed", "tarot"]) == 2
     assert "EMBED_MODEL_TYPE=tarot" in capsys.readouterr().err
 
