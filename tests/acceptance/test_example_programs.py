@@ -1,0 +1,55 @@
+"""The programs of ``examples/`` that bring their own system run as they stand, with the offline model."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes.up import ROOT
+
+OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
+SAYS = {
+    "run_loop": [
+        "start: weather in Shanghai?",
+        "calling weather {'city': 'Shanghai'}",
+        "result: Shanghai: 21 degrees, clear",
+        "weather: Shanghai: 21 degrees, clear",
+        "end: completed, 2 steps",
+        "weather: Beijing: 21 degrees, clear",
+        "transcript: user, assistant, tool, assistant, user, assistant, tool, assistant",
+    ],
+    "tasks": [
+        "what is 6*7? -> new (rule)",
+        "By the way, please tell me the current time in Tokyo. -> new (similarity)",
+        "and times 2? -> reopen (similarity)",
+        "moved: 42*2 = 84",
+        "Please write a report about green tea. -> new (similarity)",
+        "meanwhile: 2**10 = 1024",
+        "statuses: ['cancelled', 'completed', 'completed']",
+        "what is 6*7? -> new (rule)",
+        "By the way, please tell me the current time in Tokyo. -> reopen (rule)",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+async def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, str(ROOT / "examples" / f"{name}.py")],
+        cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if not key.startswith(OURS)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == SAYS[name]
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == {*SAYS, "instructions"}
