@@ -8,6 +8,8 @@ from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.tools import Effect
 
+INTERRUPTED: Literal["interrupted"] = "interrupted"
+"""The finish reason of an answer that a message has cut short."""
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]
 Decision = Literal["new", "append", "reopen", "control", "rejected"]
@@ -117,6 +119,8 @@ class MessageEvent(ClientEvent):
     step: int
     attempt: int
     content: str
+    finish_reason: str | None = None
+    """In OpenAI's words why the model stopped, or `INTERRUPTED`. Absent: written before 0.2."""
     model: str | None = None
     """What the model that answered calls itself."""
     model_id: str | None = None
@@ -180,6 +184,9 @@ class TaskEnd(ClientEvent):
     type: Literal["task_end"] = "task_end"
     status: EndStatus
     reason: str = ""
+    queues: bool | None = None
+    """True: the instruction queues messages. This ends the turn of the message that ``correlation_id`` names, and no
+    other: what else was said to the task has turns of its own."""
     steps: int = 0
     usage: TaskUsage = TaskUsage()
 

@@ -10,6 +10,9 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import Identifier
 
 OutputMode = Literal["stream", "json"]
+MessagePolicy = Literal["steer", "queue", "interrupt"]
+"""What a message does that comes during a turn: the next step sees it; it starts a turn of its own when this one has
+ended; the model call under way is cut, and the next step sees it."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """What a system prompt may name as ``{{NAME}}``: all of it stays the same as long as the task lives."""
 PLACEHOLDER = re.compile(r"\{\{ *([a-z_]+) *\}\}")
@@ -38,6 +41,7 @@ class Instruction(Contract):
     """How often a ``json`` answer that does not fit is asked for again, with what is wrong with it."""
     tool_rounds: int | None = Field(default=5, ge=0, le=1_000)
     """How often a turn may call tools; then the model answers with what it has. Absent: up to the step limit."""
+    on_message: MessagePolicy = "steer"
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -49,3 +53,8 @@ class Instruction(Contract):
         if self.output_schema is not None and len(to_json(self.output_schema)) > MAX_SCHEMA:
             raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
         return self
+
+    def to_json(self) -> bytes:
+        """The wire form. The default policy is absent: instructions from before there were others keep their digest."""
+        absent = {"on_message"} if self.on_message == "steer" else None
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)

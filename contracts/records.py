@@ -41,6 +41,8 @@ class TranscriptMeta(Contract):
     model: str | None = None
     model_id: str | None = None
     """Of the registry's model that answered; absent for the environment's."""
+    finish_reason: Literal["interrupted"] | None = None
+    """Set on an answer that a message has cut short."""
     message_id: str | None = None
     origin: Literal["repair", "context"] | None = None
     """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said

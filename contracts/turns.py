@@ -100,7 +100,8 @@ class TurnTracker:
 
     def _after_task_event(self, event: SessionEvent) -> "TurnTracker":
         if isinstance(event, TaskEnd):
-            return self.ended(event.status, event.reason)
+            anothers = event.queues and self.message_id not in ("", event.correlation_id)
+            return self if anothers else self.ended(event.status, event.reason)
         if isinstance(event, TaskStatusEvent) and event.status == "waiting":
             return self.ended("waiting", event.reason)
         return self

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pentad.cli.lines import Out
 from pentad.cli.waiting_for import Waiting
 from pentad.contracts.events import (
+    INTERRUPTED,
     ApprovalRequest,
     Content,
     MessageEvent,
@@ -81,6 +82,8 @@ class TaskView:
         self._shown, piece = show(self._shown, event)
         self._piece(piece)
         if isinstance(event, MessageEvent):
+            if event.finish_reason == INTERRUPTED:
+                self.line(self._style.dim("… interrupted by a new message"))
             self.end_line()
             self._progress.show("working")
 

@@ -6,9 +6,9 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import MessageEvent, TaskStatusEvent, TaskUsage
+from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, TaskUsage
 from pentad.contracts.records import StepRecord
-from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, Next
+from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, GoOn, Next
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.instructions import Chosen, kept_under
 from pentad.services.task_runner.manifest import manifest_of
@@ -19,7 +19,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.headers import ASKED
 from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.immutable import immutable
-from pentad.shared.models.ports import ModelAnswer
+from pentad.shared.models.ports import ModelAnswer, Usage
 
 
 @immutable
@@ -45,12 +45,12 @@ class AnswerWriter(WaitWriter):
         self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
         if not redriven:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
-        text = following.text if isinstance(following, Complete) else answer.text
+        text = following.text if isinstance(following, Complete | GoOn) else answer.text
         question = following.question if isinstance(following, CallTools) else ""
         told = joined(text if isinstance(following, Complete) or asked.chosen.output is None else "", question)
         ends = isinstance(following, CallTools) and following.completes
         if isinstance(following, Complete) or (told and not ends):
-            by = {"model": answer.model, "model_id": answer.model_id or None}
+            by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
             self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=told, **by)
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
@@ -59,8 +59,10 @@ class AnswerWriter(WaitWriter):
         if isinstance(following, CallTools):
             calls = request_calls(self, following.calls, asked.step, self._unique)
         said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls])
-        by_id = answer.model_id or None
-        self._log(said, step=asked.step, attempt=self._lease.attempt, model=answer.model, model_id=by_id)
+        meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
+        if isinstance(following, GoOn):
+            meta["finish_reason"] = INTERRUPTED
+        self._log(said, step=asked.step, attempt=self._lease.attempt, **meta)
         record = StepRecord(
             step=asked.step,
             attempt=self._lease.attempt,
@@ -75,6 +77,9 @@ class AnswerWriter(WaitWriter):
         if isinstance(following, AskAgain):
             fields |= {"repairs": self.repairs + 1}
             self._ask_again(following)
+        elif isinstance(following, GoOn):
+            fields |= {"unanswered": 1}
+            self._go_on(following)
         self._open(calls, fields)
         if question:
             self._ask_person(question)
@@ -112,13 +117,15 @@ class AnswerWriter(WaitWriter):
         if chosen.version != self.task.instruction_version:
             self.commit.set_once(self.keys.big, kept_under(chosen.version), chosen.instruction.to_json())
             self.commit.set(self.keys.header, instruction_version=chosen.version)
+            if chosen.instruction.on_message == "queue":
+                self.commit.set(self.keys.header, queues=1)
 
     def _complete(self, following: Complete) -> None:
         self._complete_with(following.text, following.reason)
 
     def _complete_with(self, text: str, reason: str) -> None:
         self._say(text)  # also when a message overtakes the end: it was said
-        self.commit.mode = "complete"
+        self.commit.mode = "fail" if self._arrived.queues else "complete"
         self.commit.finish()
         self.end("completed", reason)
 
@@ -131,6 +138,7 @@ class AnswerWriter(WaitWriter):
         """The task completes with this, unless a message has come since; its calls have their results."""
         self._header(open="")
         by = {"model": said_in.manifest.model, "model_id": said_in.manifest.model_id}
+        by |= {"finish_reason": said_in.finish_reason}
         self.emit(MessageEvent, step=said_in.step, attempt=said_in.attempt, content=answer, **by)
         self.commit.untimer(self.keys, "timeout")
         self._complete_with(answer, "answered")
@@ -148,8 +156,19 @@ class AnswerWriter(WaitWriter):
         self._log(user(text), origin="repair")
         self.commit.rewake()
 
+    def _go_on(self, following: GoOn) -> None:
+        """The next step comes at once. It sees the message that has cut this one short, unless that was moved away."""
+        self._say(following.text)
+        self.commit.rewake()
+
+    def cut_unsaid(self, used: Usage) -> None:
+        """A message has cut the model call before anything was said: all stays as it is but what the call has cost."""
+        self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        self.commit.set(self.keys.header, **self._usage.model_dump())
+        self.commit.rewake()
+
     def _fail(self, following: Fail) -> None:
         text = f"the model's answer is not of the form that the instruction asks for: {following.problem}"
         self.failed(ErrorCode.MODEL_ERROR, text)
-        self.end("failed", ErrorCode.MODEL_ERROR.value)
         self.commit.mode = "fail"
+        self.end("failed", ErrorCode.MODEL_ERROR.value)

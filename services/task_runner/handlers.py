@@ -27,6 +27,7 @@ from pentad.services.task_runner.domain.plan import (
     give_up,
     plan,
 )
+from pentad.services.task_runner.domain.queueing import of_this_turn
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
@@ -143,6 +144,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
 
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
+        if step.task.queues:
+            step = replace(step, arrived=of_this_turn(step.task, step.arrived))
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
         if isinstance(decided, AskModel | CallAgain):
             return await self._model_steps.make(step, held, decided)
@@ -167,8 +170,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
             if decided.status == "cancelled":
                 writer.use_redrives()
             writer.ended_without_answer()
-            writer.end(decided.status, decided.reason)
             writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "stop"
+            writer.end(decided.status, decided.reason)
         return await self._steps.commit(writer, step) != "overtaken"
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str) -> None:
@@ -210,6 +213,6 @@ class RunnerHandler(WakeUps[TaskKeys]):
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))
         writer.failed(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
-        writer.end("failed", ErrorCode.INTERNAL.value)
         writer.commit.mode = "fail"
+        writer.end("failed", ErrorCode.INTERNAL.value)
         await self._steps.commit(writer, step)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Literal
@@ -11,13 +11,16 @@ from typing import Literal
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answered import AnswerWriter, Asked
+from pentad.services.task_runner.asking import Asking, rules_of
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
-from pentad.services.task_runner.domain.after_answer import REDRIVEN, Rules, what_comes_next
+from pentad.services.task_runner.domain.after_answer import REDRIVEN, Next, after_cut, what_comes_next
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
+from pentad.services.task_runner.domain.queueing import of_this_turn
 from pentad.services.task_runner.domain.retry import RetryReason, after_model_error
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
@@ -26,6 +29,7 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held
 from pentad.shared.events.ephemeral import EphemeralEvents
+from pentad.shared.kinds import USER
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
     ChatRequest,
@@ -76,46 +80,74 @@ class ModelSteps:
         if chosen is None:
             problem = f"there is no instruction {step.task.instruction!r} any more"
             return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, problem) else "overtaken"
-        toolbox = await self._offer(chosen)
-        writer = self._steps.writer(step)
-        writer.place_mail(closed, await self._steps.kept_aside(step))
-        writer.use_redrives()
-        asked_with = Asked(chosen, toolbox, chosen.system(step.task), step.transcript.messages, step.task.step + 1)
-        rules = _rules(asked_with, writer)
-        deltas = self._deltas(step, writer, asked_with, held)
-        request = ChatRequest(
-            messages=[asked_with.system, *step.transcript.prompt, *writer.added],
-            tools=toolbox.json,
-            timeout_s=self._time_left(step),
-            may_call=rules.may_call,
-            cut=step.task.fails,
-            caller=step.keys.actor,
-        )
-        if isinstance(planned, AskModel):
-            asked = self._models.ask(chosen.instruction.model, request, deltas.add)
-        else:
-            asked = _answer_of(planned)
-        work = asyncio.ensure_future(asked)
+        if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
+            step = replace(step, arrived=of_this_turn(step.task, step.arrived))
+        asking = await self._asking(step, held, chosen, closed)
+        work = asyncio.ensure_future(self._asked(asking, planned))
+        held.known = step.taken.newest if asking.heeds_messages else None
         held.watch(work)
         try:
             answer = await work
         except asyncio.CancelledError:
-            deltas.stop()
+            asking.deltas.stop()
             if not held.interrupted:
                 work.cancel()
                 raise
+            if held.interrupted == USER and asking.cut:
+                return await self._cut(asking, asking.cut[0])
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
-            deltas.stop()
+            asking.deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
-        deltas.finish(writer.commit)
-        following = what_comes_next(answer, rules)
-        writer.answered(answer, following, asked_with, redriven=isinstance(planned, CallAgain))
+        following = what_comes_next(answer, asking.rules)
+        return await self._answered(asking, answer, following, redriven=isinstance(planned, CallAgain))
+
+    async def _asking(self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed]) -> Asking:
+        """What the model is asked with, its mail placed."""
+        toolbox = await self._offer(chosen)
+        writer = self._steps.writer(step)
+        writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.use_redrives()
+        asked = Asked(chosen, toolbox, chosen.system(step.task), step.transcript.messages, step.task.step + 1)
+        return Asking(step, writer, asked, rules_of(asked, writer), self._deltas(step, writer, asked, held))
+
+    def _asked(self, asking: Asking, planned: AskModel | CallAgain) -> Awaitable[ModelAnswer | ModelFailed]:
+        if isinstance(planned, CallAgain):
+            return _answer_of(planned)
+        step, asked = asking.step, asking.asked
+        request = ChatRequest(
+            messages=[asked.system, *step.transcript.prompt, *asking.writer.added],
+            tools=asked.toolbox.json,
+            timeout_s=self._time_left(step),
+            may_call=asking.rules.may_call,
+            cut=step.task.fails,
+            caller=step.keys.actor,
+            on_cut=asking.cut.append if asking.heeds_messages else None,
+        )
+        return self._models.ask(asked.chosen.instruction.model, request, asking.deltas.add)
+
+    async def _answered(
+        self, asking: Asking, answer: ModelAnswer, following: Next, *, redriven: bool = False
+    ) -> StepOutcome:
+        """Commit the step."""
+        step, writer = asking.step, asking.writer
+        asking.deltas.finish(writer.commit)
+        writer.answered(answer, following, asking.asked, redriven=redriven)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
         else:
-            deltas.stop()
+            asking.deltas.stop()
+        return "committed" if outcome == "continued" else outcome
+
+    async def _cut(self, asking: Asking, said: ModelAnswer) -> StepOutcome:
+        """A message has cut the answer short: what was said is a step; where nothing was, its cost alone is kept."""
+        following = after_cut(said, asking.rules)
+        if following is not None:
+            return await self._answered(asking, replace(said, finish_reason=INTERRUPTED), following)
+        writer = self._steps.writer(asking.step)
+        writer.cut_unsaid(said.usage)
+        outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
 
     async def _offer(self, chosen: Chosen) -> Toolbox:
@@ -185,20 +217,9 @@ class ModelSteps:
         writer.use_redrives()
         writer.ended_without_answer()
         writer.failed(code, text)
-        writer.end("failed", code.value)
         writer.commit.mode = "fail"
+        writer.end("failed", code.value)
         return await self._steps.commit(writer, step) != "overtaken"
-
-
-def _rules(asked: Asked, writer: AnswerWriter) -> Rules:
-    """What is asked of the answer."""
-    chosen, most = asked.chosen, asked.chosen.instruction.tool_rounds
-    return Rules(
-        tools=asked.toolbox.specs,
-        may_call=most is None or writer.turn.steps - writer.repairs < most,
-        read=chosen.output.read if chosen.output is not None else None,
-        repairs_left=chosen.instruction.repairs - writer.repairs,
-    )
 
 
 async def _answer_of(planned: CallAgain) -> ModelAnswer:

@@ -57,6 +57,7 @@ class TurnWriter(TaskEvents):
         """The messages that this handling appends to the transcript, as the model is sent them."""
         self.last_entry = b""
         self._redrives_left = bool(arrived.redrives)
+        commit.leaves_messages = arrived.left
         commit.unmail(arrived.control_numbers)
         if not arrived.controls.keys().isdisjoint(("cancel", "deadline", "pause", "resume")):
             commit.set(keys.header, control="")
@@ -153,7 +154,7 @@ class TurnWriter(TaskEvents):
     def _leave_mail(self) -> None:
         """What asks for something stays in the boxes; messages of what has ended find their place."""
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
-        self.commit.leaves_messages = bool(self._arrived.users)
+        self.commit.leaves_messages = bool(self._arrived.users) or self._arrived.left
         if self.added:
             self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
 
@@ -180,7 +181,8 @@ class TurnWriter(TaskEvents):
         self.commit.rewake()
 
     def end(self, status: EndStatus, reason: str) -> None:
-        """The task is over: its one ``task_end``, and the timer after which it is archived."""
+        """The task is over: its one ``task_end``, and the timer after which it is archived. The commit's mode is set by
+        then."""
         self._turn_is_over(status)
         if status != "completed" and reason != MOVED:
             self._remember(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
@@ -188,7 +190,8 @@ class TurnWriter(TaskEvents):
         keys, session = self.keys, self.session
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
-        self.emit(TaskEnd, status=status, reason=reason, steps=self._steps, usage=self._usage)
+        queues = (self._arrived.queues and self.commit.mode == "fail") or None
+        self.emit(TaskEnd, status=status, reason=reason, queues=queues, steps=self._steps, usage=self._usage)
         if status != "completed":  # the next message may still belong to what is completed
             self.commit.unset(session.header, *fields_of_task(keys.task))
         self.commit.set(session.header, done=keys.task)
@@ -196,13 +199,15 @@ class TurnWriter(TaskEvents):
         self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")
         if t.paused:
             self.commit.unset(keys.header, "paused", "paused_mail")
+        if t.queues and t.repairs:
+            self.commit.set(keys.header, repairs=0)
         self.commit.untimer(keys, *_TIMERS)
         if t.waits or self._limits.stale_while_calling:
             self.commit.untimer(keys, "stale")
         self.commit.timer(keys, "archive", self._limits.grace_ms)
         if t.session:
             self.commit.expire(session.header, self._limits.session_ttl_s)
-        if self._redrives_left:
+        if self._redrives_left or self._arrived.left:
             self.commit.rewake()
 
     def _turn_is_over(self, status: TaskStatus) -> None:

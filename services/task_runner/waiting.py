@@ -84,5 +84,7 @@ class WaitWriter(TurnWriter):
         self.emit(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.timer(self.keys, "wait", self._limits.wait_ttl_ms)
         self.commit.timer(self.keys, "stale", self._limits.stale_ms)
+        if self._arrived.left:
+            self.commit.rewake()
         for key in (self.session.header, self.session.turns):
             self.commit.expire(key, self._limits.session_ttl_s)

@@ -180,10 +180,17 @@ class Actors:
         ]
         return found[0], found[1]
 
-    async def beat(self, actor: ActorKeys, lease: Lease) -> str | None:
-        """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none)."""
+    async def beat(self, actor: ActorKeys, lease: Lease, known: int | None = None) -> str | None:
+        """Keep the lease. None when it is lost, else the kind of control mail that waits ('' for none).
+
+        ``known``: a message with a higher number is told too, as ``user``; None asks for none.
+        """
+        keys = [actor.header, actor.wake]
         args: list[Argument] = [lease.token, self.lease_ms, actor.group, self.consumer, lease.wake_id]
-        reply = await self.store.run("beat", [actor.header, actor.wake], args)
+        if known is not None:
+            keys.append(actor.messages)
+            args.append(known)
+        reply = await self.store.run("beat", keys, args)
         return None if reply is None else reply.decode()
 
     def lost(self, actor: ActorKeys, lease: Lease) -> None:

@@ -116,7 +116,9 @@ class TaskHeader:
     repairs: int = 0
     """How often this turn's answer was asked for again, because it did not fit."""
     unanswered: int = 0
-    """1: the turn goes on although no mail asks for it, for a step of it was moved away with its message."""
+    """1: the turn goes on although no mail asks for it: a step of it was moved away with its message, or cut short."""
+    queues: int = 0
+    """1: messages that come during a turn wait for turns of their own, as its instruction says."""
     log_length: int = 0
     digest: str = ""
     covered: int = 0
@@ -164,7 +166,7 @@ class TaskHeader:
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
     "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
-    "paused_mail archive_of"
+    "paused_mail archive_of queues"
 )
 _FLOATS = "turn_usd usd"
 _MOST = LAST_MS

@@ -40,7 +40,7 @@ class LeaseKeeper:
 
     async def _beat(self, held: "Held") -> None:
         connection = self._actors.store.connection
-        control = await self._actors.beat(held.actor, held.lease)
+        control = await self._actors.beat(held.actor, held.lease, held.known)
         if control is not None:
             held.confirmed_on = connection
         if control is None:
@@ -60,7 +60,9 @@ class Held:
         self.confirmed_on = store.connection
         """The connection on which Redis said last that the lease is ours."""
         self.interrupted = ""
-        """Why the work must stop: ``lost``, ``shutdown``, ``deadline``, ``cancel``, ``pause``. '': go on."""
+        """Why the work must stop: ``lost``, ``shutdown``, ``deadline``, ``cancel``, ``pause``, ``user``. '': go on."""
+        self.known: int | None = None
+        """A message with a higher number stops the work; None: no message does."""
         self._registry = registry
         self._work: asyncio.Future[Any] | None = None
         self.done = False

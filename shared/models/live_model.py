@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from time import monotonic, perf_counter
 
 from pentad.contracts.models import ModelEntry
@@ -44,6 +46,8 @@ class LiveModel:
         ``probe``: the call decides whether the circuit closes.
         """
         begun, outcome = perf_counter(), "cancelled"
+        if request.on_cut is not None:
+            request = replace(request, on_cut=partial(self._cut, request.on_cut))
         self.asked += 1
         try:
             answer = await self.client.stream(request, on_delta)
@@ -73,6 +77,9 @@ class LiveModel:
         asked_s = error.retry_after if isinstance(error, ModelUnavailable) else None
         hopeless = isinstance(error, ModelMisconfigured)
         self.circuit.failed(now, str(error), asked_s=asked_s, hopeless=hopeless, probe=probe)
+
+    def _cut(self, told: Callable[[ModelAnswer], None], said: ModelAnswer) -> None:
+        told(self._counted(said))
 
     def _counted(self, answer: ModelAnswer) -> ModelAnswer:
         usage, prices, name = answer.usage, self.entry.prices, self.client.name

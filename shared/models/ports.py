@@ -35,6 +35,8 @@ class ChatRequest:
     begin_s: float | None = None
     cut: int = 0
     caller: str = ""
+    on_cut: Callable[[ModelAnswer], None] | None = None
+    """Takes what was said so far when the call is cancelled in the middle of its answer."""
 
 
 @immutable

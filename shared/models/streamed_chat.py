@@ -61,6 +61,10 @@ class StreamedChat(ABC):
             if not limit.expired():
                 raise
             self._out_of_time(reader)
+        except asyncio.CancelledError:
+            if request.on_cut is not None and reader.began:
+                request.on_cut(reader.answer(model or self.name))
+            raise
         return reader.answer(model or self.name)
 
     async def aclose(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import Instruction, MessagePolicy
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
 
@@ -26,13 +26,15 @@ def instruction(
     output: Output | None = None,
     repairs: int = 3,
     tool_rounds: int | None = 5,
+    on_message: MessagePolicy = "steer",
 ) -> Callable[[F], F]:
     """Makes an instruction of a function that returns its system prompt; its docstring describes it.
 
     ``name`` is the function's when missing. ``tools`` are the names of those that it may call: all when missing.
     ``model`` is the id of the model that answers: the default one when missing. With ``output``, a pydantic model or a
     JSON schema, the answer is one JSON value that fits it; a wrong one is asked for again ``repairs`` times.
-    ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. The prompt may name ``{{user_id}}``
+    ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. ``on_message`` says what
+    a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. The prompt may name ``{{user_id}}``
     and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an instruction.
     """
 
@@ -47,6 +49,7 @@ def instruction(
             "model": model,
             "repairs": repairs,
             "tool_rounds": tool_rounds,
+            "on_message": on_message,
         }
         if output is not None:
             fields |= {"output": "json", "output_schema": _schema(output)}

@@ -85,7 +85,14 @@ class Fail:
     problem: str
 
 
-Next = CallTools | Complete | AskAgain | Fail
+@immutable
+class GoOn:
+    """A message has cut the answer short: what was said stays, and the next step sees the message."""
+
+    text: str
+
+
+Next = CallTools | Complete | AskAgain | Fail | GoOn
 
 
 @immutable
@@ -114,6 +121,15 @@ def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next:
         cut = "; it was cut off at the length limit" if answer.finish_reason == "length" else ""
         problem = f"{error}{cut}"
         return AskAgain(problem) if rules.repairs_left > 0 else Fail(problem)
+
+
+def after_cut(said: ModelAnswer, rules: Rules) -> GoOn | None:
+    """What a task does with an answer that a message has cut short; None when there is nothing to keep.
+
+    Its tool calls are never made: they need not be whole. Of an answer that must be JSON nothing is kept: nobody was
+    told any of it.
+    """
+    return GoOn(said.text) if rules.read is None and said.text.strip() else None
 
 
 def _planned(draft: ToolCallDraft, rules: Rules) -> PlannedCall:

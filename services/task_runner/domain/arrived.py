@@ -33,6 +33,12 @@ class Arrived:
     moves: tuple[MoveMail, ...] = ()
     """Messages that a person wants another task to have."""
     move_numbers: tuple[int, ...] = ()
+    first_number: int = 0
+    """Number of the oldest of ``users``; 0 when there is none."""
+    queues: bool = False
+    """Messages queue: of those that wait here is only what belongs to this turn."""
+    left: bool = False
+    """Others wait behind it, for turns of their own."""
 
     @property
     def asks(self) -> bool:
@@ -65,4 +71,5 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         control_numbers=tuple(m.number for m in controls),
         moves=tuple(move for _, move in moves),
         move_numbers=tuple(n for n, _ in moves),
+        first_number=users[0][0] if users else 0,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pentad.contracts.events import PastEffect
+from pentad.contracts.events import INTERRUPTED, PastEffect
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import left_out
@@ -77,7 +77,8 @@ def remains(lines: Sequence[Line], without: Sequence[int]) -> Remains:
     gone = left_out(lines).union(without)
     kept = [n for n in range(len(lines)) if n not in gone]
     said = [str(lines[n].get("message_id") or "") for n in _said(lines) if n not in gone]
-    return Remains(said[-1] if said else None, not said or _answers(lines[kept[-1]]))
+    answered = not said or (_answers(lines[kept[-1]]) and lines[kept[-1]].get("finish_reason") != INTERRUPTED)
+    return Remains(said[-1] if said else None, answered)
 
 
 def spoken(lines: Sequence[Line], without: Sequence[int]) -> list[Line]:

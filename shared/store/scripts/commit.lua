@@ -7,8 +7,8 @@
 --   mode: 'continue'  no end
 --         'complete'  an end, unless a message has come since: then the step commits without its end
 --         'stop'      an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
---         'fail'      an end; messages that have come start the next turn. Refused as 'overtaken' when a cancel has come since:
---                     it meant them too
+--         'fail'      an end; messages that have come start the next turn, also after a good end where an instruction queues
+--                     them. Refused as 'overtaken' when a cancel has come since: it meant them too
 --   An end takes all signals with it but results, redrives and moves: what was asked of the task as it was must not meet
 --   the next turn.
 -- Operations (k is an index into KEYS):

@@ -132,6 +132,20 @@ async def test_a_zombies_beat_neither_extends_the_lease_nor_steals_the_entry_bac
     assert await moves.pending() == {wake: "two"}
 
 
+async def test_a_beat_tells_of_a_message_only_where_one_is_news(moves: Moves) -> None:
+    await moves.mail(count=3)
+    (wake,) = await moves.read()
+    taken = await moves.take(moves.one, wake)
+    assert await moves.one.beat(TASK, taken.lease, taken.newest) == ""
+    await moves.mail("result")
+    assert await moves.one.beat(TASK, taken.lease, taken.newest) == "", "a result is no message"
+    await moves.mail()
+    assert await moves.one.beat(TASK, taken.lease) == "", "nobody asked"
+    assert await moves.one.beat(TASK, taken.lease, taken.newest) == "user"
+    await moves.one.post(TASK, "cancel", b"{}", ("active",), "cancel")
+    assert await moves.one.beat(TASK, taken.lease, taken.newest) == "cancel", "a control goes first"
+
+
 async def test_a_beat_keeps_the_entry_young_and_brings_control_mail(moves: Moves) -> None:
     await moves.mail()
     (wake,) = await moves.read()

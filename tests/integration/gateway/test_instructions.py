@@ -122,6 +122,8 @@ async def test_tools_that_no_worker_has_are_told_and_not_refused(store: Store, h
         (b'{"name":"x","system_prompt":"x","source":"file"}', 422),
         (b'{"name":"x","system_prompt":"x","tools":["no tool"]}', 422),
         (b'{"name":"x","system_prompt":"x","repairs":11}', 422),
+        (b'{"name":"x","system_prompt":"x","on_message":"ignore"}', 422),
+        (b'{"name":"x","system_prompt":"x","on_message":["queue"]}', 422),
         (b'{"name":"x","system_prompt":"x","output":"json"}', 422),
         (b'{"name":"x","system_prompt":"x","output_schema":{}}', 422),
         (b'{"name":"x","system_prompt":"x","output":"json","output_schema":{"type":"objekt"}}', 422),

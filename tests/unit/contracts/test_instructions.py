@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from pentad.contracts.instructions import MAX_SCHEMA, Instruction
+from pentad.shared.instructions.versions import version_of
 
 POET: dict[str, Any] = {"name": "poet", "system_prompt": "You write poems for {{user_id}}."}
 SCHEMA = {"type": "object"}
@@ -14,6 +15,18 @@ SCHEMA = {"type": "object"}
 def test_what_is_left_out_is_what_a_newcomer_expects() -> None:
     made = Instruction(**POET)
     assert (made.output, made.tools, made.model, made.repairs, made.tool_rounds) == ("stream", None, None, 3, 5)
+    assert made.on_message == "steer"
+
+
+@pytest.mark.parametrize("policy", ["steer", "queue", "interrupt"])
+def test_a_policy_is_kept_with_the_instruction_and_the_default_one_is_what_there_was_before(policy: str) -> None:
+    """Versions that were kept before there were policies are read, and have the digest that they had."""
+    made = Instruction(**POET, on_message=policy)
+    assert Instruction.model_validate_json(made.to_json()) == made
+    assert (b"on_message" in made.to_json()) == (policy != "steer")
+    plain = Instruction(name="poet", system_prompt="Rhyme.")
+    assert version_of(plain) == "675624ed56d5dbd3"
+    assert (version_of(plain.model_copy(update={"on_message": policy})) == version_of(plain)) == (policy == "steer")
 
 
 @pytest.mark.parametrize(
@@ -36,6 +49,8 @@ def test_what_is_left_out_is_what_a_newcomer_expects() -> None:
         ({"repairs": -1}, "repairs"),
         ({"repairs": 11}, "repairs"),
         ({"tool_rounds": -1}, "tool_rounds"),
+        ({"on_message": "ignore"}, "on_message"),
+        ({"on_message": None}, "on_message"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_reason(wrong: dict[str, Any], told: str) -> None:

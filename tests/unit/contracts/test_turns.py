@@ -26,6 +26,10 @@ def ended(status: str = "completed", task_id: str = TASK, reason: str = "") -> A
     return event("task_end", status=status, task_id=task_id, reason=reason)
 
 
+def queued_end(of: str, status: str = "completed") -> Any:
+    return event("task_end", status=status, task_id=TASK, queues=True, correlation_id=of)
+
+
 def status(status: str, task_id: str = TASK, reason: str = "") -> Any:
     return event("task_status", status=status, task_id=task_id, reason=reason)
 
@@ -52,6 +56,10 @@ ENDS: list[tuple[str, list[Any], TurnEnd | None]] = [
     ("rejected", [routed("rejected")], TurnEnd("rejected", "why")),
     ("error before routing", [error()], TurnEnd("error", "busy: no")),
     ("error after routing", [routed(), error(code="budget_exceeded")], TurnEnd("error", "budget_exceeded: no")),
+    ("the end of a turn that mine waits behind", [routed("append"), queued_end("m-0")], None),
+    ("its failure", [routed("append"), queued_end("m-0", "failed")], None),
+    ("my own turn's end", [routed("append"), queued_end("m-0"), queued_end(MINE)], TurnEnd("completed")),
+    ("a cancel of it all", [routed("append"), ended("cancelled")], TurnEnd("cancelled")),
     ("first end counts", [routed(), status("waiting", reason="paused"), ended()], TurnEnd("waiting", "paused")),
     ("end before routing is of an earlier turn", [ended()], None),
     ("end of another task", [routed(), ended(task_id="task-0-b")], None),
@@ -109,6 +117,10 @@ def test_a_snapshot_tells_that_it_has_moved() -> None:
 def test_a_turn_whose_routing_was_lost_is_found_by_its_correlation() -> None:
     start = event("task_start", goal="g", task_id=TASK, correlation_id=MINE)
     assert TurnTracker(MINE).after(start).after(ended()).end == TurnEnd("completed")
+
+
+def test_who_follows_a_task_and_no_message_is_told_of_its_first_end() -> None:
+    assert TurnTracker("", task_id=TASK).after(queued_end("m-0")).end == TurnEnd("completed")
 
 
 @pytest.mark.parametrize(

@@ -200,3 +200,13 @@ def test_a_number_means_the_task_that_was_met_so() -> None:
     assert task_meant(Line("say", "x"), labels) is None
     with pytest.raises(Refused, match="there is no task 2: /tasks lists them"):
         task_meant(Line("say", "x", "2"), labels)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_answer_that_a_message_has_cut_short_says_so(live: bool) -> None:
+    shown = Shown(live=live)
+    shown.begin("task-0-a", "count")
+    shown.says("task-0-a", "one tw")
+    shown.told("message", "task-0-a", step=1, attempt=1, content="one tw", finish_reason="interrupted")
+    shown.end("task-0-a", "three", step=2)
+    assert shown.lines == ["→ new task task-0-a (why)", "one tw", "… interrupted by a new message", "three"]

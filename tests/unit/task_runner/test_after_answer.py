@@ -10,8 +10,10 @@ from pentad.services.task_runner.domain.after_answer import (
     CallTools,
     Complete,
     Fail,
+    GoOn,
     Next,
     Rules,
+    after_cut,
     parse_arguments,
     what_comes_next,
 )
@@ -29,6 +31,18 @@ def following(text: str, *calls: tuple[str, str], tools: Mapping[str, ToolSpec] 
 @pytest.mark.parametrize("text", ["done", ""])
 def test_an_answer_without_calls_is_the_last(text: str) -> None:
     assert following(text) == Complete(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [("let me", GoOn("let me")), (" so\n", GoOn(" so\n")), ("", None), (" \n", None)]
+)
+@pytest.mark.parametrize("calls", [(), (ToolCallDraft("echo", '{"te'),), (ToolCallDraft("echo", "{}"),)])
+def test_of_an_answer_that_is_cut_its_text_stays_and_no_call_is_made(
+    text: str, kept: GoOn | None, calls: tuple[ToolCallDraft, ...]
+) -> None:
+    said = ModelAnswer(text, "thought", calls, "stop", Usage(1, 1), "m")
+    assert after_cut(said, Rules({"echo": ECHO})) == kept
+    assert after_cut(said, Rules({"echo": ECHO}, read=str)) is None, "a value is whole or nothing"
 
 
 @pytest.mark.parametrize("text", ["let me see", ""])

@@ -111,6 +111,12 @@ def test_what_remains_is_answered_or_not(text: str, without: tuple[int, ...], re
     assert remains(transcript(text), without) == rest
 
 
+def test_an_answer_that_was_cut_short_is_none() -> None:
+    said = transcript("u1 a1")
+    cut = [said[0], {**said[1], "finish_reason": "interrupted"}]
+    assert (remains(said, ()).answered, remains(cut, ()).answered) == (True, False)
+
+
 SAID, UNANSWERED, NOTHING = Remains("u1", True), Remains("u1", False), Remains(None, True)
 
 

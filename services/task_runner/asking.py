@@ -1,0 +1,39 @@
+"""A question to the model that is under way, and what its answer is written with."""
+
+from dataclasses import field
+
+from pentad.services.task_runner.answered import AnswerWriter, Asked
+from pentad.services.task_runner.delta_writer import DeltaWriter
+from pentad.services.task_runner.domain.after_answer import Rules
+from pentad.services.task_runner.step import Step
+from pentad.shared.immutable import immutable
+from pentad.shared.models.ports import ModelAnswer
+
+
+@immutable
+class Asking:
+    """One question."""
+
+    step: Step
+    writer: AnswerWriter
+    asked: Asked
+    rules: Rules
+    deltas: DeltaWriter
+    cut: list[ModelAnswer] = field(default_factory=list)
+    """What had been said when the call was cut."""
+
+    @property
+    def heeds_messages(self) -> bool:
+        """Whether a message that comes meanwhile cuts the call."""
+        return self.asked.chosen.instruction.on_message == "interrupt"
+
+
+def rules_of(asked: Asked, writer: AnswerWriter) -> Rules:
+    """What is asked of the answer."""
+    chosen, most = asked.chosen, asked.chosen.instruction.tool_rounds
+    return Rules(
+        tools=asked.toolbox.specs,
+        may_call=most is None or writer.turn.steps - writer.repairs < most,
+        read=chosen.output.read if chosen.output is not None else None,
+        repairs_left=chosen.instruction.repairs - writer.repairs,
+    )
