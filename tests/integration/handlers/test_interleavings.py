@@ -42,6 +42,12 @@ def test_what_is_set_aside_moved_or_never_answered_comes_to_one_end(server: Serv
         assert run(server, seed, NOTHING_DROPPED[stress]) == [], f"seed {seed}"
 
 
+@pytest.mark.parametrize("policy", ["queue", "interrupt"])
+def test_messages_that_queue_or_interrupt_are_each_answered_in_order(server: Server, policy: Stress) -> None:
+    for seed in range(8):
+        assert run(server, seed, NOTHING_DROPPED[policy]) == [], f"seed {seed}"
+
+
 def test_what_asks_and_what_is_paused_goes_on_where_it_was(server: Server) -> None:
     """Tasks ask their users and say that they are done; users pause and resume them, twice and in the wrong order."""
     for seed in range(8):

@@ -55,6 +55,8 @@ def problems(world: "World") -> list[str]:
         ):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]
+        if world.outside.policy == "queue":
+            found += [f"{session}: {problem}" for problem in _shared_turns(events, mine)]
         asked = [(m, task) for m, task in world.ledger.moved if m in sent]
         found += [f"{session}: {problem}" for problem in move_problems(asked, events, mine)]
     for task, record in records.items():
@@ -163,8 +165,24 @@ def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[s
         yield f"no record of {lost}"
 
 
+def _shared_turns(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
+    """Where messages queue, each is answered by itself, unless its turn has failed or something has ended them all."""
+    over: set[str | None] = set()
+    for n, e in enumerate(events):
+        if e["type"] == "task_end" and e["status"] != "completed":
+            over.add(e.get("correlation_id"))
+            if not e.get("queues"):
+                over.update(r["message_id"] for r in events[:n] if r["type"] == "message_routed")
+    for task, record in records.items():
+        said = [m for m in record.messages if m["role"] != EXCLUSION and not m.get("origin")]
+        for one, two, answer in zip(said, said[1:], said[2:], strict=False):
+            shared = (one["role"], two["role"], answer["role"]) == ("user", "user", "assistant")
+            if shared and one.get("message_id") not in over:
+                yield f"{one['message_id']} and {two['message_id']} had one turn of {task}"
+
+
 def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
-    """A task does not complete while a message waits in its mailbox."""
+    """A task does not complete while a message waits; where messages queue, not before the turn's own is answered."""
     places: dict[str, list[int]] = {}
     for n, message in enumerate(record.messages):
         if message.get("message_id") and message["role"] != EXCLUSION:
@@ -184,6 +202,7 @@ def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
                 m
                 for m, times in routed.items()
                 if times and (places.get(m, []) + [1 << 30] * times)[times - 1] > answers.get(step, 0)
+                if not e.get("queues") or m == e.get("correlation_id")
             ]
             if late:
                 yield f"{record.task.task_id} completed while {late} waited"

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from pentad.contracts.instructions import MessagePolicy
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, QUESTION, SUMMARY
@@ -44,6 +45,8 @@ class Outside:
         ``asks``: the share of answers that ask the user, and of those that say by a call that the task is done.
         """
         self.own, self._spoilt, self._slept, self._asks = own, spoilt, slept, asks
+        self.policy: MessagePolicy = "steer"
+        """What a message does that comes during a turn."""
         self.calm = False
         """From now on nothing fails and nothing takes long."""
         self.prompts: dict[str, list[bytes]] = {}
@@ -117,7 +120,12 @@ class SimulatedModel:
         text = f"{mark} says something"
         for at in range(0, len(text), 6):
             on_delta("content", text[at : at + 6])
-            await outside.dawdle(0.02, 1.5)
+            try:
+                await outside.dawdle(0.02, 1.5)
+            except asyncio.CancelledError:
+                if request.on_cut is not None:
+                    request.on_cut(ModelAnswer(text[: at + 6], "", (), "", Usage(7, 1), self.name))
+                raise
         if outside.happens(0.04):
             raise ModelCutOff("cut")
         calls = (*outside.own_calls(mark), *self._calls(mark, request))

@@ -21,6 +21,7 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import DamagedError, PoisonError
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
+from pentad.shared.instructions.builtin import EXECUTOR
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -171,9 +172,8 @@ class Runner(Process):
         super().__init__(parts)
         model = SimulatedModel(parts.outside)
         catalog = _FixedTools(self.store)
-        self._handler = SpoiltRunner(
-            self.actors, self.keeper, pool_of(model), InstructionBook(self.store), catalog, parts.settings, 0
-        )
+        book = InstructionBook(self.store, [EXECUTOR.model_copy(update={"on_message": parts.outside.policy})])
+        self._handler = SpoiltRunner(self.actors, self.keeper, pool_of(model), book, catalog, parts.settings, 0)
         self._handler.outside = parts.outside
         self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)
 

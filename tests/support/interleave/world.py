@@ -52,6 +52,8 @@ class World:
         slept = 0.3 if self._stress == "timeout" or also else 0.0
         lively = self._stress == "life"
         self.outside = Outside(self.chance, own, 0.08 if self._redrives else 0.0, slept, 0.25 if lively else 0.0)
+        if self._stress == "queue" or self._stress == "interrupt":
+            self.outside.policy = self._stress
         self.ledger = Ledger()
         self._scripts = virtual_scripts(broken)
         self.settings = Settings(

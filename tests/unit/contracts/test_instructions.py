@@ -19,7 +19,7 @@ def test_what_is_left_out_is_what_a_newcomer_expects() -> None:
 
 
 @pytest.mark.parametrize("policy", ["steer", "queue", "interrupt"])
-def test_a_policy_is_kept_with_the_instruction_and_the_default_one_is_what_there_was_before(policy: str) -> None:
+def test_a_policy_is_kept_with_the_instruction_and_the_default_one_is_what_there_was_before(policy: Any) -> None:
     """Versions that were kept before there were policies are read, and have the digest that they had."""
     made = Instruction(**POET, on_message=policy)
     assert Instruction.model_validate_json(made.to_json()) == made
