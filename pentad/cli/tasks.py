@@ -145,7 +145,7 @@ def _message(message: dict[str, Any], style: Style) -> list[str]:
     """Who said it, where they said it, and what."""
     role = str(message.get("role"))
     about = [f"step {message['step']}"] if message.get("step") is not None else []
-    about += [str(message[name]) for name in ("model", "at") if message.get(name)]
+    about += [str(message[name]) for name in ("model", "finish_reason", "at") if message.get(name)]
     head = style.bold(_ROLES.get(role, role)) + style.dim(f"  {' · '.join(about)}" if about else "")
     content = harmless(str(message.get("content") or ""))
     if "positions" in message:

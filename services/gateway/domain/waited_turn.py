@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pentad.contracts.events import MessageEvent, SessionEvent, event_adapter
+from pentad.contracts.events import MessageEvent, SessionEvent, TaskEnd, event_adapter
 from pentad.contracts.turns import TurnEnd, TurnTracker
 
 
@@ -47,7 +47,14 @@ class WaitedTurn:
             if isinstance(known, MessageEvent):
                 self.answer = known.content
                 self._drop_deltas(known.step)
+            elif isinstance(known, TaskEnd) and self._turn.end is None:
+                self._drop_turn_before()
         return self._turn.end is not None
+
+    def _drop_turn_before(self) -> None:
+        """The message was queued behind another turn: what came of that is none of its own."""
+        self.answer = None
+        self.events = [event for event in self.events if event.get("message_id") == self.message_id]
 
     def _drop_deltas(self, step: int) -> None:
         """The message says all that its deltas said."""

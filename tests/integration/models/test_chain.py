@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from itertools import pairwise
 from time import monotonic
 from typing import Any
@@ -126,6 +127,23 @@ async def test_an_answer_that_does_not_begin_in_time_is_given_up_for_the_spares(
 async def test_an_answer_that_has_begun_may_take_longer(stack: Servers) -> None:
     both = await two(stack, lambda _: say("a long answer", chunks=6, delay=0.15), begin_s=0.3)
     assert await both.by() == "main"
+
+
+@pytest.mark.parametrize("after", [0, 3])
+async def test_a_call_that_is_cancelled_hands_over_what_was_said(stack: Servers, after: int) -> None:
+    """With who said it and what is known of its price; nothing when nothing has come."""
+    reply = say("one two", chunks=2, wait=asyncio.Event(), wait_after=after)
+    both = await two(stack, lambda _: reply, prices={"input": 1.0, "output": 1.0})
+    cut: list[ModelAnswer] = []
+    request = replace(REQUEST, on_cut=cut.append)
+    call = asyncio.ensure_future(both.pool.ask(None, request, lambda _, text: both.said.append(text)))
+    await wait_until("the model to be asked", lambda: both.said if after else both.main.chats)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert call.cancelled()
+    await wait_until("the line to be closed", lambda: both.main.seen.dropped == 1)
+    assert [(said.text, said.model_id) for said in cut if said.text] == [("".join(both.said), "main")] * bool(after)
+    assert all((said.usage.usd > 0) == (said.usage.input_tokens > 0) for said in cut)
 
 
 async def test_what_was_shown_of_an_answer_that_is_cut_ends_the_attempt(stack: Servers) -> None:

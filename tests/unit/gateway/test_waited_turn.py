@@ -45,6 +45,16 @@ def test_a_turn_ends_with_its_tasks_next_end(status: str) -> None:
     assert (tracker.status, tracker.answer, tracker.task_id) == (status, "a", T)
 
 
+def test_of_a_turn_that_the_message_was_queued_behind_nothing_is_kept() -> None:
+    tracker = WaitedTurn("m1")
+    before = event("task_end", status="completed", queues=True, correlation_id="m0")
+    for one in (ROUTED, event("message", step=1, content="another's"), before, event("task_start", goal="g")):
+        assert not tracker.feed(one)
+    assert tracker.answer is None
+    assert tracker.feed(event("task_end", status="completed", queues=True, correlation_id="m1"))
+    assert [each["type"] for each in tracker.events] == ["message_routed", "task_start", "task_end"]
+
+
 def test_a_rejected_message_ends_at_once() -> None:
     tracker = WaitedTurn("m1")
     assert not tracker.feed(event("message_routed", message_id="m2", decision="rejected"))
