@@ -82,6 +82,19 @@ def load(shard: int) -> str:
     return f"{tag(shard)}:load"
 
 
+def places(shard: int) -> str:
+    """Hash of how many tasks are active: of each tenant by its name, of each session by ``TENANT/SESSION``, and behind
+    a ``?`` how many wait to be. A task that ends or waits for a person counts itself out: with the last it ends."""
+    return f"{tag(shard)}:places"
+
+
+def task_queue(shard: int, tenant: str) -> str:
+    """Sorted set of a tenant's tasks that wait to be active, in order; with ``:SESSION`` behind it of those that wait
+    for others of that session. It ends with the last of them. The scripts make the second name from the first: who
+    takes a task does not know its session yet."""
+    return f"{tag(shard)}:queue:{tenant}"
+
+
 def attempts(shard: int) -> str:
     """Hash of ``STREAM ENTRY KIND`` to a count, for entries that carry their own work; expires a day after the last."""
     return f"{tag(shard)}:attempts"

@@ -88,6 +88,11 @@ class Settings(BaseModel):
     """Seconds that a task waits for a person before it ends as failed, reason `wait_expired`."""
     pentad_stale_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = _DAY_S
     """Seconds without anything happening after which a task that has not ended is `stale`, and its person is asked."""
+    pentad_tasks_per_session: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """Tasks of one session that are active at once; those that wait for a person do not count. More are `pending`, and
+    start in order when others end."""
+    pentad_tasks_per_tenant: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    """Likewise of one tenant. Each shard allows its part of it, rounded up."""
     pentad_tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Share of the messages that may wait to be worked on which one tenant may have; more of it gets 429."""
     pentad_eval_cases: Path | None = None
@@ -173,6 +178,11 @@ class Settings(BaseModel):
     def session_ttl_s(self) -> int:
         """Seconds after which an idle session is forgotten: later than any of its tasks can still be waited for."""
         return max(_SESSION_TTL_S, round(self.pentad_wait_ttl_s + self.pentad_grace_s) + _DAY_S)
+
+    @property
+    def tenant_tasks_per_shard(self) -> int:
+        """Tasks of one tenant that are active at once in one shard."""
+        return -(-self.pentad_tasks_per_tenant // self.pentad_shards)
 
     def redis(self) -> str:
         """The Redis address of a service that has none of its own to start. Raises ``SettingsError`` when unset."""

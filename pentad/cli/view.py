@@ -130,9 +130,11 @@ class TaskView:
         elif event.status == "pending":
             self.line(self._style.dim(f"waits for its turn{reason}"))
         self.end_line()
-        if isinstance(event, TaskEnd) or event.status == "waiting":
+        if isinstance(event, TaskEnd) or event.status in ("waiting", "pending"):
             self._calls.clear()
             self._progress.show("")
+        elif event.status == "active":
+            self._progress.show("working")
 
     def _gap(self, snapshot: Snapshot) -> None:
         answer = answer_in(snapshot, self._task_id)

@@ -34,7 +34,8 @@ class TaskRunner(ConsumingService):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        actors = Actors(self.store, self.consumer_name, settings.lease_ms)
+        active = (settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard)
+        actors = Actors(self.store, self.consumer_name, settings.lease_ms, active)
         self._keeper = LeaseKeeper(actors)
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
         pool = self._models.pool

@@ -17,6 +17,8 @@ class Limits:
     wait_ttl_ms: int
     stale_ms: int
     session_ttl_s: int
+    tasks_per_session: int
+    tasks_per_tenant: int
 
     @property
     def stale_while_calling(self) -> bool:

@@ -14,6 +14,7 @@ from pentad.services.task_runner.domain.plan import (
     AskModel,
     CallAgain,
     End,
+    Enqueue,
     Finish,
     GiveAway,
     Hold,
@@ -23,6 +24,7 @@ from pentad.services.task_runner.domain.plan import (
     Reopen,
     Resume,
     Stale,
+    Start,
     StillPaused,
     give_up,
     plan,
@@ -55,6 +57,8 @@ _WAITING: Mapping[type[Plan], Callable[[WaitWriter], None]] = {
     StillPaused: WaitWriter.still_paused,
     Stale: WaitWriter.stale,
     Answered: WaitWriter.answered_early,
+    Enqueue: WaitWriter.enqueue,
+    Start: WaitWriter.start,
 }
 
 
@@ -156,7 +160,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.idle(decided.spent)
         elif isinstance(decided, Reopen):
             writer.reopen(decided.deadline)
-        elif isinstance(decided, Hold | Resume | StillPaused | Stale | Answered):
+        elif type(decided) in _WAITING:
             _WAITING[type(decided)](writer)
         elif isinstance(decided, Finish):
             writer.place_mail(decided.closed, await self._steps.kept_aside(step))

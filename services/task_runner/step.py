@@ -42,6 +42,8 @@ class Steps:
             wait_ttl_ms=round(settings.pentad_wait_ttl_s * 1000),
             stale_ms=round(settings.pentad_stale_s * 1000),
             session_ttl_s=settings.session_ttl_s,
+            tasks_per_session=settings.pentad_tasks_per_session,
+            tasks_per_tenant=settings.pentad_tasks_per_tenant,
         )
         self.bounds = Bounds(
             settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms, self.limits.stale_ms

@@ -1,4 +1,4 @@
-"""A handling that leaves the task waiting, or ends its waiting, written down as a commit."""
+"""A handling that leaves the task waiting, for a person or for its place, or ends that, written down as a commit."""
 
 from pentad.contracts.events import TaskStatusEvent
 from pentad.contracts.ids import rfc3339
@@ -36,7 +36,10 @@ class WaitWriter(TurnWriter):
         self.commit.unset(self.keys.header, "paused", "paused_mail")
         self.commit.rewake()
         if was == _ACTIVE:
-            self._active("resumed")
+            if self.task.queued:
+                self._pending()
+            else:
+                self._active("resumed")
             return
         self.commit.set(self.keys.header, status="waiting", reason=was)
         self.commit.stamp(self.keys.header, "updated")
@@ -65,6 +68,31 @@ class WaitWriter(TurnWriter):
         how = "resume it" if t.paused else "send it a message"
         text = f"nothing has happened since {rfc3339(t.updated)}: is this still wanted? To go on, {how}{ends}"
         self.emit(TaskStatusEvent, status="stale", reason=text)
+
+    def enqueue(self) -> None:
+        """Others are active: wait until the task gets a place. All mail stays where it is."""
+        self.idle(())
+        self._pending()
+
+    def start(self) -> None:
+        """The task has got its place. Calls that are still under way have their time from now on."""
+        self.idle(())
+        self._active("a place is free")
+        if self.task.open:
+            self.commit.stamp(self.keys.header, "asked_at")
+            self.commit.timer(self.keys, "timeout", self._limits.step_timeout_ms)
+        self.commit.rewake()
+
+    def _pending(self) -> None:
+        """No time but the deadline runs while others are active."""
+        session, tenant = self._limits.tasks_per_session, self._limits.tasks_per_tenant
+        whose, most = ("session", session) if self.task.place == "s" else ("tenant", tenant)
+        reason = f"as many tasks of its {whose} are active as may be: {most}"
+        self.commit.set(self.keys.header, status="pending", reason=reason)
+        self.commit.stamp(self.keys.header, "updated")
+        self.commit.tallies.count(metrics.tasks.labels("pending"))
+        self.commit.untimer(self.keys, "timeout", "retry", "wait", "stale")
+        self.emit(TaskStatusEvent, status="pending", reason=reason)
 
     def _active(self, reason: str) -> None:
         self.commit.set(self.keys.header, status="active", reason="")

@@ -14,7 +14,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.commit import ActorKeys, Commit, Outcome, own_keys
 from pentad.shared.actors.headers import Lease, Mail, lease_of, mail_of, numbered_mail, pairs
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import TaskKeys, timers
+from pentad.shared.keys import SessionKeys, TaskKeys, timers
 from pentad.shared.kinds import MailKind
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Argument, Store, guarded
@@ -26,6 +26,7 @@ TASK_MESSAGES = 256
 MESSAGE_BYTES = 1 << 20
 """Bytes of messages that one handling takes in; a longer message comes alone."""
 _LEASED_TRIES = 2
+_UNLIMITED = (1_000_000, 1_000_000)
 """How often the end of another's lease is waited for; a holder that lives extends it meanwhile."""
 
 
@@ -118,10 +119,18 @@ def _boxes(messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes | None:
 class Actors:
     """The moves, for one process."""
 
-    def __init__(self, store: Store, consumer: str, lease_ms: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        consumer: str,
+        lease_ms: int,
+        active: tuple[int, int] = _UNLIMITED,
+    ) -> None:
+        """``active``: how many tasks of a session, and of a tenant in one shard, may be active; for who takes tasks."""
         self.store = store
         self.consumer = consumer
         self.lease_ms = lease_ms
+        self._active = active
         self._losses: deque[str] = deque(maxlen=256)
         """Tokens of the leases that were lost last."""
 
@@ -142,7 +151,7 @@ class Actors:
             _most(actor),
             MESSAGE_BYTES,
         ]
-        args.append(actor.actor)
+        args += (actor.actor, *self._active)
         reply = await self.store.run("take", keys, args)
         for _ in range(_LEASED_TRIES):
             if reply[0] != b"leased":
@@ -203,7 +212,10 @@ class Actors:
         """End a handling. Repeated until Redis answers: the script knows its own step id."""
         lease = taken.lease
         known = (taken.newest if commit.leaves_messages else taken.read, taken.seen)
-        args = commit.arguments(lease.token, lease.version, lease.wake_id, known, commit.actor.group)
+        status = commit.status or taken.raw.get("status", b"").decode(errors="replace")
+        args = commit.arguments(
+            lease.token, lease.version, lease.wake_id, known, commit.actor.group, self._places(commit.actor, status)
+        )
         reply = await guarded("commit", self.store.run, "commit", commit.keys, args)
         outcome: Outcome = reply[0].decode()
         if outcome in ("committed", "continued"):
@@ -215,6 +227,13 @@ class Actors:
         elif outcome == "lost":
             self.lost(commit.actor, lease)
         return outcome
+
+    def _places(self, actor: ActorKeys, status: str) -> str:
+        """What a commit that leaves a task with this status means for its place, see `scripts/commit.lua`."""
+        if isinstance(actor, SessionKeys) or status == "active":
+            return ""
+        limits = f"{self._active[0]} {self._active[1]}"
+        return f"pending {limits}" if status == "pending" else limits
 
     async def commit_untaken(self, commit: Commit, version: str, on: int) -> Outcome:
         """A commit to an actor that nobody has taken, because it had nothing to do; ``lost`` when that is over.

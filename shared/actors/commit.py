@@ -8,7 +8,18 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared import metrics
 from pentad.shared.actors.tallies import Tallies
-from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, bell, dedup, load, session_index, timers
+from pentad.shared.keys import (
+    DEDUP_TTL_S,
+    SessionKeys,
+    TaskKeys,
+    bell,
+    dedup,
+    load,
+    places,
+    session_index,
+    task_queue,
+    timers,
+)
 from pentad.shared.kinds import MailKind, TimerKind
 from pentad.shared.store.store import Argument
 
@@ -23,12 +34,15 @@ ActorKeys = SessionKeys | TaskKeys
 
 @lru_cache(maxsize=1024)
 def own_keys(actor: ActorKeys) -> tuple[str, ...]:
-    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header.
+    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header. A
+    task has with them the keys of its shard by which it gets a place.
 
     A worker needs them twice, when it takes an actor and when it commits.
     """
-    log = actor.log if isinstance(actor, TaskKeys) else actor.header
-    return (actor.header, actor.messages, actor.signals, log, actor.wake)
+    if isinstance(actor, SessionKeys):
+        return (actor.header, actor.messages, actor.signals, actor.header, actor.wake)
+    own = (actor.header, actor.messages, actor.signals, actor.log, actor.wake)
+    return (*own, places(actor.shard), task_queue(actor.shard, actor.tenant))
 
 
 class Commit:
@@ -43,14 +57,17 @@ class Commit:
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
-        self._kinds = ["-", "-", "-", "-", "s"]
-        """What each key must hold, by its first letter. The script searches the boxes first: it need not ask."""
+        self._kinds = ["-", "-", "-", "-", "s", "-", "-"][: len(self.keys)]
+        """What each key must hold, by its first letter. The script searches the boxes first: it need not ask; nor of
+        the places, which it reads."""
         self._checks: tuple[Argument, ...] = ()
         self._arrival: tuple[Argument, ...] = ()
         self.operations: list[Argument] = []
         self._fields: dict[str, dict[str, Argument | None]] = {}
         """What is to be set in hashes and is not among the operations yet; None stands for the time of the commit."""
         self._bells_rung: tuple[str, ...] = ()
+        self.status = ""
+        """The status that this commit gives its actor; '': the one that it has."""
         self.tallies = Tallies()
         """What is counted once the commit is in, and only then."""
 
@@ -116,6 +133,8 @@ class Commit:
 
     def set(self, header: str, **fields: Argument) -> None:
         """Set fields of a hash. What one commit sets in a hash is one operation, unless another comes between."""
+        if header == self.keys[0]:
+            self.status = str(fields.get("status", self.status))
         self._fields.setdefault(header, {}).update(fields)
 
     def stamp(self, header: str, *names: str) -> None:
@@ -218,8 +237,11 @@ class Commit:
         self._write_all_fields()
         self.operations.append("finish")
 
-    def arguments(self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str) -> list[Argument]:
-        """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read."""
+    def arguments(
+        self, token: str, version: str, wake_id: str, known: tuple[int, int], group: str, places: str = ""
+    ) -> list[Argument]:
+        """The script's arguments. ``known``: numbers of the newest message and of the newest signal that were read;
+        ``places``: what becomes of a task's place."""
         self._write_all_fields()
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
-        return [*head, "".join(self._kinds), *self._checks, *self._arrival, *self.operations]
+        return [*head, "".join(self._kinds), places, *self._checks, *self._arrival, *self.operations]

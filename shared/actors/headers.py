@@ -125,6 +125,9 @@ class TaskHeader:
     """Transcript entries that ``digest`` covers."""
     tools: str = ""
     reason: str = ""
+    place: str = ""
+    """``a``: it may be active. ``s``, ``t``: it waits for that in its session's queue, or in its tenant's. '': it has
+    ended, waits for a person, or was never handled."""
     open: tuple[OpenCall, ...] = field(default_factory=tuple)
 
     @property
@@ -137,6 +140,11 @@ class TaskHeader:
         return self.status in ("waiting", "stale")
 
     @property
+    def queued(self) -> bool:
+        """Whether it waits for others to end before it may be active."""
+        return self.place in ("s", "t")
+
+    @property
     def has_asked(self) -> bool:
         """Whether it waits for the answer to its question."""
         return self.waits and self.reason == ASKED
@@ -147,7 +155,8 @@ class TaskHeader:
 
     def describe(self) -> Task:
         """The task as inspection shows it."""
-        waiting = [self.reason] if self.waits and self.reason else [call.id for call in self.open]
+        told = (self.waits or self.status == "pending") and self.reason
+        waiting = [self.reason] if told else [call.id for call in self.open]
         return Task(
             task_id=self.task,
             session_id=self.session,
@@ -175,7 +184,7 @@ _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TEXTS = (
     "session status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "paused"
+    "paused place"
 )
 
 

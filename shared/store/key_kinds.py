@@ -27,8 +27,8 @@ _OUTSIDE = {
 _STREAMS = ("wake", "tools", "embed", "archive", "events", "dead", "bell")
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
-    **dict.fromkeys(("timers", "sessions", "tasks"), "zset"),
-    **dict.fromkeys(("load", "attempts", "session", "task"), "hash"),
+    **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
+    **dict.fromkeys(("load", "places", "attempts", "session", "task"), "hash"),
     **dict.fromkeys(("seen", "vector"), "string"),
 }
 _OF_ACTOR = {

@@ -75,6 +75,8 @@ def told(action: ControlAction, task: TaskHeader, message: str) -> str:
         return f"{_DOING[action][chinese]}{task.goal}"
     if task.waits and task.reason:
         return f"{task.goal}：等待您（{task.reason}）" if chinese else f"{task.goal}: waiting for you ({task.reason})"
+    if task.status == "pending":
+        return f"{task.goal}：排队中（{task.reason}）" if chinese else f"{task.goal}: pending ({task.reason})"
     waits = ", ".join(call.tool for call in task.open)
     if chinese:
         return f"{task.goal}：第 {task.turn_steps + 1} 步" + (f"，等待工具 {waits}" if waits else "，等待模型")

@@ -122,6 +122,16 @@ class GiveAway:
     """Of the mail that says so."""
 
 
+@immutable
+class Enqueue:
+    """The task would go on, and others are active: it is pending, and keeps its mail, until it gets a place."""
+
+
+@immutable
+class Start:
+    """The pending task has got its place: it is active. What it does is looked at next."""
+
+
 WAIT_EXPIRED = "wait_expired"
 """The reason of a task's end that waited for a person who did not come."""
 _TOO_LATE = "no result within the step's time limit"
@@ -139,11 +149,22 @@ Plan = (
     | CallAgain
     | Reopen
     | GiveAway
+    | Enqueue
+    | Start
 )
 
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling does."""
+    wanted = _wanted(task, arrived, now, bounds)
+    goes_on = isinstance(wanted, AskModel | CallAgain | Answered)
+    if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
+        return Idle(arrived.control_numbers) if task.queued else Start()
+    return Enqueue() if task.queued and goes_on else wanted
+
+
+def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
+    """What it would do if it had a place."""
     if arrived.moves:
         return GiveAway(arrived.moves[0], arrived.move_numbers[0])
     if task.ended:

@@ -78,12 +78,17 @@ local function wake(header, stream, actor)
   call('HSET', header, 'wake', id)
 end
 
+-- Likewise, unless it has a current one.
+local function wake_once(header, stream, actor)
+  local current = call('HGET', header, 'wake')
+  if not current or current == '' then wake(header, stream, actor) end
+end
+
 -- Mail is numbered by the header's counter; a wake-up is added when none is current.
 local function post(header, box, stream, actor, kind, body)
   local n = call('HINCRBY', header, 'mail', 1)
   call('ZADD', box, n, n .. ' ' .. kind .. ' ' .. body)
-  local current = call('HGET', header, 'wake')
-  if not current or current == '' then wake(header, stream, actor) end
+  wake_once(header, stream, actor)
   return n
 end
 
@@ -121,6 +126,52 @@ end
 
 local function status_of(header)
   return call('HGET', header, 'status') or 'none'
+end
+
+-- Active tasks have places: each session so many, and the tenant so many in this shard. A task's field `place` says what it
+-- has. '': nothing. 's': it waits in its session's queue. 't': it has a place of its session and waits in the tenant's queue.
+-- 'a': it has both, and goes on. The hash `places` counts what is taken, and behind a '?' who waits: so nobody looks into an
+-- empty queue. A queue is a sorted set of `HEADER ACTOR`, numbered as they came.
+local function line_up(places, name, queue, entry)
+  local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  call('ZADD', queue, (last or 0) + 1, entry)
+  call('HSET', places, '?' .. name, call('ZCARD', queue))
+end
+
+-- Places that are free go to those who wait, in order: a few at once, for a limit may have been raised by many. Its own
+-- functions are made only when it runs, which is seldom.
+-- own, of_session: what a session's places are counted under, and its queue   limits: of a session and of a tenant
+local function give_places(places, own, of_session, tenant, of_tenant, limits, stream)
+  local session_most, tenant_most = string.match(limits, '^(%d+) (%d+)$')
+  local function count_waiting_in(name, queue)
+    local n = call('ZCARD', queue)
+    if n > 0 then call('HSET', places, '?' .. name, n) else call('HDEL', places, '?' .. name) end
+  end
+  local function next_one(name, most, queue, place)
+    while tonumber(call('HGET', places, name) or 0) < tonumber(most) do
+      local entry = call('ZPOPMIN', queue)[1]
+      if not entry then return end
+      local header, actor = string.match(entry, '^(%S+) (%S+)$')
+      if redis.pcall('HGET', header, 'place') == place then
+        call('HINCRBY', places, name, 1)
+        return entry, header, actor
+      end
+    end
+  end
+  for _ = 1, 16 do
+    local entry, header = next_one(own, session_most, of_session, 's')
+    if not entry then break end
+    call('HSET', header, 'place', 't')
+    line_up(places, tenant, of_tenant, entry)
+  end
+  for _ = 1, 16 do
+    local entry, header, actor = next_one(tenant, tenant_most, of_tenant, 't')
+    if not entry then break end
+    call('HSET', header, 'place', 'a')
+    wake_once(header, stream, actor)
+  end
+  count_waiting_in(own, of_session)
+  count_waiting_in(tenant, of_tenant)
 end
 
 -- The doorbell: a session has news.

@@ -1,9 +1,11 @@
 -- The one way in which a handling of an actor ends (law 2): state, events, other actors' mail and the acknowledgement at once.
--- KEYS header messages signals log stream, then whatever the operations name by index
+-- KEYS header messages signals log stream, of a task: places queue, then whatever the operations name by index
 -- ARGV token ('': nobody has taken the actor, because it had nothing to do) version step-id read seen group wake-id actor mode
---   kinds, then operations
+--   kinds places, then operations
 --   read, seen: numbers of the newest message and the newest signal that the step knows
 --   kinds: what each of KEYS must hold, or nothing: (h)ash (l)ist (s)tream (z)set, (-) is not asked
+--   places: what this commit means for a task's place, see _lib. '': nothing, it stays active; or limits of active tasks, of a
+--           session and of a tenant: it is 'pending' (that word before them) or rests, and gives back what it had
 --   mode: 'continue'  no end
 --         'complete'  an end, unless a message has come since: then the step commits without its end
 --         'stop'      an end that takes all messages with it, also those that it has not read: `ended_mail` says up to which
@@ -41,8 +43,8 @@
 --   outcome: 'committed' | 'continued' (committed without its end) | 'overtaken' | 'lost'; of a refusal nothing but the time is said
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
-local last_step, last_outcome, version, current, n, nonce =
-  unpack(call('HMGET', header, 'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce'))
+local last_step, last_outcome, version, current, n, nonce, place, session =
+  unpack(call('HMGET', header, 'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce', 'place', 'session'))
 if last_step == ARGV[3] then return {last_outcome or 'committed', t, 0, 0} end
 if (version or '0') ~= ARGV[2] then return {'lost', t} end
 if ARGV[1] == '' then
@@ -65,7 +67,16 @@ local function newer_signal(kind)
   return false
 end
 
-local i = 11
+local waits, limits = string.match(ARGV[11], '^(%l*) ?(%d+ %d+)$')
+local places, of_tenant, tenant, own, of_session, taken
+if limits and (place or '') ~= '' then
+  places, of_tenant, tenant = KEYS[6], KEYS[7], string.match(actor, '^[^/]+')
+  own, of_session = tenant .. '/' .. (session or ''), of_tenant .. ':' .. (session or '')
+  taken = call('HMGET', places, own, tenant, '?' .. own, '?' .. tenant)
+  if taken[3] or taken[4] then expect_kind('zset', of_session, of_tenant) end
+end
+
+local i = 12
 while ARGV[i] == 'expect' or ARGV[i] == 'no-new-result' or ARGV[i] == 'no-new-message' do
   if ARGV[i] == 'no-new-result' then
     if newer_signal('result') then return {'overtaken', t} end
@@ -178,7 +189,28 @@ if mode ~= 'continue' and outcome == 'committed' then
   if mode == 'stop' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
 end
 
-call('HSET', header, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '')
+local kept = {}
+if taken then
+  local rests = waits == ''
+  if rests and outcome == 'continued' then
+    local status = status_of(header)
+    rests = status ~= 'active' and status ~= 'pending'
+  end
+  local function give_back(name, n)
+    if tonumber(n or 0) > 1 then call('HINCRBY', places, name, -1) else call('HDEL', places, name) end
+  end
+  if rests then
+    kept = {'place', ''}
+    if place == 's' then call('ZREM', of_session, header .. ' ' .. actor) else give_back(own, taken[1]) end
+    if place == 't' then call('ZREM', of_tenant, header .. ' ' .. actor) end
+    if place == 'a' then give_back(tenant, taken[2]) end
+  end
+  if taken[3] or taken[4] then give_places(places, own, of_session, tenant, of_tenant, limits, stream) end
+  if not rests and call('HGET', header, 'place') == 'a' then rewake = true end -- it got it while it was told to wait
+end
+
+call('HSET', header, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '',
+  unpack(kept))
 if wake_id ~= '' then call('XACK', stream, group, wake_id) end
 local others = woken
 if rewake or newer_message or newer then wake(header, stream, actor) end

@@ -49,7 +49,7 @@ class Moves:
 
     async def offer(self, wake_id: str) -> str:
         """What the script of `take` says to a second worker, which would wait for the lease's end."""
-        args: list[Argument] = [wake_id, "task-runner", LEASE_MS, "nonce", "", 64, 1 << 20, TASK.actor]
+        args: list[Argument] = [wake_id, "task-runner", LEASE_MS, "nonce", "", 64, 1 << 20, TASK.actor, 10, 1000]
         verdict: bytes = (await self.store.run("take", own_keys(TASK), args))[0]
         return verdict.decode()
 

@@ -107,7 +107,8 @@ class Flow:
         self.store = store
         given = {"pentad_data_dir": folder, "pentad_lease_s": 0.5} | settings
         self.settings = Settings.model_validate(given)
-        self.actors = Actors(store, "flow", self.settings.lease_ms)
+        active = (self.settings.pentad_tasks_per_session, self.settings.tenant_tasks_per_shard)
+        self.actors = Actors(store, "flow", self.settings.lease_ms, active)
         self.keeper = LeaseKeeper(self.actors, 0.05)
         self.model = ScriptedPort(script, pause_s)
         self.records = Records(self.settings.records_url)
@@ -133,18 +134,20 @@ class Flow:
             await ensure_group(self.store, key, stream.group or "")
         return self
 
-    async def say(self, content: str, **fields: object) -> None:
+    async def say(self, content: str, session: SessionKeys = SESSION, **fields: object) -> None:
         """A user's message arrives in the session's mailbox."""
         self._entries += 1
         name = f"u{self._entries}"
-        body = {"content": content, "session_id": "s1", "message_id": name} | fields
+        body = {"content": content, "session_id": session.session, "message_id": name} | fields
         message = InboundMessage.model_validate(body)
-        seen = dedup(0, "default", "s1", name)
-        keys = [SESSION.wake, load(0), SESSION.header, SESSION.messages, seen, session_index(0, "default")]
+        seen = dedup(0, session.tenant, session.session, name)
+        index = session_index(0, session.tenant)
+        keys = [session.wake, load(0), session.header, session.messages, seen, index]
         args: list[Argument] = [self.settings.session_ttl_s, DEDUP_TTL_S, 100_000, ""]
         now = await self.store.clock()
         entry = f"{now}-{self._entries}"
-        await self.store.run("ingest", keys, [*args, entry, SESSION.actor, SESSION.tenant, "s1", message.to_json()])
+        about = (session.actor, session.tenant, session.session, message.to_json())
+        await self.store.run("ingest", keys, [*args, entry, *about])
 
     async def once(self, only: Stream | None = None) -> int:
         """Serve what waits now, one stream after the other, or in one alone; returns how much it was."""

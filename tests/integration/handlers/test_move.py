@@ -60,7 +60,7 @@ class Mover:
             await self.move(message, task, to)
         return f"{refused.value.status} {refused.value.detail}"
 
-    async def say(self, *contents: str, **fields: object) -> None:
+    async def say(self, *contents: str, **fields: Any) -> None:
         """Say each and wait for its turn's end."""
         for content in contents:
             await self.flow.say(content, **fields)

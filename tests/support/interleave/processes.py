@@ -64,7 +64,8 @@ class Process(ABC):
         self.paused_until = 0.0
         self.stopped = False
         self._chance = parts.chance
-        self.actors = Actors(parts.store, parts.name, parts.settings.lease_ms)
+        active = (parts.settings.pentad_tasks_per_session, parts.settings.tenant_tasks_per_shard)
+        self.actors = Actors(parts.store, parts.name, parts.settings.lease_ms, active)
         self.keeper = LeaseKeeper(self.actors)
         self._tasks: Tasks = {}
         self._loops: list[asyncio.Task[Any]] = []

@@ -3,7 +3,7 @@
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.shared.actors.commit import Commit
-from pentad.shared.keys import SessionKeys, TaskKeys, bell, timers
+from pentad.shared.keys import SessionKeys, TaskKeys, bell, places, task_queue, timers
 
 TASK = TaskKeys(0, "default", "task-0-a")
 SESSION = SessionKeys(0, "default", "s1")
@@ -21,15 +21,17 @@ def made() -> Commit:
 
 
 def arguments(commit: Commit) -> list[object]:
-    whole: list[object] = list(commit.arguments("token", "7", "1-1", (3, 4), "group"))
+    whole: list[object] = list(commit.arguments("token", "7", "1-1", (3, 4), "group", "10 1000"))
     assert whole[:8] == HEAD
+    assert whole.pop(10) == "10 1000"
     return whole[8:]
 
 
 def test_an_empty_commit_has_the_actors_keys_and_no_operation() -> None:
     commit = made()
-    assert commit.keys == [TASK.header, TASK.messages, TASK.signals, TASK.log, TASK.wake]
-    assert arguments(commit) == ["continue", "----s"]
+    assert commit.keys[:5] == [TASK.header, TASK.messages, TASK.signals, TASK.log, TASK.wake]
+    assert commit.keys[5:] == [places(0), task_queue(0, "default")]
+    assert arguments(commit) == ["continue", "----s--"]
 
 
 def test_a_session_has_no_transcript() -> None:
@@ -43,7 +45,7 @@ def test_checks_come_before_operations_whenever_they_are_added() -> None:
     commit.expect(SESSION.header, "none")
     commit.expect_no_new_result()
     commit.mode = "stop"
-    assert arguments(commit) == ["stop", "---ls-", "expect", 6, "none", "no-new-result", "log", b"entry"]
+    assert arguments(commit) == ["stop", "---ls---", "expect", 8, "none", "no-new-result", "log", b"entry"]
 
 
 def test_a_key_is_named_once_and_then_by_its_place() -> None:
@@ -51,9 +53,9 @@ def test_a_key_is_named_once_and_then_by_its_place() -> None:
     commit.set(SESSION.header, live="t", done="")
     commit.cut(SESSION.header, "live", "t")
     commit.unset(TASK.header, "a", "b")
-    assert commit.keys[5:] == [SESSION.header]
+    assert commit.keys[7:] == [SESSION.header]
     assert arguments(commit)[2:] == [
-        *("set", 6, 2, 0, "live", "t", "done", ""), *("cut", 6, "live", "t"), *("unset", 1, 2, "a", "b"),
+        *("set", 8, 2, 0, "live", "t", "done", ""), *("cut", 8, "live", "t"), *("unset", 1, 2, "a", "b"),
     ]  # fmt: skip
 
 
@@ -92,10 +94,10 @@ def test_operations_keep_their_order_and_layout() -> None:
     commit.queue(TOOL_CALLS, TOOL_CALLS.key(0, queue="q"), Note())
     commit.rewake()
     commit.finish()
-    assert commit.keys[5:] == [TASK.steps, TASK.big, "pentad:{0}:tools:q"]
+    assert commit.keys[7:] == [TASK.steps, TASK.big, "pentad:{0}:tools:q"]
     assert arguments(commit)[2:] == [
-        *("unmail", 1, "unmail", 2), *("push", 6, b"s", 9), *("setnx", 7, "n", "v"), *("incr", 1, "step", 1),
-        *("queue", 8, b'{"text":"x"}'), "rewake", "finish",
+        *("unmail", 1, "unmail", 2), *("push", 8, b"s", 9), *("setnx", 9, "n", "v"), *("incr", 1, "step", 1),
+        *("queue", 10, b'{"text":"x"}'), "rewake", "finish",
     ]  # fmt: skip
 
 
@@ -104,10 +106,10 @@ def test_the_doorbell_is_rung_once_for_a_session() -> None:
     commit.event(SESSION, Note())
     commit.event(SESSION, b"{}")
     commit.delta(SESSION, Note, b"{}", "d")
-    assert commit.keys[5:] == [SESSION.events, bell(0)]
+    assert commit.keys[7:] == [SESSION.events, bell(0)]
     assert arguments(commit)[2:] == [
-        *("event", 6, b'{"text":"x"}', 100, 60), *("ring", 7, "default/s1"), *("event", 6, b"{}", 100, 60),
-        *("delta", 6, b"{}", 100, 60, "d"),
+        *("event", 8, b'{"text":"x"}', 100, 60), *("ring", 9, "default/s1"), *("event", 8, b"{}", 100, 60),
+        *("delta", 8, b"{}", 100, 60, "d"),
     ]  # fmt: skip
 
 
@@ -115,10 +117,10 @@ def test_timers_are_named_by_kind_and_task_and_never_lie_in_the_past() -> None:
     commit = made()
     commit.timer(TASK, "retry", -5)
     commit.untimer(TASK, "timeout", "retry")
-    assert commit.keys[5:] == [timers(0)]
+    assert commit.keys[7:] == [timers(0)]
     assert arguments(commit)[2:] == [
-        *("timer", 6, "retry default/task-0-a", 0),
-        *("untimer", 6, 2, "timeout default/task-0-a", "retry default/task-0-a"),
+        *("timer", 8, "retry default/task-0-a", 0),
+        *("untimer", 8, 2, "timeout default/task-0-a", "retry default/task-0-a"),
     ]  # fmt: skip
 
 
@@ -127,14 +129,14 @@ def test_a_key_that_is_only_read_at_first_is_checked_when_it_is_written() -> Non
     commit.expect(SESSION.header, "none")
     commit.set(SESSION.header, live="t")
     commit.push(TASK.steps, b"s")
-    assert arguments(commit)[1] == "----shl"
+    assert arguments(commit)[1] == "----s--hl"
 
 
 def test_mail_to_another_names_its_header_mailbox_and_stream() -> None:
     commit = made()
     commit.post(SESSION, "user", b"{}")
-    assert commit.keys[5:] == [SESSION.header, SESSION.messages, SESSION.wake]
-    assert arguments(commit)[2:] == ["post", 6, 7, 8, "default/s1", "user", b"{}"]
+    assert commit.keys[7:] == [SESSION.header, SESSION.messages, SESSION.wake]
+    assert arguments(commit)[2:] == ["post", 8, 9, 10, "default/s1", "user", b"{}"]
 
 
 def test_everything_that_commits_together_lies_in_one_slot() -> None:

@@ -210,3 +210,14 @@ def test_an_answer_that_a_message_has_cut_short_says_so(live: bool) -> None:
     shown.told("message", "task-0-a", step=1, attempt=1, content="one tw", finish_reason="interrupted")
     shown.end("task-0-a", "three", step=2)
     assert shown.lines == ["→ new task task-0-a (why)", "one tw", "… interrupted by a new message", "three"]
+
+
+def test_a_task_that_waits_for_its_turn_says_so_and_nothing_seems_to_think_meanwhile() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "6 * 7?")
+    shown.told("task_status", "task-0-a", status="pending", reason="too many are active")
+    assert (shown.lines[-1], shown.progress.label) == ("waits for its turn: too many are active", "")
+    shown.told("task_status", "task-0-a", status="active", reason="a place is free")
+    assert (shown.lines[-1], shown.progress.label) == ("working on: a place is free", "working")
+    shown.end("task-0-a", "42")
+    assert shown.lines[-1] == "42"

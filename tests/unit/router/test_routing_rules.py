@@ -156,10 +156,13 @@ def test_a_person_is_told_in_their_language_what_is_done(content: str, told_of_i
     assert told(action, replace(task("a", "active"), goal="g"), content) == told_of_it
 
 
-def test_how_far_a_task_is_that_waits_for_a_person_says_so() -> None:
+def test_how_far_a_task_is_that_waits_says_for_what() -> None:
     waiting = replace(task("a", "waiting"), goal="g", reason="paused")
     assert told("progress", waiting, "how far are you?") == "g: waiting for you (paused)"
     assert told("progress", waiting, "进度如何") == "g：等待您（paused）"
+    pending = replace(task("a", "pending"), goal="g", reason="too many")
+    assert told("progress", pending, "how far are you?") == "g: pending (too many)"
+    assert told("progress", pending, "进度如何") == "g：排队中（too many）"
 
 
 def test_the_session_keeps_live_tasks_before_ended_ones_and_not_too_many() -> None:

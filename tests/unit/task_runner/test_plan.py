@@ -16,6 +16,7 @@ from pentad.services.task_runner.domain.plan import (
     CallAgain,
     Closed,
     End,
+    Enqueue,
     Finish,
     Hold,
     Idle,
@@ -24,6 +25,7 @@ from pentad.services.task_runner.domain.plan import (
     Reopen,
     Resume,
     Stale,
+    Start,
     StillPaused,
     Timer,
     fired_early,
@@ -288,4 +290,43 @@ def redrive(number: int, *calls: CallRequest) -> Mail:
     ],
 )
 def test_what_is_redriven_asks_the_task_to_go_on(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
+    assert planned(task, *mail) == expected
+
+
+HELD_BACK = replace(ACTIVE, place="s")
+PENDING = replace(ACTIVE, status="pending", place="t")
+GRANTED = replace(PENDING, place="a")
+
+
+@pytest.mark.parametrize(
+    ("task", "mail", "expected"),
+    [
+        pytest.param(replace(ACTIVE, place="a"), [user(1)], AskModel(), id="it has its place"),
+        pytest.param(HELD_BACK, [user(1)], Enqueue(), id="it has none"),
+        pytest.param(HELD_BACK, [redrive(1, CALL)], Enqueue(), id="a call is made again"),
+        pytest.param(replace(ASKING, place="t"), [user(1)], Enqueue(), id="an answered question"),
+        pytest.param(replace(ASKING, place="s", open=(QUESTION, CALLS[0])), [user(1)], Enqueue(),
+                     id="answered, a call is open"),
+        pytest.param(replace(ASKED, place="s"), [result(1, "c1")], Idle(), id="nothing is to be done yet"),
+        pytest.param(replace(ASKED, place="s"), [result(1, "c1"), result(2, "c2")], Enqueue(), id="both results"),
+        pytest.param(replace(ACTIVE, place="s", open=(DONE,)), [], Finish("d"), id="it only has to end"),
+        pytest.param(replace(PAUSED, place="s"), [control(1, "resume")], Resume(), id="a resume"),
+        pytest.param(replace(ACTIVE, status="completed"), [user(1)], Reopen(0), id="an ended task opens first"),
+        pytest.param(PENDING, [user(1)], Idle(), id="it waits with its message"),
+        pytest.param(PENDING, [user(1), control(2, "stale")], Idle((2,)), id="it is not forgotten"),
+        pytest.param(replace(PENDING, updated=NOW - STALE_MS), [control(1, "stale")], Idle((1,)), id="nor stale"),
+        pytest.param(replace(PENDING, open=CALLS, asked_at=0), [control(1, "timeout")], Idle((1,)),
+                     id="no time limit"),
+        pytest.param(PENDING, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancel"),
+        pytest.param(replace(PENDING, deadline=NOW), [user(1)], End("failed", "deadline_exceeded"), id="the deadline"),
+        pytest.param(PENDING, [user(1), control(2, "pause")], Hold(), id="a pause"),
+        pytest.param(PENDING, [user(1, NOTHING)], Pause("budget_exceeded"), id="no budget"),
+        pytest.param(GRANTED, [user(1)], Start(), id="it was granted its place"),
+        pytest.param(GRANTED, [], Start(), id="though it has nothing to do"),
+        pytest.param(replace(GRANTED, open=CALLS, asked_at=0), [], Start(), id="calls have their time anew"),
+        pytest.param(GRANTED, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancelled before"),
+        pytest.param(replace(PENDING, place=""), [user(1)], Start(), id="a place that is lost holds nobody up"),
+    ],
+)  # fmt: skip
+def test_a_task_goes_on_only_with_a_place(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
     assert planned(task, *mail) == expected
