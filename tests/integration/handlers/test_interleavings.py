@@ -54,6 +54,12 @@ def test_what_asks_and_what_is_paused_goes_on_where_it_was(server: Server) -> No
         assert run(server, seed, NOTHING_DROPPED["life"]) == [], f"seed {seed}"
 
 
+def test_no_more_are_active_than_may_be_and_who_waits_starts_in_order(server: Server) -> None:
+    """One or two tasks of a session, two or three of the tenant; they ask, are paused and cancelled meanwhile."""
+    for seed in range(8):
+        assert run(server, seed, NOTHING_DROPPED["limits"]) == [], f"seed {seed}"
+
+
 @pytest.mark.parametrize("rule", RULES.values())
 def test_each_rule_stands_in_its_script(rule: Rule) -> None:
     """Also those that only the long form drops."""

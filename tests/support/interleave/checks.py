@@ -18,6 +18,7 @@ from pentad.shared.keys import load, redriven
 from tests.support.interleave.letter_checks import letter_problems, misrouted
 from tests.support.interleave.move_checks import move_problems
 from tests.support.interleave.outside import TOOLS
+from tests.support.interleave.place_checks import pending_problems
 from tests.support.interleave.transcript_checks import ill_formed
 from tests.support.interleave.users import events_of
 
@@ -52,6 +53,7 @@ def problems(world: "World") -> list[str]:
             _calls(world, events, mine),
             _deltas(events),
             _pauses(events),
+            pending_problems(events),
         ):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]

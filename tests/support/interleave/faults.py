@@ -7,6 +7,7 @@ from random import Random
 
 from tests.support.interleave.clockwork import VirtualLoop
 from tests.support.interleave.outside import Outside
+from tests.support.interleave.place_checks import PlaceWatch
 from tests.support.interleave.server import Server
 from tests.support.interleave.store import SteppedWire
 from tests.support.interleave.users import Users
@@ -25,6 +26,7 @@ class Around:
     chance: Random
     users: Users
     outside: Outside
+    places: PlaceWatch
     wires: Callable[[], Iterable[SteppedWire]]
     """The connections that are open now."""
 
@@ -38,6 +40,7 @@ async def lose_writes(around: Around, every_s: float) -> None:
         await asyncio.sleep(chance.choice(_LAGS_S) * chance.uniform(0.5, 1))
         outside.may_run_again.update((_started(server) | set(outside.begun[begun:])) - started)
         server.put_back(copy, forget_scripts=chance.random() < 0.5)
+        around.places.forget()
         for wire in around.wires():
             wire.break_off()
         await around.users.after_failover(had)

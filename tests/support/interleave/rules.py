@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tests.support.interleave.patches import Patch
+from tests.support.interleave.place_rules import PLACE_RULES
 from tests.support.interleave.rule import STRESSES, Edit, Rule, Stress
 
 _ENTRY_ID = Edit("_lib", "if last and (known or '') == generation and not id_less(last, entry) then", "if false then")
@@ -120,7 +121,7 @@ _RULES = (
         "cancel",
         first=15,
     ),
-    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4])", "'nonce', 'x')"),), "lost", rare=True),
+    Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4],", "'nonce', 'x',"),), "lost", rare=True),
     Rule(
         "a_lease_too_far_ahead_is_over",
         (Edit("_lib", "if left <= 0 or left > tonumber(length) then return 0 end", "if left <= 0 then return 0 end"),),
@@ -248,7 +249,7 @@ _RULES = (
         first=1,
     ),
 )
-RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
+RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in (*_RULES, *PLACE_RULES)})
 """Every rule by its name."""
 NOTHING_DROPPED: Mapping[Stress, Rule] = MappingProxyType({s: Rule(f"as designed, {s}", (), s) for s in STRESSES})
 """The scheme as it is, under each kind of stress."""

@@ -16,6 +16,7 @@ from tests.support.interleave.movers import Mover
 from tests.support.interleave.operators import OPERATORS, Ledger, Operator
 from tests.support.interleave.outside import Outside
 from tests.support.interleave.patches import patched
+from tests.support.interleave.place_checks import PlaceWatch
 from tests.support.interleave.processes import QUEUE, ROLES, Archiver, Parts, Process, Router, Runner, Worker
 from tests.support.interleave.rule import Rule, Stress
 from tests.support.interleave.server import Server, virtual_scripts
@@ -28,6 +29,9 @@ _SETTLED_S = 8.0
 _COMMAND_S = 0.0015
 _SET_ASIDE = 0.4
 """Share of the runs under every stress in which work is set aside."""
+_FEW_PLACES = 0.4
+"""Share of the runs under every stress in which few tasks may be active at once."""
+_LOOKED_AT_S = 0.01
 _DISTURBED: Mapping[Stress, type[Process]] = {
     "inbound": Router, "tools": Worker, "archive": Archiver, "runner": Runner, "redrive": Operator,
     "move": Runner,
@@ -50,7 +54,13 @@ class World:
         self._redrives = self._stress == "redrive" or also
         """Now and then work is set aside, and there are operators who redrive it; the server loses nothing then."""
         slept = 0.3 if self._stress == "timeout" or also else 0.0
-        lively = self._stress == "life"
+        lively = self._stress in ("life", "limits")
+        chosen = random.Random(f"{seed} of places")
+        self._few = self._stress == "limits" or (
+            self._stress == "all" and not self._broken and chosen.random() < _FEW_PLACES
+        )
+        """Few tasks may be active at once."""
+        per_session, per_tenant = (chosen.choice((1, 2)), chosen.choice((2, 3))) if self._few else (1000, 1000)
         self.outside = Outside(self.chance, own, 0.08 if self._redrives else 0.0, slept, 0.25 if lively else 0.0)
         if self._stress == "queue" or self._stress == "interrupt":
             self.outside.policy = self._stress
@@ -61,6 +71,8 @@ class World:
             pentad_grace_s=0.4,
             pentad_step_timeout_s=1.2,
             pentad_stale_s=1 if lively else 86_400,
+            pentad_tasks_per_session=per_session,
+            pentad_tasks_per_tenant=per_tenant,
             pentad_records_url=f"memory://run-{seed}",
         )
         self._count = 0
@@ -74,6 +86,7 @@ class World:
             pauses=0.7 if lively else 0.0,
         )
         self.users = Users(server, self.loop, actors, self.chance, habits)
+        self.places = PlaceWatch(server, self.users.sessions, per_session, per_tenant)
         self.hung = False
         self.unsettled: list[str] = []
         """Work that waited for the clock although it needs none."""
@@ -122,9 +135,14 @@ class World:
                 process.stop()
                 self._processes.append(self._start(type(process)))
 
+    async def _watch_places(self) -> None:
+        while True:
+            self.places.look()
+            await asyncio.sleep(_LOOKED_AT_S)
+
     def _server_faults(self) -> list[asyncio.Future[None]]:
         """By the seed's choice the server loses writes, or its clock steps, or both, or neither."""
-        around = Around(self.server, self.loop, self.chance, self.users, self.outside, self._wires)
+        around = Around(self.server, self.loop, self.chance, self.users, self.outside, self.places, self._wires)
         often = {"lost": (0.6, 0.0), "clock": (0.0, 0.6), "timeout": (0.0, 1.5)}.get(self._stress)
         if often is None:
             draw = self.chance.random() if self._stress == "all" and not self._broken else 1.0
@@ -151,6 +169,7 @@ class World:
             self._processes[-1].store.wire.lossy = 0.01
         disturb = asyncio.ensure_future(self._disturb())
         faults = [disturb, *self._server_faults()]
+        watch = asyncio.ensure_future(self._watch_places()) if self._few else None
         writing = asyncio.ensure_future(self.users.write(WRITING_S))
         await asyncio.sleep(CHAOS_S)
         for fault in faults:
@@ -161,7 +180,9 @@ class World:
             self._processes += [self._start(role) for role in ROLES if role is not Router]
         await self._settle()
         await self._quiet()
-        found = problems(self)
+        if watch is not None:
+            watch.cancel()
+        found = self.places.problems + problems(self)
         for process in self._processes:
             process.kill()
         return found

@@ -1,0 +1,113 @@
+"""Limits of active tasks, looked at all through a run: counts are exact, no place stays free, and all goes in order."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pentad.shared.keys import places, task_queue
+from tests.support.interleave.server import Server
+
+Event = dict[str, Any]
+Line = dict[str, float]
+"""Who waits in a queue, and with which number."""
+_HEADERS = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', 'pentad:{0}:task:default:*')) do
+  if string.match(key, '^pentad:{0}:task:default:[^:]+$') then
+    local place, session = unpack(redis.call('HMGET', key, 'place', 'session'))
+    if place and place ~= '' then found[#found + 1] = {key, place, session} end
+  end
+end
+return found
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the server says at one moment."""
+
+    places: dict[str, tuple[str, str]]
+    """Of each task's header: its place and its session."""
+    counts: dict[str, int]
+    tenant: Line
+    sessions: dict[str, Line]
+
+
+class PlaceWatch:
+    """Looks again and again, and keeps what was wrong first."""
+
+    def __init__(self, server: Server, sessions: tuple[str, ...], per_session: int, per_tenant: int) -> None:
+        self._server, self._sessions = server, sessions
+        self._per_session, self._per_tenant = per_session, per_tenant
+        self._before: _Seen | None = None
+        self.problems: list[str] = []
+
+    def forget(self) -> None:
+        """The server holds an earlier state again."""
+        self._before = None
+
+    def look(self) -> None:
+        """Compare what is counted, who waits and who has a place, now and with what was before."""
+        seen = self._read()
+        if not self.problems:
+            self.problems = [*self._now(seen), *(_overtaken(self._before, seen) if self._before else ())]
+        self._before = seen
+
+    def _read(self) -> _Seen:
+        raw = self._server.ask("HGETALL", places(0))
+        found = self._server.ask("EVAL", _HEADERS, 0)
+        return _Seen(
+            {key.decode(): (place.decode(), session.decode()) for key, place, session in found},
+            {name.decode(): int(n) for name, n in zip(raw[::2], raw[1::2], strict=True)},
+            self._line(task_queue(0, "default")),
+            {name: self._line(f"{task_queue(0, 'default')}:{name}") for name in self._sessions},
+        )
+
+    def _line(self, key: str) -> Line:
+        raw = self._server.ask("ZRANGE", key, 0, -1, "WITHSCORES")
+        return {who.decode().split()[0]: float(n) for who, n in zip(raw[::2], raw[1::2], strict=True)}
+
+    def _now(self, seen: _Seen) -> Iterator[str]:
+        held = [place for place, _ in seen.places.values()]
+        taken = Counter(session for place, session in seen.places.values() if place in "ta")
+        want = Counter({f"default/{name}": n for name, n in taken.items()}) + Counter(default=held.count("a"))
+        want += Counter({"?default": len(seen.tenant)})
+        want += Counter({f"?default/{name}": len(line) for name, line in seen.sessions.items()})
+        if want != Counter(seen.counts):
+            yield f"{seen.places} is counted as {seen.counts}"
+        if held.count("a") > self._per_tenant or any(n > self._per_session for n in taken.values()):
+            yield f"too many are active: {seen.places}"
+        if seen.tenant and held.count("a") < self._per_tenant:
+            yield f"{list(seen.tenant)} wait beside a free place of the tenant"
+        for name, line in seen.sessions.items():
+            if line and taken[name] < self._per_session:
+                yield f"{list(line)} wait beside a free place of {name}"
+        waiting = dict.fromkeys(seen.tenant, "t") | {who: "s" for line in seen.sessions.values() for who in line}
+        if waiting != {who: place for who, (place, _) in seen.places.items() if place in "st"}:
+            yield f"{seen.places} wait as {waiting}"
+
+
+def _overtaken(before: _Seen, seen: _Seen) -> Iterator[str]:
+    """Who waits still must not see one go on that came later."""
+    pairs = [(before.tenant, seen.tenant, "a")]
+    pairs += [(line, seen.sessions[name], "ta") for name, line in before.sessions.items()]
+    for was, now, further in pairs:
+        stayed = [number for who, number in was.items() if now.get(who) == number]
+        for who, number in was.items():
+            place = seen.places.get(who, ("", ""))[0]
+            if place and place in further and any(first < number for first in stayed):
+                yield f"{who} went on before those who came first: {was}, then {now}"
+
+
+def pending_problems(events: list[Event]) -> Iterator[str]:
+    """A pending task says nothing and calls nothing until it is told to be active."""
+    pending: set[str] = set()
+    for e in events:
+        task = e.get("task_id", "")
+        if e["type"] == "task_status":
+            (pending.add if e["status"] == "pending" else pending.discard)(task)
+        elif e["type"] == "task_end":
+            pending.discard(task)
+        elif task in pending and e["type"] == "tool_call":
+            yield f"{task} is pending, and yet there is a call of step {e.get('step')}"
