@@ -33,6 +33,7 @@ async def test_a_thousand_waiting_tasks_cost_the_runner_no_memory_and_hold_up_no
             counts,
             LLM_BASE_URL=model.base_url,
             PENTAD_TOOL_CONCURRENCY=str(WAITING + 100),
+            PENTAD_TASKS_PER_TENANT=str(WAITING + 100),
             **gates.environment,
         ) as team,
         Bus(server.url) as bus,
