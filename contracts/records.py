@@ -4,8 +4,9 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from pentad.contracts.envelope import Contract
+from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.ids import Timestamp
 
 
 class FunctionCall(Contract):
@@ -47,6 +48,9 @@ class TranscriptMeta(Contract):
     origin: Literal["repair", "context"] | None = None
     """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said
     in the session before the task began."""
+    deadline: Timestamp | None = None
+    """Of a user's message that has one, and so the budget: both go with it when it is moved to another task."""
+    budget: Budget | None = None
 
 
 class Exclusion(Contract):

@@ -1,17 +1,19 @@
 """A message that leaves a task for another, written down as one commit of the first."""
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.envelope import Budget
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart
+from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart, TaskStatusEvent
 from pentad.contracts.records import Exclusion
 from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
 from pentad.services.task_runner.domain.plan import Closed
-from pentad.services.task_runner.turn import TurnWriter
+from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors import opening
-from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.headers import ASKED, TaskHeader
 from pentad.shared.actors.mail import MoveMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import answer_field, digest_field, fields_of_task, recent_field
 from pentad.shared.actors.sessions import as_context
@@ -41,7 +43,7 @@ class Receiver:
     """None for a new one."""
 
 
-class MoveWriter(TurnWriter):
+class MoveWriter(WaitWriter):
     """Writes a move into a commit. What else waits for the task is left to the next handling."""
 
     cuts = False
@@ -82,13 +84,22 @@ class MoveWriter(TurnWriter):
         self._log(note.model_dump(), message_id=move.message_id)
         self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
         if self.cuts:
-            if self.task.waits:
-                self.commit.tallies.count(metrics.tasks.labels("active"))
-            self.commit.set(self.keys.header, status="active", reason="", open="", fails=0, retry_since=0, repairs=0)
-            self.commit.untimer(self.keys, "timeout", "retry", "wait")
+            self._end_turn()
         if departure.message.due and departure.message.due == self.task.deadline:
             self.commit.set(self.keys.header, deadline=0)
             self.commit.untimer(self.keys, "deadline")
+
+    def _end_turn(self) -> None:
+        """Nothing of the turn under way is left to do. A paused task stays so."""
+        self.commit.set(self.keys.header, open="", fails=0, retry_since=0, repairs=0)
+        self.commit.untimer(self.keys, "timeout", "retry")
+        if self.task.paused:
+            self.commit.set(self.keys.header, paused="active")
+            return
+        self.commit.set(self.keys.header, status="active", reason="")
+        if self.task.waits:
+            self.commit.tallies.count(metrics.tasks.labels("active"))
+            self.commit.untimer(self.keys, "wait", "stale")
 
     def hand_over(
         self,
@@ -146,11 +157,16 @@ class MoveWriter(TurnWriter):
             self.commit.tallies.count(metrics.tasks.labels("active"))
             self.commit.event(self.session, TaskStart(**self.stamp(why), goal=goal))
 
+    def begins_with(self, departure: Departure, content: str) -> None:
+        """The first task's goal is its first message; the one that leaves was that, if its goal says so."""
+        if content and self.task.goal == opening.goal_of(departure.message.content):
+            self.commit.set(self.keys.header, goal=opening.goal_of(content))
+
     def settle(self, fate: Fate, rest: Remains) -> None:
         """What becomes of the first task."""
         header = self.keys.header
-        if fate == "goes_on":
-            self.commit.set(header, unanswered=1, correlation=rest.last_said or "")
+        if fate in ("goes_on", "asks"):
+            self._open_again(fate, rest)
         if fate not in ("cancelled", "completed"):
             return
         self.commit.expect_no_new_message()
@@ -161,6 +177,28 @@ class MoveWriter(TurnWriter):
         self.commit.mode = "complete"
         self.commit.set(header, unanswered=0)
         self.end("cancelled" if fate == "cancelled" else "completed", MOVED)
+
+    def waits_as_before(self) -> None:
+        """Its message has left unread: told again, for clients have seen a message come to it."""
+        status: Literal["waiting", "stale"] = "stale" if self.task.status == "stale" else "waiting"
+        self.emit(TaskStatusEvent, status=status, reason=self.task.reason)
+
+    def _open_again(self, fate: Fate, rest: Remains) -> None:
+        """The turn before the one that leaves is not over: it goes on, or waits for the answer to its question."""
+        header = self.keys.header
+        if self.task.ended:
+            self.restart()
+            self.commit.set(header, status="active", reason="")
+            self.commit.stamp(header, "updated")
+        budget = Budget.model_validate(rest.budget).to_json() if rest.budget else b""
+        self.commit.set(header, correlation=rest.last_said or "", budget=budget)
+        if fate == "goes_on":
+            self.commit.set(header, unanswered=1)
+        elif self.task.paused:
+            self.commit.set(header, paused=ASKED)
+        else:
+            self.commit.set(header, status="waiting", reason=ASKED)
+            self._wait_for_person(ASKED)
 
     def remember_digests(self, receiver: Receiver, left: bytes | None, got: bytes | None) -> None:
         """What the session compares its next message with: of the first task, unless it is cancelled, and of the other,

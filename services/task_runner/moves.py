@@ -79,7 +79,11 @@ class Moves:
         writer.hand_over(departure, receiver, turns, answered_at)
         specs = await self._tools.specs()
         writer.tell(departure, receiver, fate, past_effects(found.calls if found is not None else (), specs))
+        others = _others(step, departure)
+        writer.begins_with(departure, rest.began_with or next((u.message.content for u in others), ""))
         writer.settle(fate, rest)
+        if found is None and fate == "as_it_was" and step.task.waits and not others:
+            writer.waits_as_before()
         if self._steps.settings.pentad_route == "auto":
             header = session_header(pairs(await guarded("session", store.call, "HGETALL", session.header)))
             compared = fate != "cancelled" and step.task.status not in ("failed", "cancelled")
@@ -138,14 +142,19 @@ def _without_mail(arrived: Arrived, *, results: bool) -> Arrived:
 
 def _fate(step: Step, departure: Departure, rest: Remains) -> Fate:
     found, arrived, task = departure.found, step.arrived, step.task
-    others = [u for u in (*arrived.users, *arrived.ended) if u.message.message_id != departure.message.message_id]
     return fate_of(
         task,
         rest,
         last=found.last if found is not None else not task.waits,
-        asked=bool(others or arrived.redrives),
+        asked=bool(_others(step, departure) or arrived.redrives),
         calls_left=bool(task.open) and found is None,
     )
+
+
+def _others(step: Step, departure: Departure) -> list[UserMail]:
+    """Messages that wait for the task beside the one that leaves."""
+    waiting = (*step.arrived.users, *step.arrived.ended)
+    return [mail for mail in waiting if mail.message.message_id != departure.message.message_id]
 
 
 def _digest_got(session: SessionHeader, departure: Departure, receiver: Receiver) -> bytes | None:
@@ -169,5 +178,7 @@ def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessag
         message_id=line["message_id"],
         session_id=task.session,
         tenant_id=task.tenant,
+        deadline=line.get("deadline"),
+        budget=line.get("budget"),
         user_id=(task.speaker if task.correlation == line["message_id"] else task.user) or None,
     )

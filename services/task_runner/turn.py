@@ -115,7 +115,8 @@ class TurnWriter(TaskEvents):
             for turn in mail.context:
                 said = {"role": turn.role, "content": turn.content}
                 self._log(said, at=turn.at, message_id=turn.message_id, origin="context")
-            self._log(user(mail.message.content), at=mail.at, message_id=mail.message.message_id)
+            m = mail.message
+            self._log(user(m.content), at=mail.at, message_id=m.message_id, deadline=m.deadline, budget=m.budget)
         if number:
             self.commit.consume(number)
 

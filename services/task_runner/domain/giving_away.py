@@ -1,10 +1,12 @@
 """What leaves a task with a message that a person moves away, and what becomes of the task. Pure."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Literal
 
 from pentad.contracts.events import INTERRUPTED, PastEffect
 from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
@@ -13,8 +15,9 @@ MOVED = "moved"
 """The reason of a task's end whose last turn was moved away."""
 Line = Mapping[str, Any]
 """An entry of a transcript as inspection shows it."""
-Fate = Literal["goes_on", "as_it_was", "completed", "cancelled"]
-"""What becomes of the first task. ``goes_on``: it has a turn to finish that nothing in its mail asks for."""
+Fate = Literal["goes_on", "asks", "as_it_was", "completed", "cancelled"]
+"""What becomes of the first task. ``goes_on``: it has a turn to finish that nothing in its mail asks for; ``asks``: the
+answer to its question was taken from it, and it waits for another."""
 
 
 @immutable
@@ -41,6 +44,12 @@ class Remains:
     """Id of the last message; '' of one without, None when there is no message."""
     answered: bool
     """Its transcript ends with an answer, or with nothing that asks for one."""
+    asks: bool = False
+    """Its transcript ends with a question to the person."""
+    began_with: str = ""
+    """Content of its first message."""
+    budget: Mapping[str, Any] | None = None
+    """Of the last message."""
 
 
 def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
@@ -76,9 +85,17 @@ def remains(lines: Sequence[Line], without: Sequence[int]) -> Remains:
     """What the transcript still has without these positions."""
     gone = left_out(lines).union(without)
     kept = [n for n in range(len(lines)) if n not in gone]
-    said = [str(lines[n].get("message_id") or "") for n in _said(lines) if n not in gone]
-    answered = not said or (_answers(lines[kept[-1]]) and lines[kept[-1]].get("finish_reason") != INTERRUPTED)
-    return Remains(said[-1] if said else None, answered)
+    said = [lines[n] for n in _said(lines) if n not in gone]
+    if not said:
+        return Remains(None, True)
+    end = lines[kept[-1]]
+    return Remains(
+        last_said=str(said[-1].get("message_id") or ""),
+        answered=(_answers(end) and end.get("finish_reason") != INTERRUPTED) or _says(end, COMPLETED),
+        asks=any(_says(line, ANSWERED) for line in _last_results(lines, kept)),
+        began_with=str(said[0]["content"]),
+        budget=said[-1].get("budget"),
+    )
 
 
 def spoken(lines: Sequence[Line], without: Sequence[int]) -> list[Line]:
@@ -97,9 +114,13 @@ def fate_of(task: TaskHeader, rest: Remains, *, last: bool, asked: bool, calls_l
     """
     if rest.last_said is None and not asked:
         return "cancelled" if task.status != "cancelled" else "as_it_was"
-    if task.ended or asked or calls_left or not last:
+    if calls_left and not asked and not task.waits and any(call.for_person for call in task.open):
+        return "asks"
+    if asked or calls_left or not last or task.status in ("failed", "cancelled"):
         return "as_it_was"
-    return "completed" if rest.answered else "goes_on"
+    if rest.asks or not rest.answered:
+        return "asks" if rest.asks else "goes_on"
+    return "as_it_was" if task.ended else "completed"
 
 
 def past_effects(calls: Sequence[tuple[str, str]], specs: Mapping[str, ToolSpec]) -> list[PastEffect]:
@@ -125,3 +146,13 @@ def _calls(line: Line) -> list[tuple[str, str]]:
 
 def _answers(line: Line) -> bool:
     return line["role"] == "assistant" and not line.get("tool_calls")
+
+
+def _last_results(lines: Sequence[Line], kept: Sequence[int]) -> list[Line]:
+    """The tools' results that a transcript ends with."""
+    return [lines[n] for n in takewhile(lambda n: lines[n]["role"] == "tool", reversed(kept))]
+
+
+def _says(line: Line, result: str) -> bool:
+    """Whether this is what a tool of ours says."""
+    return line["role"] == "tool" and line.get("content") == result

@@ -14,7 +14,8 @@ from pentad.services.task_runner.domain.giving_away import (
     past_effects,
     remains,
 )
-from pentad.shared.actors.headers import TaskHeader
+from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED
+from pentad.shared.actors.headers import OpenCall, TaskHeader
 
 LIVE = TaskHeader("default", "t", "s1", "active")
 ENDED = TaskHeader("default", "t", "s1", "completed")
@@ -22,9 +23,9 @@ CANCELLED = TaskHeader("default", "t", "s1", "cancelled")
 
 
 def transcript(text: str) -> list[dict[str, Any]]:
-    """``u1``: a user's message, ``a1`` an answer, ``c1`` an answer with a tool call, ``t`` its result, ``r`` a repair,
-    ``k1`` a user's message that the task began with, ``x2,3`` an exclusion of these positions, ``b`` an old answer that
-    it began with."""
+    """``u1``: a user's message, ``a1`` an answer, ``c1`` an answer with a tool call, ``t`` its result, ``q`` that of a
+    question, ``d`` that of the call that ends a task, ``r`` a repair, ``k1`` a user's message that the task began with,
+    ``x2,3`` an exclusion of these positions, ``b`` an old answer that it began with."""
     return [_line(word) for word in text.split()]
 
 
@@ -37,6 +38,8 @@ def _line(word: str) -> dict[str, Any]:
         "b": {"role": "assistant", "content": ""},
         "r": {"role": "user", "content": "", "origin": "repair"},
         "t": {"role": "tool", "content": ""},
+        "q": {"role": "tool", "content": ANSWERED},
+        "d": {"role": "tool", "content": COMPLETED},
         "x": {"role": "exclusion", "positions": [int(n) for n in rest.split(",") if n], "message_id": "u9"},
     }
     if kind in lines:
@@ -104,6 +107,10 @@ def test_what_remains_never_has_a_call_without_its_result(text: str) -> None:
         ("u1 a1 u2 a2", (2, 3), Remains("u1", True)),
         ("u1 c1 t u2 c2 t", (3, 4, 5), Remains("u1", False)),
         ("u1 a1 u2 x0,1", (2,), Remains(None, True)),
+        ("u1 c1 q u2 a2", (3, 4), Remains("u1", False, asks=True)),
+        ("u1 c1 q t u2", (4,), Remains("u1", False, asks=True)),
+        ("u1 c1 q u2 c2 t u3", (6,), Remains("u2", False)),
+        ("u1 c1 d u2 a2", (3, 4), Remains("u1", True)),
         ("", (), Remains(None, True)),
     ],
 )
@@ -117,7 +124,18 @@ def test_an_answer_that_was_cut_short_is_none() -> None:
     assert (remains(said, ()).answered, remains(cut, ()).answered) == (True, False)
 
 
+def test_what_remains_knows_what_it_began_with_and_the_last_budget() -> None:
+    lines = transcript("k1 u1 a1 u2 a2 u3 a3")
+    for number, budget in ((1, None), (3, {"steps": 2}), (5, {"steps": 1})):
+        lines[number] |= {"content": f"said {number}", "budget": budget}
+    assert remains(lines, (1, 2, 5, 6)) == Remains("u2", True, began_with="said 3", budget={"steps": 2})
+
+
 SAID, UNANSWERED, NOTHING = Remains("u1", True), Remains("u1", False), Remains(None, True)
+ASKING = Remains("u1", False, asks=True)
+FAILED = TaskHeader("default", "t", "s1", "failed")
+OPEN = (OpenCall("c1", "ask_user", "", for_person=True), OpenCall("c2", "pay", "default"))
+ANSWERED_EARLY = TaskHeader("default", "t", "s1", "active", open=OPEN)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +146,16 @@ SAID, UNANSWERED, NOTHING = Remains("u1", True), Remains("u1", False), Remains(N
         (CANCELLED, NOTHING, {}, "as_it_was"),
         (LIVE, NOTHING, {"asked": True}, "as_it_was"),
         (ENDED, SAID, {}, "as_it_was"),
+        (ENDED, SAID, {"last": False}, "as_it_was"),
+        (ENDED, UNANSWERED, {}, "goes_on"),
+        (ENDED, UNANSWERED, {"last": False}, "as_it_was"),
+        (ENDED, ASKING, {}, "asks"),
+        (ENDED, ASKING, {"asked": True}, "as_it_was"),
+        (FAILED, UNANSWERED, {}, "as_it_was"),
+        (CANCELLED, ASKING, {}, "as_it_was"),
+        (LIVE, ASKING, {}, "asks"),
+        (ANSWERED_EARLY, UNANSWERED, {"calls_left": True}, "asks"),
+        (ANSWERED_EARLY, UNANSWERED, {"calls_left": True, "asked": True}, "as_it_was"),
         (LIVE, SAID, {}, "completed"),
         (LIVE, UNANSWERED, {}, "goes_on"),
         (LIVE, UNANSWERED, {"calls_left": True}, "as_it_was"),
