@@ -77,8 +77,9 @@ class Today:
 
 
 @asynccontextmanager
-async def today(recording: str, folder: Path) -> AsyncIterator[Today]:
-    """Put back what was recorded, and start this version on it."""
+async def today(recording: str, folder: Path, route: str = "explicit") -> AsyncIterator[Today]:
+    """Put back what was recorded, and start this version on it. ``route``: plans for the model are no words that could
+    be weighed."""
     gates = Gates(folder / "gates")
     async with RedisServer() as server, ScriptedModel(planned, record=False) as model:
         with Redis.from_url(server.url, decode_responses=True) as redis:
@@ -90,8 +91,7 @@ async def today(recording: str, folder: Path) -> AsyncIterator[Today]:
             (file := folder / "data" / path).parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         given = {"REDIS_URL": server.url, "LLM_BASE_URL": model.base_url, "LLM_MODEL_ID": "scripted"}
-        # What is said here are plans for the model: no words that could be weighed.
-        given |= {"PENTAD_ROUTE": "explicit", "PENTAD_ADMIN_KEY": "root", "PENTAD_LEASE_S": "1"} | gates.environment
+        given |= {"PENTAD_ROUTE": route, "PENTAD_ADMIN_KEY": "root", "PENTAD_LEASE_S": "1"} | gates.environment
         with Up(folder, given) as system:
             async with Api(await system.ready()) as api, Api(system.url, "root") as operator:
                 yield Today(api, operator, gates, left, server.url)
@@ -106,6 +106,24 @@ async def test_what_it_left_is_shown_goes_on_and_is_redriven(commit: str, tmp_pa
         await _the_one_live_task_of_a_session_is_one_of_several(it)
         await _letters_are_redriven(it)
         await _nothing_is_left_to_do(it)
+
+
+@pytest.mark.parametrize("commit", RECORDED)
+async def test_words_find_a_live_task_that_it_left(commit: str, tmp_path: Path) -> None:
+    """Its session knows nothing to compare messages with but what the task began with."""
+    async with today(RECORDED[commit], tmp_path, "auto") as it:
+        poem = await it.say("live", "By the way, please write a short poem about autumn leaves for my grandmother.")
+        assert (poem["decision"], poem["stage"]) == ("new", "similarity")
+        await it.told("live", "task_end", task_id=poem["task_id"])
+        routed = await it.say("live", "Is that live gate done, and what is the answer of its steps?")
+        assert (routed["decision"], routed["task_id"]) == ("append", it.tasks["live"])
+        assert routed["stage"] == "similarity"
+        assert set(routed["scores"]) == {it.tasks["live"], poem["task_id"]}
+        await wait_until("the open call", lambda: it.started("live"))
+        it.gates.open("live")
+        await it.answered("live", "ok", 1)
+        roles = [m["role"] for m in await it.api.transcript(it.tasks["live"])]
+        assert roles == ["user", "assistant", "tool", "user", "assistant"]
 
 
 async def _is_shown(it: Today) -> None:
