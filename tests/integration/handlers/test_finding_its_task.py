@@ -7,7 +7,7 @@ import pytest
 from pydantic_core import from_json
 
 from pentad.shared.actors.headers import pairs
-from pentad.shared.actors.session_header import RECENT_TASKS, SessionHeader, session_header
+from pentad.shared.actors.session_header import RECENT_TASKS, SessionHeader, answer_field, excerpt, session_header
 from pentad.shared.digests.stored import MOST_BYTES, digest_of
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
@@ -88,6 +88,38 @@ async def test_a_session_remembers_few_tasks_and_little_of_each(store: Store, tm
     assert {*session.digests, *session.answers} <= {*session.recent}
     size = sum(len(value) for value in await store.call("HGETALL", SESSION.header))
     assert size < RECENT_TASKS * (MOST_BYTES + 1_300)
+
+
+MOST_HEADER_BYTES = 50_000
+"""Ten digests and ten excerpts of answers whose characters have four bytes each."""
+
+
+async def test_ten_live_tasks_with_long_messages_and_answers_leave_a_header_of_bounded_bytes(
+    store: Store, tmp_path: Path
+) -> None:
+    """As long as a message may be, with ever new words; answers in characters of four bytes."""
+
+    def words(task: int, turn: int) -> str:
+        return " ".join(f"word{task}x{turn}x{n}" for n in range(4_000))
+
+    flow = await Flow(store, tmp_path, lambda _: answer("")).prepare()
+    flow._served = flow._served[:1]  # nobody works on them: they live, and the test leaves their answers
+    for task in range(2 * RECENT_TASKS):
+        await flow.say(f"Hello! Please write an essay number {task} on {words(task, 0)}")
+        await flow.drive()
+    live = (await session_of(store)).recent
+    assert len(live) == RECENT_TASKS
+    for turn in (1, 2):
+        for task, name in enumerate(live):
+            await store.call("HSET", SESSION.header, answer_field(name), excerpt("\U00020000" * 60_000))
+            await flow.say(words(task, turn), task_id=name)
+            await flow.drive()
+    for name in live:
+        await store.call("HSET", SESSION.header, answer_field(name), excerpt("\U00020000" * 60_000))
+    session = await session_of(store)
+    assert {*session.digests} == {*session.answers} == {*live}
+    size = sum(len(part) for part in await store.call("HGETALL", SESSION.header))
+    assert RECENT_TASKS * 1_000 < size < MOST_HEADER_BYTES
 
 
 @pytest.mark.parametrize("content", ["Cancel that, please.", "算了"])
