@@ -1,26 +1,28 @@
 """The scorecard of a system under fire: tasks run while processes are killed and stopped, and Redis fails over.
 
-By hand: ``make chaos SEED=1 MINUTES=5 TASKS=200``. The acceptance suite runs a short form.
+By hand: ``make chaos SEED=1 MINUTES=5 TASKS=200``, and with ``EACH=3`` for sessions of three tasks at once. The
+acceptance suite runs a short form of both.
 """
 
 import argparse
 import asyncio
-import json
 import random
 import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack, suppress
+from operator import itemgetter
 from pathlib import Path
 
 from redis.asyncio import Redis
 
 from pentad.shared.cancelling import cancel_all
 from tests.support.chaos import checks
+from tests.support.chaos.alone import Alone
 from tests.support.chaos.ledger import Ledger
-from tests.support.chaos.plan import Model, make_plan
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
+from tests.support.chaos.several import Several
 from tests.support.chaos.troubles import EVERYTHING, KILLS, Troubles
 from tests.support.clients.follower import Follower
 from tests.support.clients.sse_follower import SseFollower
@@ -39,10 +41,14 @@ class Chaos:
 
     def __init__(self, directory: Path, seed: int, tasks: int, minutes: float, setup: Setup) -> None:
         self._directory, self._rng, self._setup = directory, random.Random(seed), setup
-        self._tasks, self._limit_s = tasks, minutes * 60
+        self._limit_s = minutes * 60
         self._ledger = Ledger(directory / "ledger")
-        self._plans = [make_plan(self._rng, n, setup.deadly) for n in range(tasks)]
-        self.report = Report(tasks=tasks)
+        self._sessions: Alone | Several = (
+            Alone(self._rng, tasks, setup.deadly)
+            if setup.each == 1
+            else Several(self._rng, tasks, setup.each, setup.deadly, self._gateways)
+        )
+        self.report = Report(tasks=self._sessions.sessions * setup.each)
         self._followers: list[Follower] = []
         self._calm = asyncio.Event()
         """Nothing goes wrong any more."""
@@ -54,8 +60,7 @@ class Chaos:
         begun = time.monotonic()
         async with AsyncExitStack() as stack:
             self._redis = await stack.enter_async_context(Redundant())
-            self._plays = Model()
-            self._model = await stack.enter_async_context(ScriptedModel(self._plays.script))
+            self._model = await stack.enter_async_context(ScriptedModel(self._sessions.plays.script))
             system = System(self._redis.url, self._directory, self._setup.counts, self._environment())
             system.launcher = self._setup.launcher
             self._system = await stack.enter_async_context(system)
@@ -124,42 +129,38 @@ class Chaos:
         self.report.never_had |= checks.missing(accepted, primary.port)
 
     async def _work(self, at_once: int, clients: AsyncExitStack) -> None:
-        """All tasks, and then until none is open again: a new primary may lack an end that was told."""
-        room = asyncio.Semaphore(at_once)
+        """All sessions, and then until none has anything to do again."""
+        room = asyncio.Semaphore(max(1, at_once // self._setup.each))
 
         async def one(number: int) -> None:
             async with room:
                 await self._one(number, clients)
 
-        await asyncio.gather(*(one(n) for n in range(self._tasks)))
+        await asyncio.gather(*(one(n) for n in range(self._sessions.sessions)))
         self._calm.set()
-        while not all(follower.seen("task_end") for follower in self._followers):
-            await asyncio.sleep(0.05)
+        await self._sessions.settle()
 
     async def _one(self, number: int, clients: AsyncExitStack) -> None:
         kind = SseFollower if number % 3 == 2 else Follower
         follower = kind(self._gateways, f"chaos-{number}", first=number)
         self._followers.append(follower)
         await clients.enter_async_context(follower)
-        await follower.send(json.dumps({"task": number, "steps": self._plans[number]}), f"m-{number}")
-        while not follower.seen("task_end"):
-            await asyncio.sleep(0.05)
+        await self._sessions.hold(number, follower)
 
     def _gateways(self) -> list[str]:
         return [p.url for p in self._system.named("gateway")]
 
     async def _check(self) -> None:
         report = self.report
-        self._followers.sort(key=_number)
         report.faults += self._troubles.raise_the_dead()
         async with Redis.from_url(self._redis.primary.url) as redis:
             report.faults += await checks.unlike(redis, self._followers, self._setup.shards)
-        report.ended = sum(1 for follower in self._followers if follower.seen("task_end"))
+        report.ended = self._sessions.ended
+        report.faults += await self._sessions.faults(self._gateways()[0], report)
         for follower in self._followers:
             report.reconnects += follower.reconnects
             report.sent_again += follower.sent_again
             report.started_over += follower.started_over
-            report.faults += checks.faults_of(follower, self._plans[_number(follower)], report)
         for body in self._model.chats:
             report.prompts += 1
             report.faults += ill_formed(body["messages"])
@@ -173,14 +174,14 @@ class Chaos:
     def _measure(self) -> None:
         """How long clients waited for nothing."""
         at_work = self._ledger.at_work([trouble.begun for trouble in self._troubles.done])
-        for follower in self._followers:
-            number = _number(follower)
-            work = (*at_work.get(number, ()), *self._plays.thinking.get(number, ()), *self.report.stalls)
-            troubles = [(t.begun, t.over, t.kind) for t in self._troubles.done]
-            happened = sorted((news.happened, news.what) for news in follower.news)
-            self.report.silences.append(longest_silence(follower.session, happened, work, troubles))
-            learnt = [(news.learnt, news.what) for news in follower.news]
-            self.report.unseen.append(longest_silence(follower.session, learnt, work, troubles))
+        thinking, troubles = self._sessions.plays.thinking, [(t.begun, t.over, t.kind) for t in self._troubles.done]
+        for name, news, numbers in self._sessions.tasks():
+            work = [span for number in numbers for span in (*at_work.get(number, ()), *thinking.get(number, ()))]
+            work += self.report.stalls
+            happened = sorted(((each.happened, each.tells) for each in news), key=itemgetter(0))
+            self.report.silences.append(longest_silence(name, happened, work, troubles))
+            learnt = sorted(((each.learnt, each.tells) for each in news), key=itemgetter(0))
+            self.report.unseen.append(longest_silence(name, learnt, work, troubles))
         events = sorted(news.happened for follower in self._followers for news in follower.news)
         for trouble in self._troubles.done:
             took = recovery(trouble.begun, events)
@@ -197,23 +198,20 @@ class Chaos:
         return self._system.logs()
 
 
-def _number(follower: Follower) -> int:
-    return int(follower.session.split("-")[1])
-
-
 def main() -> int:
     """Exit code 1 when anything was wrong, or a task was silent for too long."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--seed", type=int, default=1)
     cli.add_argument("--minutes", type=float, default=5)
     cli.add_argument("--tasks", type=int, default=200)
-    cli.add_argument("--at-once", type=int, default=12)
+    cli.add_argument("--each", type=int, default=1, help="tasks that a session has at once, 1 to 5")
+    cli.add_argument("--at-once", type=int, default=12, help="tasks under way at a time")
     cli.add_argument("--shards", type=int, default=2)
     cli.add_argument("--replicas", type=int, default=0, help="PENTAD_REDIS_REPLICAS of the run")
     cli.add_argument("--kills-only", action="store_true", help="no stops, no failovers")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
-    setup = Setup(SEVERAL, args.shards, replicas=args.replicas)
+    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each)
     fire = Fire(KILLS if args.kills_only else EVERYTHING, calm_s=_CALM_S)
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)

@@ -34,6 +34,15 @@ async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp
     assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
 
 
+async def test_sessions_of_three_tasks_at_once_lose_double_and_hang_nothing(tmp_path: Path) -> None:
+    """The short form of ``make chaos EACH=3``: no message names its task; people answer, pause, and move messages."""
+    chaos = Chaos(tmp_path, 9, 6, minutes=1.5, setup=Setup(SEVERAL, shards=2, each=3))
+    report = await chaos.run(at_once=6, fire=Fire(every_s=1.2, calm_s=120))
+    _all_is_well(report, chaos)
+    assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
+    assert report.moved, report.lines()
+
+
 @pytest.mark.parametrize(
     ("rule", "victim", "aimed", "fault"),
     [

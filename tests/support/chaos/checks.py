@@ -72,8 +72,7 @@ def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[
         for kind, count in counts.items()
         if len(follower.seen(kind)) != count
     ]
-    ids = Counter(e["event_id"] for e in follower.events if "event_id" in e)
-    faults += [f"{who}: event {i} came {n} times" for i, n in ids.items() if n > 1]
+    faults += seen_twice(follower)
     asked = Counter(e["tool"] for e in follower.seen("tool_call"))
     if asked != wanted:
         faults.append(f"{who}: asked for {dict(asked)}, planned {dict(wanted)}")
@@ -81,13 +80,22 @@ def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[
         f"{who}: ended {e['status']} {e['reason']}" for e in follower.seen("task_end") if e["status"] != "completed"
     ]
     deadly = {args["tag"] for step in plan for _, args in step if "die" in args}
-    return faults + follower.faults + _results(follower, deadly, report)
+    return faults + follower.faults + failed_calls(follower, deadly, report)
 
 
-def _results(follower: Follower, deadly: set[str], report: Report) -> list[str]:
-    """Calls fail only when they kill their own process, or as unknown: an unsafe one whose worker died."""
+def seen_twice(follower: Follower) -> list[str]:
+    """Events that a client was told more than once."""
+    ids = Counter(e["event_id"] for e in follower.events if "event_id" in e)
+    return [f"{follower.session}: event {i} came {n} times" for i, n in ids.items() if n > 1]
+
+
+def failed_calls(follower: Follower, deadly: set[str], report: Report, *, moved: bool = False) -> list[str]:
+    """Calls fail only when they kill their own process, or as unknown: an unsafe one whose worker died.
+
+    ``moved``: those of a message that was moved away are given up.
+    """
     faults = []
-    tags = {e["tool_call_id"]: e["args"]["tag"] for e in follower.seen("tool_call")}
+    tags = {e["tool_call_id"]: e["args"].get("tag") for e in follower.seen("tool_call")}
     for result in follower.seen("tool_result"):
         report.calls += 1
         error = result.get("error") or ""
@@ -95,6 +103,8 @@ def _results(follower: Follower, deadly: set[str], report: Report) -> list[str]:
             report.unknown += 1
         elif _DOWN in error and tags.get(result["tool_call_id"]) in deadly:
             report.brought_down += 1
+        elif moved and "was moved" in error:
+            report.given_up += 1
         elif error:
             faults.append(f"{follower.session}: {result['tool']} failed: {error}")
     return faults

@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.models.replies import Reply, call, say
@@ -46,10 +47,17 @@ class Model:
         plan = json.loads(messages[last]["content"])
         done = sum(1 for m in messages[last:] if m["role"] == "assistant")
         if done < len(plan["steps"]):
-            self._thinks(plan["task"], _THINK_S)
-            return call(*((name, args) for name, args in plan["steps"][done]), first_delay=_THINK_S)
-        self._thinks(plan["task"], _CHUNKS * _CHUNK_S)
-        text = f"task {plan['task']} is done, and this is what its answer looks like"
+            return self.asks(plan["task"], plan["steps"][done])
+        return self.answers(plan["task"], f"task {plan['task']} is done, and this is what its answer looks like")
+
+    def asks(self, task: int, step: Sequence[tuple[str, Any]]) -> Reply:
+        """A step's tool calls."""
+        self._thinks(task, _THINK_S)
+        return call(*((name, args) for name, args in step), first_delay=_THINK_S)
+
+    def answers(self, task: int, text: str) -> Reply:
+        """An answer in pieces."""
+        self._thinks(task, _CHUNKS * _CHUNK_S)
         return say(text, chunks=_CHUNKS, delay=_CHUNK_S)
 
     def _thinks(self, task: int, seconds: float) -> None:

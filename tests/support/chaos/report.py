@@ -7,6 +7,7 @@ from itertools import pairwise
 
 Span = tuple[float, float]
 _SHOWN = 5
+_NOTHING_DUE = frozenset({"task_end", "task_status waiting", "task_status stale", "message_moved"})
 _WAKE_S = 3.0
 """So long after a fault its effects are looked for."""
 
@@ -42,6 +43,16 @@ class Report:
     reruns: int = 0
     unknown: int = 0
     brought_down: int = 0
+    given_up: int = 0
+    """Calls of messages that were moved to another task."""
+    asked_where: int = 0
+    """How often a model was asked where a message belongs."""
+    put_right: int = 0
+    """Messages that went to a wrong task and were moved."""
+    moved: int = 0
+    """Moves in all."""
+    paused: int = 0
+    questions: int = 0
     unknown_starts: int = 0
     """Unsafe calls that ran again because a new primary lacked their start."""
     woken_anew: int = 0
@@ -67,6 +78,7 @@ class Report:
             f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",
             f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}, "
             f"killed their own process {self.brought_down}",
+            *self._of_several(),
             f"clients reconnected {self.reconnects} times, sent {self.sent_again} messages again, began anew from a "
             f"snapshot {self.started_over} times",
             f"the machine stalled for {sum(end - start for start, end in self.stalls):.1f} s in all; left out here:",
@@ -76,6 +88,16 @@ class Report:
             *(f"next event after {kind}: {figures(took)}" for kind, took in sorted(self.recoveries.items())),
             f"faults {len(self.faults)}",
             *self.faults[:20],
+        ]
+
+    def _of_several(self) -> list[str]:
+        """Of sessions with several tasks."""
+        if not self.asked_where:
+            return []
+        return [
+            f"messages moved {self.moved} times, of which {self.put_right} had gone to a wrong task; a model was asked "
+            f"{self.asked_where} times where one belongs; calls given up by moves {self.given_up}; tasks paused "
+            f"{self.paused}, questions {self.questions}"
         ]
 
 
@@ -99,11 +121,15 @@ def figures(values: Sequence[float]) -> str:
 def longest_silence(
     who: str, events: Sequence[tuple[float, str]], work: Iterable[Span], troubles: Iterable[tuple[float, float, str]]
 ) -> Silence:
-    """The longest time between two neighbouring events that no work fills, and what went wrong just then."""
+    """The longest time between two neighbouring events that no work fills, and what went wrong just then.
+
+    Behind what ends a turn, or takes a message from it, nothing is waited for.
+    """
     spans = sorted(work)
     gaps = [
         (end - start - _covered(spans, start, end), before, after, start, end)
         for (start, before), (end, after) in pairwise(events)
+        if before not in _NOTHING_DUE
     ]
     seconds, before, after, start, end = max(gaps, default=(0.0, "", "", 0.0, 0.0))
     meanwhile = ", ".join(what for begun, over, what in troubles if begun < end and over > start - _WAKE_S)

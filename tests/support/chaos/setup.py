@@ -38,3 +38,5 @@ class Setup:
     launcher: Sequence[str] = ()
     deadly: float = 0.08
     """Share of the tool calls whose first run kills its process."""
+    each: int = 1
+    """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""

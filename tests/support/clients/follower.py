@@ -14,7 +14,19 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-DURABLE = frozenset({"message_routed", "task_start", "message", "tool_call", "tool_result", "task_status", "task_end"})
+Event = dict[str, Any]
+DURABLE = frozenset(
+    {
+        "message_routed",
+        "message_moved",
+        "task_start",
+        "message",
+        "tool_call",
+        "tool_result",
+        "task_status",
+        "task_end",
+    }
+)
 _SILENCE_S = 3.0
 """After so long without a sign of an accepted message its sender sends it again."""
 _AGAIN_S = 0.5
@@ -29,6 +41,13 @@ class News:
     happened: float
     learnt: float
     what: str
+    about: Event
+    """The event, or the frame that accepts a message."""
+
+    @property
+    def tells(self) -> str:
+        """What, and for a status which."""
+        return f"{self.what} {self.about['status']}" if self.what == "task_status" else self.what
 
 
 class _StartOverError(Exception):
@@ -50,11 +69,13 @@ class Follower:
         self.accepted: set[str] = set()
         """Message ids that a gateway has promised to keep."""
         self.news: list[News] = []
-        """Its first message's acceptance, and each durable event, as they first came."""
+        """Each message's acceptance and each durable event, as they first came."""
         self.faults: list[str] = []
         self._sent: dict[str, tuple[float, dict[str, Any]]] = {}
         """When each message was sent last, and the message."""
         self._known: set[str] = set()
+        self._promised: set[str] = set()
+        """Messages that were ever accepted."""
         self._tasks: list[asyncio.Task[None]] = []
         self._connection: ClientConnection | None = None
         self._text: dict[tuple[str, int], tuple[int, str]] = {}
@@ -120,9 +141,10 @@ class Follower:
     def _take(self, event: dict[str, Any]) -> None:
         kind = event["type"]
         if kind == "accepted":
+            if event["message_id"] not in self._promised:
+                self._promised.add(event["message_id"])
+                self.news.append(News(time.time(), time.time(), "accepted", event))
             self.accepted.add(event["message_id"])
-            if not self.news:
-                self.news.append(News(time.time(), time.time(), "accepted"))
         elif kind == "error":
             self._refused(event)
         if "id" in event:
@@ -151,7 +173,7 @@ class Follower:
         self.events.append(event)
         if kind in DURABLE and event["event_id"] not in self._known:
             self._known.add(event["event_id"])
-            self.news.append(News(datetime.fromisoformat(event["at"]).timestamp(), time.time(), kind))
+            self.news.append(News(datetime.fromisoformat(event["at"]).timestamp(), time.time(), kind, event))
 
     def _assemble(self, event: dict[str, Any]) -> None:
         key = (event["task_id"], event["step"])

@@ -1,0 +1,47 @@
+"""The sessions of a chaos run that have one task with one message each."""
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Sequence
+
+from tests.support.chaos.checks import faults_of
+from tests.support.chaos.plan import Model, make_plan
+from tests.support.chaos.report import Report
+from tests.support.clients.follower import Follower, News
+
+
+class Alone:
+    """``tasks``: so many sessions."""
+
+    def __init__(self, rng: random.Random, tasks: int, deadly: float) -> None:
+        self.sessions, self.plays = tasks, Model()
+        self._plans = [make_plan(rng, number, deadly) for number in range(tasks)]
+        self._followers: dict[int, Follower] = {}
+
+    async def hold(self, number: int, follower: Follower) -> None:
+        """One session, until its task has ended."""
+        self._followers[number] = follower
+        await follower.send(json.dumps({"task": number, "steps": self._plans[number]}), f"m-{number}")
+        while not follower.seen("task_end"):
+            await asyncio.sleep(0.05)
+
+    async def settle(self) -> None:
+        """Until no task is open again: a new primary may lack an end that was told."""
+        while self.ended < len(self._followers):
+            await asyncio.sleep(0.05)
+
+    @property
+    def ended(self) -> int:
+        """Tasks that have ended."""
+        return sum(1 for follower in self._followers.values() if follower.seen("task_end"))
+
+    async def faults(self, gateway: str, report: Report) -> list[str]:
+        """What is wrong in the sessions."""
+        found = self._followers.items()
+        return [f for number, follower in found for f in faults_of(follower, self._plans[number], report)]
+
+    def tasks(self) -> Iterator[tuple[str, Sequence[News], Sequence[int]]]:
+        """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
+        for number, follower in self._followers.items():
+            yield follower.session, follower.news, [number]

@@ -1,0 +1,73 @@
+"""The sessions of a chaos run whose tasks live at once, each with a person who talks to all of them."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from tests.support.chaos.person import Person, Situation
+from tests.support.chaos.report import Report
+from tests.support.chaos.several_checks import faults_of_person
+from tests.support.chaos.several_model import SeveralModel
+from tests.support.chaos.talk import make_talk
+from tests.support.clients.api import Api
+from tests.support.clients.follower import Follower, News
+
+
+class Several:
+    """``each``: tasks of a session; ``tasks``: of all of them."""
+
+    def __init__(
+        self, rng: random.Random, tasks: int, each: int, deadly: float, gateways: Callable[[], Sequence[str]]
+    ) -> None:
+        self.sessions, self._each, self._gateways = -(-tasks // each), each, gateways
+        self._talks = [make_talk(rng, number, each, deadly) for number in range(self.sessions)]
+        said = [saying for talk in self._talks for saying in talk.all]
+        self.plays = SeveralModel(random.Random(rng.random()), said)
+        self._people: dict[int, Person] = {}
+
+    async def hold(self, number: int, follower: Follower) -> None:
+        """One session, until all is said and answered."""
+        person = Person(number, self._talks[number], follower, self._gateways, self.plays)
+        self._people[number] = person
+        await person.converse()
+
+    async def settle(self) -> None:
+        """Until none has anything to do again: a new primary may lack what was done."""
+        while left := [person for person in self._people.values() if not person.settled]:
+            for person in left:
+                await person.converse()
+
+    @property
+    def ended(self) -> int:
+        """Tasks of sessions in which all is said and answered."""
+        return self._each * sum(1 for person in self._people.values() if person.settled)
+
+    async def faults(self, gateway: str, report: Report) -> list[str]:
+        """What is wrong in the sessions."""
+        found: list[str] = []
+        async with Api(gateway) as api:
+            for person in self._people.values():
+                found += await faults_of_person(person, api, report)
+                report.put_right += len(person.put_right)
+                report.moved += len(person.follower.seen("message_moved"))
+                report.paused += len(Situation(person.follower.events).paused)
+                calls = person.follower.seen("tool_call")
+                report.questions += sum(1 for event in calls if event["tool"] == "ask_user")
+        report.asked_where = self.plays.asked_where
+        return found
+
+    def tasks(self) -> Iterator[tuple[str, Sequence[News], Sequence[int]]]:
+        """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
+        for person in self._people.values():
+            numbers = {s.message_id: s.number for s in (*person.talk.all, *person.extra)}
+            for task in Situation(person.follower.events).state:
+                news, held = _news_of(task, person.follower.news)
+                yield f"{person.follower.session} {task}", news, [numbers[message] for message in held]
+
+
+def _news_of(task: str, news: Sequence[News]) -> tuple[list[News], list[str]]:
+    """What concerns a task, with the acceptance of each message that went there first; the messages that it had."""
+    held = [n.about["message_id"] for n in news if n.what == "message_routed" and n.about["task_id"] == task]
+    mine = [n for n in news if task in (n.about.get("task_id"), n.about.get("to_task_id"))]
+    mine += [n for n in news if n.what == "accepted" and n.about["message_id"] in held]
+    given = [n.about["message_id"] for n in mine if n.about.get("to_task_id") == task]
+    return mine, [*held, *given]

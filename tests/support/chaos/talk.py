@@ -1,0 +1,98 @@
+"""What a person says in a session of a chaos run whose tasks live at once: no message names its task."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.support.chaos.plan import Step, make_plan
+
+_SUBJECTS = (
+    ("I want to book a flight from Berlin to Lisbon next Friday.", "Is the flight from Berlin to Lisbon direct?"),
+    ("Please find me a vegetarian restaurant near the opera.", "Book a table at the vegetarian restaurant, please."),
+    ("By the way, write a short poem about autumn leaves.", "Make the poem about autumn leaves rhyme."),
+    ("Could you summarise the quarterly report of the sales team?", "Which figure of the sales report grew most?"),
+    ("Translate my cover letter into French, please.", "Is the French of the letter polite enough?"),
+)
+_ASKED = 0.25
+_PAUSED = 0.15
+_MOVED = 0.2
+_OF_ONE = 16
+"""Numbers of messages that one session has to itself."""
+_LETTERS = "bcdfghjklmnpqrst"
+_REF = re.compile(r"\(ref ([a-z]+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A message, what the model does with it, and what the person does meanwhile."""
+
+    number: int
+    """Of all messages of the run; the tools write it into their ledger."""
+    subject: int
+    message_id: str
+    content: str
+    steps: list[Step]
+    pauses: bool = False
+    """The person pauses the task while it works on this."""
+    leaves: bool = False
+    """In the end the person moves it out of its task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A session's messages: each subject's first, and what is said to it afterwards."""
+
+    first: tuple[Saying, ...]
+    then: tuple[Saying, ...]
+
+    @property
+    def all(self) -> tuple[Saying, ...]:
+        return (*self.first, *self.then)
+
+
+def make_talk(rng: random.Random, session: int, subjects: int, deadly: float) -> Talk:
+    """A session on so many subjects, five at most. Some tasks ask or are paused, some messages are moved."""
+    chosen = rng.sample(_SUBJECTS, subjects)
+    first = []
+    for subject, (opening, _) in enumerate(chosen):
+        number = session * _OF_ONE + subject
+        steps = make_plan(rng, number, deadly)
+        if rng.random() < _ASKED:
+            steps = [*steps, [("ask_user", {"question": "Is that what you want?"})]]
+        first.append(_saying(number, subject, opening, steps, pauses=rng.random() < _PAUSED))
+    then = []
+    for subject, (_, following) in enumerate(chosen):
+        number = session * _OF_ONE + subjects + subject
+        leaves = rng.random() < _MOVED
+        then.append(_saying(number, subject, following, make_plan(rng, number, deadly), leaves=leaves))
+    return Talk((*first,), (*then,))
+
+
+def one_more(session: int, subject: int, number: int) -> Saying:
+    """A last word to a task that still asks. ``number``: of such words in this session, from 0."""
+    return _saying(session * _OF_ONE + _OF_ONE - 1 - number, subject, "Yes, that is all.", [])
+
+
+def _saying(number: int, subject: int, text: str, steps: list[Step], **more: bool) -> Saying:
+    return Saying(number, subject, f"m-{number}", f"{text} (ref {_in_letters(number)})", steps, **more)
+
+
+def _in_letters(number: int) -> str:
+    return "".join(_LETTERS[int(digit, 16)] for digit in f"{number:x}")
+
+
+def reference(content: str) -> str:
+    """Which message this is, or begins as; '' for none of ours."""
+    found = _REF.search(content)
+    return found[1] if found else ""
+
+
+def by_reference(sayings: Sequence[Saying]) -> Mapping[str, Saying]:
+    """Messages by what their content says that they are."""
+    return {reference(saying.content): saying for saying in sayings}
+
+
+def session_of(number: int) -> int:
+    """The session in which a message is said."""
+    return number // _OF_ONE
