@@ -190,8 +190,9 @@ class MoveWriter(WaitWriter):
             self.restart()
             self.commit.set(header, status="active", reason="")
             self.commit.stamp(header, "updated")
-        budget = Budget.model_validate(rest.budget).to_json() if rest.budget else b""
-        self.commit.set(header, correlation=rest.last_said or "", budget=budget)
+        if self.cuts or self.task.ended:
+            budget = Budget.model_validate(rest.budget).to_json() if rest.budget else b""
+            self.commit.set(header, correlation=rest.last_said or "", budget=budget)
         if fate == "goes_on":
             self.commit.set(header, unanswered=1)
         elif self.task.paused:

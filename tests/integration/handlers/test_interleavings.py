@@ -48,10 +48,11 @@ def test_messages_that_queue_or_interrupt_are_each_answered_in_order(server: Ser
         assert run(server, seed, NOTHING_DROPPED[policy]) == [], f"seed {seed}"
 
 
-def test_what_asks_and_what_is_paused_goes_on_where_it_was(server: Server) -> None:
+@pytest.mark.parametrize("stress", ["life", "moving-life"])
+def test_what_asks_and_what_is_paused_goes_on_where_it_was(server: Server, stress: Stress) -> None:
     """Tasks ask their users and say that they are done; users pause and resume them, twice and in the wrong order."""
     for seed in range(8):
-        assert run(server, seed, NOTHING_DROPPED["life"]) == [], f"seed {seed}"
+        assert run(server, seed, NOTHING_DROPPED[stress]) == [], f"seed {seed}"
 
 
 def test_no_more_are_active_than_may_be_and_who_waits_starts_in_order(server: Server) -> None:

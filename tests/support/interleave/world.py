@@ -54,7 +54,7 @@ class World:
         self._redrives = self._stress == "redrive" or also
         """Now and then work is set aside, and there are operators who redrive it; the server loses nothing then."""
         slept = 0.3 if self._stress == "timeout" or also else 0.0
-        lively = self._stress in ("life", "limits")
+        lively = self._stress in ("life", "limits", "moving-life")
         chosen = random.Random(f"{seed} of places")
         self._few = self._stress == "limits" or (
             self._stress == "all" and not self._broken and chosen.random() < _FEW_PLACES
@@ -162,7 +162,7 @@ class World:
     async def _live(self) -> list[str]:
         inbound = self._stress == "inbound"
         roles = (*ROLES, *OPERATORS) if self._redrives else ROLES
-        if self._stress == "move":
+        if self._stress in ("move", "moving-life"):
             roles = (*ROLES, Mover, Mover)
         for role in (Router,) * 4 if inbound else roles:
             self._processes.append(self._start(role))
