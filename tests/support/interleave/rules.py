@@ -212,13 +212,13 @@ _RULES = (
         "an_end_by_a_move_waits_for_the_newest_message",
         (Edit("commit", "if newer_message then return {'overtaken', t} end"),),
         "move",
-        first=9,
+        first=26,
     ),
     Rule(
         "who_gets_a_moved_message_is_as_it_was",
         (Edit("commit", "~= ARGV[i + 2] then return {'overtaken', t} end", "== '?' then return {'overtaken', t} end"),),
         "move",
-        first=3,
+        first=10,
     ),
     Rule(
         "a_call_that_is_set_aside_is_closed",
