@@ -35,7 +35,7 @@ _LATER = (
     "Thursday at eleven would be better.",
 )
 _ANSWER = " ".join(f"Here is what I found about part {n}: it has word{n}, thing{n} and item{n}." for n in range(40))
-_EVERY_S = 0.004
+_EVERY_S = 0.01
 """Between two messages that are timed: the router is to be busy, and not behind."""
 _PATIENCE_S = 120.0
 
