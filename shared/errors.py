@@ -23,3 +23,11 @@ class DamagedError(PentadError):
 
 class PoisonError(PentadError):
     """This entry can never be handled. Set it aside with this text as the reason."""
+
+
+class MemoryOutageError(OutageError):
+    """A store of long-term memory is away, full, locked or does not accept our credentials: wait and try again."""
+
+
+class MemoryRefusedError(PentadError):
+    """What a store of long-term memory was given or asked for can never be done: too large, of a wrong shape."""
