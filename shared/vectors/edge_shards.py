@@ -1,0 +1,164 @@
+"""The collections of the embedded store, each a shard of qdrant-edge. Synchronous: for one thread at a time."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import qdrant_edge as edge
+
+from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedError
+from pentad.shared.vectors import edge_words as words
+from pentad.shared.vectors.edge_folder import EdgeFolder
+from pentad.shared.vectors.limits import check_points, check_queries
+from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
+from pentad.shared.vectors.selection import Selection, VectorQuery
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_AT_ONCE = 32
+"""Points of one call: qdrant-edge holds Python's lock while it works, 0.1 ms for each, and everything else waits."""
+_UNFLUSHED = 4096
+"""Points that are written to the log alone; at most so many are read from it, at 0.2 ms each, when it is opened after a
+kill. To flush them takes a tenth of a second."""
+
+
+class EdgeShards:
+    """What `Vectors` promises, within one process and one thread. Opens itself at the first use."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = EdgeFolder(path)
+        self._shards: dict[str, edge.EdgeShard] = {}
+        self._unflushed: dict[str, int] = {}
+        self._is_open = False
+
+    def open(self) -> None:
+        """Take the folder. Raises ``MemoryOutageError`` while another process has it."""
+        if not self._is_open:
+            self._folder.open()
+            self._is_open = True
+
+    def close(self) -> None:
+        """Write everything down and let the folder go."""
+        for shard in self._shards.values():
+            with suppress(Exception):  # its log has what is not written down
+                shard.close()
+        self._shards.clear()
+        self._folder.close()
+        self._is_open = False
+
+    def prepare(self, name: str, dimensions: int) -> None:
+        self.open()
+        there = self._folder.dimensions(name)
+        if there not in (None, dimensions):
+            raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
+        if there is None:
+            self._make(name, dimensions)
+
+    def switch(self, alias: str, name: str) -> None:
+        self.open()
+        if self._folder.dimensions(name) is None:
+            raise _unknown(name)
+        if self._folder.dimensions(alias) is not None:
+            raise MemoryRefusedError(f"{alias} is the name of a collection, and cannot be an alias")
+        self._folder.switch(alias, name)
+
+    def collections(self) -> list[Collection]:
+        self.open()
+        aliases = self._folder.aliases()
+        return [
+            Collection(
+                name,
+                self._folder.dimensions(name) or 0,
+                _tried(self._shard(name).info).points_count,
+                tuple(sorted(alias for alias, meant in aliases.items() if meant == name)),
+            )
+            for name in self._folder.names()
+        ]
+
+    def drop(self, name: str) -> None:
+        self.open()
+        shard = self._shards.pop(name, None)
+        if shard is not None:
+            shard.close()
+        self._folder.remove(name)
+
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        name = self._name(collection)
+        check_points(points, self._folder.dimensions(name))
+        for begin in range(0, len(points), _AT_ONCE):
+            part = points[begin : begin + _AT_ONCE]
+            _tried(self._shard(name).update, words.upsert(part))
+        self._flush_now_and_then(name, len(points))
+
+    def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        name = self._name(collection)
+        check_queries(queries, self._folder.dimensions(name))
+        found = _tried(self._shard(name).query_batch, words.batch(queries)) if queries else []
+        return [words.hits(hits) for hits in found]
+
+    def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
+        name = self._name(collection)
+        request = edge.ScrollRequest(offset=cursor, limit=limit, filter=words.where(selection), with_payload=True)
+        records, after = _tried(self._shard(name).scroll, request)
+        return PointPage(words.kept(records), None if after is None else str(after))
+
+    def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
+        return self.scroll(collection, selection, max(1, len(selection.ids or ())), None).points
+
+    def count(self, collection: str, selection: Selection) -> int:
+        name = self._name(collection)
+        request = edge.CountRequest(exact=True, filter=words.where(selection))
+        return _tried(self._shard(name).count, request)
+
+    def delete(self, collection: str, selection: Selection) -> None:
+        name = self._name(collection)
+        _tried(self._shard(name).update, words.delete(selection))
+        self._flush_now_and_then(name, 1)
+
+    def _name(self, collection: str) -> str:
+        """What a name or an alias means; a name goes before."""
+        self.open()
+        if collection in self._shards or self._folder.dimensions(collection) is not None:
+            return collection
+        name = self._folder.aliases().get(collection)
+        if name is None or self._folder.dimensions(name) is None:
+            raise _unknown(collection)
+        return name
+
+    def _shard(self, name: str) -> edge.EdgeShard:
+        shard = self._shards.get(name)
+        if shard is None:
+            try:
+                shard = self._shards[name] = edge.EdgeShard.load(str(self._folder.shard(name)))
+            except Exception as error:
+                raise DamagedError(f"the collection {name} of the memory cannot be opened: {error}") from None
+        return shard
+
+    def _make(self, name: str, dimensions: int) -> None:
+        place = self._folder.begin(name, dimensions)
+        place.mkdir()
+        shard = _tried(edge.EdgeShard.create, str(place), words.config(dimensions))
+        for index in words.indexes():
+            _tried(shard.update, index)
+        shard.close()
+        self._folder.finish(name)
+
+    def _flush_now_and_then(self, name: str, written: int) -> None:
+        self._unflushed[name] = self._unflushed.get(name, 0) + written
+        if self._unflushed[name] >= _UNFLUSHED:
+            _tried(self._shard(name).flush)
+            self._unflushed[name] = 0
+
+
+def _tried(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Do it; qdrant-edge raises plain exceptions, and what may be wrong with the input was looked at before."""
+    try:
+        return work(*given, **named)
+    except Exception as error:
+        raise MemoryOutageError(f"the embedded memory of vectors fails: {error}") from None
+
+
+def _unknown(name: str) -> MemoryRefusedError:
+    return MemoryRefusedError(f"the memory has no collection {name}: prepare it first")

@@ -1,0 +1,137 @@
+"""The store of vectors in this process: qdrant-edge, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pentad.shared.errors import MemoryOutageError, SettingsError
+from pentad.shared.vectors.limits import (
+    check_dimensions,
+    check_id,
+    check_limit,
+    check_name,
+    check_points,
+    check_queries,
+    check_selected_ids,
+    check_selection,
+)
+from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
+from pentad.shared.vectors.selection import Selection, VectorQuery
+
+if TYPE_CHECKING:
+    from pentad.shared.vectors.edge_shards import EdgeShards
+
+T = TypeVar("T")
+
+_MOST_WAITING = 256
+"""Calls that wait for the thread; more are told to come later."""
+
+
+class EdgeVectors:
+    """A folder that one process uses: `Vectors` without a server. Nothing is opened before the first use.
+
+    Searches look at every point that the selection lets through: fit for some 200,000 points of a tenant. A killed
+    process loses nothing that was awaited; a power cut may take what the operating system had not written yet.
+    """
+
+    def __init__(self, folder: Path, timeout_s: float = 10.0) -> None:
+        self._folder, self._timeout_s = folder, timeout_s
+        self._thread: ThreadPoolExecutor | None = ThreadPoolExecutor(1, "vectors")
+        self._shards: EdgeShards | None = None
+        self._waiting = 0
+
+    async def open(self) -> None:
+        """Take the folder. Raises ``MemoryOutageError`` while another process has it: try again, or go without."""
+        await self._do(lambda shards: shards.open())
+
+    async def prepare(self, name: str, dimensions: int) -> None:
+        check_name(name)
+        check_dimensions(dimensions)
+        await self._do(lambda shards: shards.prepare(name, dimensions))
+
+    async def switch(self, alias: str, name: str) -> None:
+        check_name(alias)
+        check_name(name)
+        await self._do(lambda shards: shards.switch(alias, name))
+
+    async def collections(self) -> list[Collection]:
+        return await self._do(lambda shards: shards.collections())
+
+    async def drop(self, name: str) -> None:
+        check_name(name)
+        await self._do(lambda shards: shards.drop(name))
+
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        check_name(collection)
+        check_points(points)
+        await self._do(lambda shards: shards.upsert(collection, points))
+
+    async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        check_name(collection)
+        check_queries(queries)
+        return await self._do(lambda shards: shards.search(collection, queries))
+
+    async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
+        check_name(collection)
+        check_selected_ids(selection)
+        return await self._do(lambda shards: shards.get(collection, selection))
+
+    async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None = None) -> PointPage:
+        check_name(collection)
+        check_selection(selection)
+        check_limit(limit)
+        if cursor is not None:
+            check_id(cursor)
+        return await self._do(lambda shards: shards.scroll(collection, selection, limit, cursor))
+
+    async def count(self, collection: str, selection: Selection) -> int:
+        check_name(collection)
+        check_selection(selection)
+        return await self._do(lambda shards: shards.count(collection, selection))
+
+    async def delete(self, collection: str, selection: Selection) -> None:
+        check_name(collection)
+        check_selection(selection)
+        await self._do(lambda shards: shards.delete(collection, selection))
+
+    async def aclose(self) -> None:
+        """Finish what was begun, write everything down and let the folder go."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._shards is not None:
+            await asyncio.get_running_loop().run_in_executor(thread, self._shards.close)
+        thread.shutdown()
+
+    async def _do(self, work: Callable[[EdgeShards], T]) -> T:
+        if self._thread is None:
+            raise MemoryOutageError(f"the memory in {self._folder} is closed")
+        if self._waiting >= _MOST_WAITING:
+            raise MemoryOutageError(f"{_MOST_WAITING} calls wait for the memory in {self._folder}: try again later")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise MemoryOutageError(
+                f"the memory in {self._folder} did not answer in {self._timeout_s:g} s: try again later"
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    def _opened(self) -> EdgeShards:
+        if self._shards is None:
+            try:
+                from pentad.shared.vectors.edge_shards import EdgeShards
+            except ImportError as error:
+                raise SettingsError(
+                    f"the embedded memory needs qdrant-edge-py: pip install 'pentad[server]' or set QDRANT_URL; {error}"
+                ) from None
+            self._shards = EdgeShards(self._folder)
+        return self._shards

@@ -1,0 +1,101 @@
+"""Our points, selections and queries in the words of qdrant-edge, and back."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from pentad.shared.vectors.ordering import ordered, score_of
+from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, Sparse
+from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
+from pentad.shared.vectors.stored_payload import KEYWORDS, NOBODY, NUMBERS, from_stored, to_stored
+
+
+def config(dimensions: int) -> edge.EdgeConfig:
+    """Of a shard for vectors of this dimension."""
+    dense = edge.EdgeVectorParams(size=dimensions, distance=edge.Distance.Cosine)
+    sparse = edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
+    return edge.EdgeConfig(
+        vectors={name.value: dense for name in Dense}, sparse_vectors={name.value: sparse for name in Sparse}
+    )
+
+
+def indexes() -> list[edge.UpdateOperation]:
+    """What a new shard is told to index."""
+    words, numbers = edge.PayloadSchemaType.Keyword, edge.PayloadSchemaType.Integer
+    kinds = [(name, words) for name in KEYWORDS] + [(name, numbers) for name in NUMBERS]
+    return [edge.UpdateOperation.create_field_index(name, kind) for name, kind in kinds]
+
+
+def upsert(points: Sequence[Point]) -> edge.UpdateOperation:
+    """Write these points."""
+    return edge.UpdateOperation.upsert_points([_point(point) for point in points])
+
+
+def delete(selection: Selection) -> edge.UpdateOperation:
+    """Remove what is selected."""
+    return edge.UpdateOperation.delete_points_by_filter(where(selection))
+
+
+def where(selection: Selection) -> edge.Filter:
+    """The conditions of a selection; the tenant is always one of them."""
+    owner = selection.owner
+    must: list[Any] = [_is("tenant", owner.tenant)]
+    if selection.whose is Whose.SEEN:
+        must.append(_in("user", (owner.user or NOBODY, NOBODY)))
+    elif selection.whose is Whose.OWN:
+        must.append(_is("user", owner.user or NOBODY))
+    named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
+    must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
+    if selection.since is not None or selection.until is not None:
+        must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=selection.since, lt=selection.until)))
+    if selection.ids is not None:
+        must.append(edge.HasIdCondition({UUID(identifier) for identifier in selection.ids}))
+    return edge.Filter(must=must)
+
+
+def batch(queries: Sequence[VectorQuery]) -> edge.QueryBatchRequest:
+    """All queries in one request."""
+    return edge.QueryBatchRequest([_request(query) for query in queries])
+
+
+def hits(found: Sequence[Any]) -> list[Hit]:
+    """What a query has found."""
+    return ordered(Hit(str(p.id), score_of(p.score), from_stored(str(p.id), p.payload)) for p in found)
+
+
+def kept(records: Sequence[Any]) -> list[KeptPoint]:
+    """Points that were read."""
+    return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
+
+
+def _request(query: VectorQuery) -> edge.QueryRequest:
+    chosen = where(query.selection)
+    if isinstance(query, DenseQuery):
+        nearest = edge.Query.Nearest(list(query.vector), query.using.value)
+        return edge.QueryRequest(query.limit, query=nearest, filter=chosen, with_payload=True)
+    terms = edge.SparseVector(list(query.vector.indices), list(query.vector.values))
+    corpus = edge.IdfParams(corpus=where(Selection(query.selection.owner)))
+    return edge.QueryRequest(
+        query.limit,
+        query=edge.Query.Nearest(terms, query.using.value),
+        filter=chosen,
+        with_payload=True,
+        params=edge.SearchParams(idf=corpus),
+    )
+
+
+def _point(point: Point) -> edge.Point:
+    vectors: dict[str, Any] = {name.value: list(vector) for name, vector in point.dense.items()}
+    for name, terms in point.sparse.items():
+        vectors[name.value] = edge.SparseVector(list(terms.indices), list(terms.values))
+    return edge.Point(UUID(point.id), vectors, to_stored(point.payload))
+
+
+def _is(key: str, value: str) -> edge.FieldCondition:
+    return edge.FieldCondition(key, match=edge.MatchValue(value))
+
+
+def _in(key: str, values: Sequence[str]) -> edge.FieldCondition:
+    return edge.FieldCondition(key, match=edge.MatchAny(list(values)))

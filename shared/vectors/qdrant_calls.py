@@ -1,0 +1,111 @@
+"""The calls of the Qdrant client, one method for each of the port's. Load it at its first use: it loads the client."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from qdrant_client import AsyncQdrantClient
+from qdrant_client import models as qdrant
+
+from pentad.shared.errors import MemoryRefusedError, PentadError
+from pentad.shared.vectors import qdrant_failures
+from pentad.shared.vectors import qdrant_words as words
+from pentad.shared.vectors.points import Collection, Dense, Hit, KeptPoint, Point, PointPage
+from pentad.shared.vectors.selection import Selection, VectorQuery
+
+_CONNECTIONS = 64
+
+
+def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
+    """A client of this server; nothing is sent yet. ``:memory:`` is the client's own store."""
+    if url.startswith(":"):
+        return AsyncQdrantClient(url)
+    return AsyncQdrantClient(
+        url=url,
+        headers={"api-key": api_key} if api_key else None,
+        timeout=math.ceil(timeout_s),
+        pool_size=_CONNECTIONS,
+        check_compatibility=False,
+    )
+
+
+class QdrantCalls:
+    """What `Vectors` promises, on one client, without bounds: the caller keeps those."""
+
+    def __init__(self, client: AsyncQdrantClient, place: str, has_indexes: bool) -> None:
+        self._client, self._place, self._has_indexes = client, place, has_indexes
+
+    async def prepare(self, name: str, dimensions: int) -> None:
+        if not await self._client.collection_exists(name):
+            await self._create(name, dimensions)
+        there = _dimensions(await self._client.get_collection(name))
+        if there != dimensions:
+            raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
+        if self._has_indexes:
+            for field, schema in words.indexes().items():
+                await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
+
+    async def switch(self, alias: str, name: str) -> None:
+        """Both steps in one request: at no moment does the alias mean nothing."""
+        known = (await self._client.get_aliases()).aliases
+        made = qdrant.CreateAlias(collection_name=name, alias_name=alias)
+        steps: list[Any] = [qdrant.CreateAliasOperation(create_alias=made)]
+        if any(there.alias_name == alias for there in known):
+            steps.insert(0, qdrant.DeleteAliasOperation(delete_alias=qdrant.DeleteAlias(alias_name=alias)))
+        await self._client.update_collection_aliases(steps)
+
+    async def collections(self) -> list[Collection]:
+        known = (await self._client.get_aliases()).aliases
+        found = []
+        for name in sorted(there.name for there in (await self._client.get_collections()).collections):
+            dimensions = _dimensions(await self._client.get_collection(name))
+            aliases = tuple(sorted(a.alias_name for a in known if a.collection_name == name))
+            count = (await self._client.count(name, exact=True)).count
+            found.append(Collection(name, dimensions, count, aliases))
+        return found
+
+    async def drop(self, name: str) -> None:
+        await self._client.delete_collection(name)
+
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        await self._client.upsert(collection, words.points(points), wait=True)
+
+    async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        found = await self._client.query_batch_points(collection, requests=[words.request(query) for query in queries])
+        return [words.hits(response) for response in found]
+
+    async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
+        chosen = words.where(selection)
+        records, after = await self._client.scroll(collection, scroll_filter=chosen, limit=limit, offset=cursor)
+        return PointPage(words.kept(records), None if after is None else str(after))
+
+    async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
+        return (await self.scroll(collection, selection, max(1, len(selection.ids or ())), None)).points
+
+    async def count(self, collection: str, selection: Selection) -> int:
+        return (await self._client.count(collection, count_filter=words.where(selection), exact=True)).count
+
+    async def delete(self, collection: str, selection: Selection) -> None:
+        meant = qdrant.FilterSelector(filter=words.where(selection))
+        await self._client.delete(collection, points_selector=meant, wait=True)
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+    def failure(self, error: Exception) -> PentadError:
+        """Our error for what a call has raised."""
+        return qdrant_failures.failure(error, self._place)
+
+    async def _create(self, name: str, dimensions: int) -> None:
+        dense, sparse = words.dense_config(dimensions), words.sparse_config()
+        try:
+            await self._client.create_collection(name, vectors_config=dense, sparse_vectors_config=sparse)
+        except Exception:
+            if not await self._client.collection_exists(name):  # else another process was faster
+                raise
+
+
+def _dimensions(there: qdrant.CollectionInfo) -> int:
+    """Of a collection's vectors; 0 when it is none of ours."""
+    vectors = there.config.params.vectors
+    return int(getattr(vectors.get(Dense.TEXT.value), "size", 0)) if isinstance(vectors, dict) else 0

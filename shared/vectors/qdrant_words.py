@@ -1,0 +1,91 @@
+"""Our points, selections and queries in the words of the Qdrant client, and back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from qdrant_client import models as qdrant
+
+from pentad.shared.vectors.ordering import ordered, score_of
+from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, Sparse
+from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
+from pentad.shared.vectors.stored_payload import KEYWORDS, NOBODY, NUMBERS, from_stored, to_stored
+
+
+def dense_config(dimensions: int) -> dict[str, qdrant.VectorParams]:
+    """The dense vectors of a collection."""
+    return {name.value: qdrant.VectorParams(size=dimensions, distance=qdrant.Distance.COSINE) for name in Dense}
+
+
+def sparse_config() -> dict[str, qdrant.SparseVectorParams]:
+    """The sparse vectors of a collection; the server knows how rare each term is."""
+    return {name.value: qdrant.SparseVectorParams(modifier=qdrant.Modifier.IDF) for name in Sparse}
+
+
+def indexes() -> dict[str, Any]:
+    """What the server is told to index. It keeps a tenant's points together."""
+    words, tenant = qdrant.PayloadSchemaType.KEYWORD, KEYWORDS[0]
+    together = qdrant.KeywordIndexParams(type=qdrant.KeywordIndexType.KEYWORD, is_tenant=True)
+    plain = dict.fromkeys(KEYWORDS, words) | dict.fromkeys(NUMBERS, qdrant.PayloadSchemaType.INTEGER)
+    return plain | {tenant: together}
+
+
+def where(selection: Selection) -> qdrant.Filter:
+    """The conditions of a selection; the tenant is always one of them."""
+    owner = selection.owner
+    must: list[Any] = [_is("tenant", owner.tenant)]
+    if selection.whose is Whose.SEEN:
+        must.append(_in("user", (owner.user or NOBODY, NOBODY)))
+    elif selection.whose is Whose.OWN:
+        must.append(_is("user", owner.user or NOBODY))
+    named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
+    must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
+    if selection.since is not None or selection.until is not None:
+        moments = qdrant.Range(gte=selection.since, lt=selection.until)
+        must.append(qdrant.FieldCondition(key="at", range=moments))
+    if selection.ids is not None:
+        must.append(qdrant.HasIdCondition(has_id=list(selection.ids)))
+    return qdrant.Filter(must=must)
+
+
+def points(given: Sequence[Point]) -> list[qdrant.PointStruct]:
+    """Points to write."""
+    return [qdrant.PointStruct(id=p.id, vector=_vectors(p), payload=to_stored(p.payload)) for p in given]
+
+
+def request(query: VectorQuery) -> qdrant.QueryRequest:
+    """A query; rare terms are told from common ones by what its owner sees."""
+    chosen, using, limit = where(query.selection), query.using.value, query.limit
+    if isinstance(query, DenseQuery):
+        nearest = list(query.vector)
+        return qdrant.QueryRequest(query=nearest, using=using, filter=chosen, limit=limit, with_payload=True)
+    terms = qdrant.SparseVector(indices=list(query.vector.indices), values=list(query.vector.values))
+    corpus = qdrant.IdfCorpusParams(corpus=where(Selection(query.selection.owner)))
+    params = qdrant.SearchParams(idf=corpus)
+    return qdrant.QueryRequest(query=terms, using=using, filter=chosen, limit=limit, with_payload=True, params=params)
+
+
+def hits(found: qdrant.QueryResponse) -> list[Hit]:
+    """What a query has found."""
+    return ordered(Hit(str(p.id), score_of(p.score), from_stored(str(p.id), p.payload)) for p in found.points)
+
+
+def kept(records: Sequence[Any]) -> list[KeptPoint]:
+    """Points that were read."""
+    return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
+
+
+def _vectors(point: Point) -> Any:
+    dense = {name.value: list(vector) for name, vector in point.dense.items()}
+    sparse = {
+        name.value: qdrant.SparseVector(indices=list(terms.indices), values=list(terms.values))
+        for name, terms in point.sparse.items()
+    }
+    return dense | sparse
+
+
+def _is(key: str, value: str) -> qdrant.FieldCondition:
+    return qdrant.FieldCondition(key=key, match=qdrant.MatchValue(value=value))
+
+
+def _in(key: str, values: Sequence[str]) -> qdrant.FieldCondition:
+    return qdrant.FieldCondition(key=key, match=qdrant.MatchAny(any=list(values)))

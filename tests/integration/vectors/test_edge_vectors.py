@@ -1,0 +1,154 @@
+"""The embedded store: one process has it, and what was awaited outlives that process."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pentad.shared.errors import DamagedError, MemoryOutageError
+from pentad.shared.vectors import edge_shards
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from pentad.shared.vectors.selection import Selection
+from tests.support.point_maker import ADA, near, point, point_id, saying
+from tests.support.processes.system import ROOT
+
+WRITES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from tests.support.point_maker import point
+
+async def write():
+    vectors = EdgeVectors(Path(sys.argv[1]))
+    await vectors.prepare("memory", 3)
+    await vectors.switch("now", "memory")
+    for batch in range(5):
+        await vectors.upsert("memory", [point(f"{batch}-{n}", text="cat") for n in range(100)])
+    print("written", flush=True)
+    if sys.argv[2] == "wait":
+        sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(write())
+"""
+
+
+def writer(folder: Path, then: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITES, str(folder), then]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+async def test_what_was_awaited_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
+    with writer(tmp_path, "die") as process:
+        said, _ = process.communicate(timeout=30)
+    assert (said, process.returncode) == ("written\n", -9)
+    vectors = EdgeVectors(tmp_path)
+    assert await vectors.count("now", Selection(ADA)) == 500
+    dense, sparse = await vectors.search(
+        "now", [near((1, 0, 0), Selection(ADA), 1000), saying("cat", Selection(ADA), 1000)]
+    )
+    assert len(dense) == len(sparse) == 500
+    await vectors.aclose()
+
+
+async def test_a_second_process_is_told_who_has_it_and_gets_it_afterwards(tmp_path: Path) -> None:
+    vectors = EdgeVectors(tmp_path)
+    with writer(tmp_path, "wait") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        with pytest.raises(MemoryOutageError, match=r"used by another process.*QDRANT_URL"):
+            await vectors.open()
+        with pytest.raises(MemoryOutageError, match="used by another process"):
+            await vectors.count("now", Selection(ADA))
+        process.communicate(timeout=30)
+    await vectors.open()
+    assert await vectors.count("now", Selection(ADA)) == 500
+    await vectors.aclose()
+
+
+async def test_two_in_one_process_keep_apart_as_well(tmp_path: Path) -> None:
+    first, second = EdgeVectors(tmp_path), EdgeVectors(tmp_path)
+    await first.prepare("memory", 3)
+    with pytest.raises(MemoryOutageError, match="another process"):
+        await second.prepare("memory", 3)
+    await first.aclose()
+    await second.prepare("memory", 3)
+    await second.aclose()
+
+
+async def test_a_collection_that_was_half_made_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "memory.part" / "shard").mkdir(parents=True)
+    vectors = EdgeVectors(tmp_path)
+    assert await vectors.collections() == []
+    await vectors.prepare("memory", 3)
+    assert sorted(os.listdir(tmp_path)) == ["lock", "memory"]
+    await vectors.aclose()
+
+
+async def test_what_was_flushed_and_what_was_not_are_both_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge_shards, "_UNFLUSHED", 10)
+    vectors = EdgeVectors(tmp_path)
+    await vectors.prepare("memory", 3)
+    for n in range(25):
+        await vectors.upsert("memory", [point(str(n))])
+    await vectors.delete("memory", Selection(ADA, ids=(point_id("3"),)))
+    await vectors.aclose()
+    again = EdgeVectors(tmp_path)
+    assert await again.count("memory", Selection(ADA)) == 24
+    await again.aclose()
+
+
+@pytest.mark.parametrize(("name", "text"), [("aliases.json", "{"), ("memory/collection.json", "[]")])
+async def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
+    vectors = EdgeVectors(tmp_path)
+    await vectors.prepare("memory", 3)
+    await vectors.switch("now", "memory")
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DamagedError, match=name):
+        await vectors.count("now", Selection(ADA))
+    await vectors.aclose()
+
+
+async def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+    vectors = EdgeVectors(tmp_path)
+    (tmp_path / "memory" / "shard").mkdir(parents=True)
+    (tmp_path / "memory" / "collection.json").write_text(json.dumps({"dimensions": 3}))
+    with pytest.raises(DamagedError, match="collection memory"):
+        await vectors.count("memory", Selection(ADA))
+    await vectors.aclose()
+
+
+async def test_a_folder_that_cannot_be_made_is_an_outage(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    vectors = EdgeVectors(tmp_path / "file" / "vectors")
+    with pytest.raises(MemoryOutageError, match="cannot be opened"):
+        await vectors.open()
+    await vectors.aclose()
+
+
+async def test_a_call_that_takes_too_long_or_a_queue_that_is_too_long_is_an_outage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = EdgeVectors(tmp_path, timeout_s=0.05)
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(_: edge_shards.EdgeShards) -> None:
+        begun.set()
+        go.wait(10)
+
+    monkeypatch.setattr(edge_shards.EdgeShards, "open", slow)
+    with pytest.raises(MemoryOutageError, match=r"did not answer in 0\.05 s"):
+        await vectors.open()
+    assert begun.is_set()
+    asked = await asyncio.gather(*(vectors.open() for _ in range(300)), return_exceptions=True)
+    assert all(isinstance(error, MemoryOutageError) for error in asked)
+    assert sum("256 calls wait" in str(error) for error in asked) == 44
+    go.set()
+    await vectors.aclose()
