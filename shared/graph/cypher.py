@@ -1,0 +1,120 @@
+"""The graph in Cypher: nodes with the label ``Memory``, relationships with the type's name. Every value is a parameter.
+
+``user`` is empty for what is nobody's. What a node or relationship rests on is a list of texts, see `neo4j_rows`.
+"""
+
+from pentad.shared.graph.knowledge import EdgeType
+
+SCHEMA = (
+    "CREATE CONSTRAINT memory_key IF NOT EXISTS FOR (n:Memory) REQUIRE n.key IS UNIQUE",
+    "CREATE INDEX memory_name IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.name)",
+    "CREATE INDEX memory_user IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.user)",
+    "CREATE INDEX memory_id IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.id)",
+    "CALL db.awaitIndexes(60)",
+)
+
+_EARLIEST = """
+    {0}.true_from = CASE WHEN {0}.true_from IS NULL OR row.true_from < {0}.true_from
+        THEN coalesce(row.true_from, {0}.true_from) ELSE {0}.true_from END,
+    {0}.true_until = CASE WHEN {0}.true_until IS NULL OR row.true_until < {0}.true_until
+        THEN coalesce(row.true_until, {0}.true_until) ELSE {0}.true_until END,
+    {0}.supports = {0}.supports + [s IN row.supports WHERE NOT s IN {0}.supports]
+"""
+
+PUT_NODES = f"""
+UNWIND $rows AS row
+MERGE (n:Memory {{key: row.key}})
+ON CREATE SET n += row.said, n.tenant = row.tenant, n.id = row.id, n.user = row.user,
+    n.importance = row.importance, n.supports = []
+WITH n, row, row.said.rank < n.rank AS is_older
+SET n += CASE WHEN is_older THEN row.said ELSE {{}} END,
+    n.importance = CASE WHEN row.importance > n.importance THEN row.importance ELSE n.importance END,
+    n.merged_into = CASE WHEN n.merged_into IS NULL OR row.merged_into < n.merged_into
+        THEN coalesce(row.merged_into, n.merged_into) ELSE n.merged_into END,
+    {_EARLIEST.format("n")}
+WITH n, row WHERE n.user <> row.user
+RETURN n.id AS id LIMIT 1
+"""
+"""Returns a node that another owner has: then none of it may stay."""
+
+_PUT_EDGES = """
+UNWIND $rows AS row
+MATCH (a:Memory {{key: row.source_key}}), (b:Memory {{key: row.target_key}})
+WHERE a.tenant = row.tenant AND b.tenant = row.tenant AND a.user IN ['', row.user] AND b.user IN ['', row.user]
+MERGE (a)-[r:{type} {{key: row.key}}]->(b)
+ON CREATE SET r.tenant = row.tenant, r.user = row.user, r.weight = row.weight, r.learned_at = row.learned_at,
+    r.supports = []
+SET r.weight = CASE WHEN row.weight > r.weight THEN row.weight ELSE r.weight END,
+    r.learned_at = CASE WHEN row.learned_at < r.learned_at THEN row.learned_at ELSE r.learned_at END,
+    {merged}
+RETURN count(*) AS written
+"""
+
+NODES = """
+MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users
+RETURN properties(n) AS kept ORDER BY n.id
+"""
+NAMED = """
+MATCH (n:Memory) WHERE n.tenant = $tenant AND n.name IN $names AND n.user IN $users
+RETURN properties(n) AS kept ORDER BY n.id
+"""
+_TOUCHING = """
+MATCH (n:Memory)-[r]-(:Memory)
+WHERE n.tenant = $tenant AND n.key IN $keys AND r.tenant = $tenant AND r.user IN $users
+"""
+_ENDS = "startNode(r).id AS source, endNode(r).id AS target, type(r) AS type"
+EDGES = f"""
+{_TOUCHING}
+WITH DISTINCT r
+RETURN properties(r) AS kept, {_ENDS}, r.user AS user
+ORDER BY r.weight DESC, source, target, toLower(type), user LIMIT $limit
+"""
+LINKS = f"""
+{_TOUCHING} AND (size($types) = 0 OR type(r) IN $types)
+    AND ($as_of IS NULL OR (coalesce(r.true_from, 0) <= $as_of AND coalesce(r.true_until, $as_of + 1) > $as_of))
+WITH {_ENDS}, max(r.weight) AS weight
+RETURN source, target, type, weight ORDER BY weight DESC, source, target, toLower(type) LIMIT $limit
+"""
+NODE_PAGE = """
+MATCH (n:Memory) WHERE n.tenant = $tenant AND n.id > $after
+RETURN properties(n) AS kept ORDER BY n.id LIMIT $limit
+"""
+EDGE_PAGE = f"""
+MATCH (n:Memory)-[r]->(:Memory) WHERE n.tenant = $tenant AND r.tenant = $tenant AND r.key > $after
+RETURN properties(r) AS kept, {_ENDS} ORDER BY r.key LIMIT $limit
+"""
+TALLY = """
+MATCH (n:Memory) WHERE n.tenant = $tenant
+RETURN count(n) AS nodes, sum(COUNT {(n)-[{tenant: $tenant}]->(:Memory)}) AS edges
+"""
+
+END = """
+MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users
+SET n.true_until = CASE WHEN n.true_until < $at THEN n.true_until ELSE $at END
+"""
+REMOVE = "MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users DETACH DELETE n"
+TAKE_FROM_EDGES = """
+MATCH (n:Memory)-[r]->(:Memory)
+WHERE n.tenant = $tenant AND r.tenant = $tenant AND any(s IN r.supports WHERE split(s, '|')[$place] = $value)
+SET r.supports = [s IN r.supports WHERE split(s, '|')[$place] <> $value]
+WITH r WHERE size(r.supports) = 0
+DELETE r
+"""
+TAKE_FROM_NODES = """
+MATCH (n:Memory) WHERE n.tenant = $tenant AND any(s IN n.supports WHERE split(s, '|')[$place] = $value)
+SET n.supports = [s IN n.supports WHERE split(s, '|')[$place] <> $value]
+WITH n WHERE size(n.supports) = 0
+DETACH DELETE n
+"""
+REMOVE_USERS_EDGES = "MATCH (n:Memory)-[r]->(:Memory) WHERE n.tenant = $tenant AND r.user = $user DELETE r"
+REMOVE_USERS_NODES = "MATCH (n:Memory) WHERE n.tenant = $tenant AND n.user = $user DETACH DELETE n"
+REMOVE_SOME = "MATCH (n:Memory) WHERE n.tenant = $tenant WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS removed"
+
+
+def relationship(edge_type: EdgeType) -> str:
+    """A type's name in Neo4j."""
+    return edge_type.value.upper()
+
+
+PUT_EDGES = {kind: _PUT_EDGES.format(type=relationship(kind), merged=_EARLIEST.format("r")) for kind in EdgeType}
+"""A type cannot be a parameter in every version of Cypher."""

@@ -1,0 +1,111 @@
+"""What the stores of the graph take: bounds, and what makes a node, an edge or a question unusable. Pure."""
+
+from collections.abc import Sequence
+
+from pentad.contracts.ids import LAST_MS, is_identifier
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
+
+MOST_WRITTEN = 1000
+"""Nodes or edges of one call."""
+MOST_ASKED = 5000
+"""Ids of one question."""
+MOST_FOUND = 50_000
+"""Links of one answer; nodes and edges of a page."""
+MOST_SUPPORTS = 1000
+"""Of one node or edge in one call."""
+_MOST_TEXT = 1 << 15
+"""Bytes of a node's text."""
+_MOST_ID = 128
+_MOST_ANCHOR = 512
+
+
+def check_nodes(nodes: Sequence[MemoryNode]) -> None:
+    """Whether these can be written together."""
+    _check_number(len(nodes), "nodes")
+    for node in nodes:
+        check_ids((node.id,) if node.merged_into is None else (node.id, node.merged_into))
+        where = f"node {node.id}"
+        if not node.text.strip() or _size(node.text, where) > _MOST_TEXT:
+            raise MemoryRefusedError(f"{where} has no text, or one of more than {_MOST_TEXT} bytes: shorten it")
+        _check_share(node.importance, where)
+        _check_times(node, where)
+        _check_supports(node.supports, where)
+
+
+def check_edges(edges: Sequence[MemoryEdge]) -> None:
+    """Whether these can be written together."""
+    _check_number(len(edges), "edges")
+    for edge in edges:
+        check_ids((edge.source, edge.target))
+        where = f"the edge from {edge.source} to {edge.target}"
+        if edge.source == edge.target:
+            raise MemoryRefusedError(f"{where} leads nowhere")
+        _check_share(edge.weight, where)
+        _check_times(edge, where)
+        _check_supports(edge.supports, where)
+
+
+def check_ids(ids: Sequence[str]) -> None:
+    """Whether nodes may be called so, and be asked for together."""
+    if len(ids) > MOST_ASKED:
+        raise MemoryRefusedError(f"{len(ids)} nodes asked for: {MOST_ASKED} at most, and the others after them")
+    for identifier in ids:
+        _check_word(identifier, _MOST_ID)
+
+
+def check_found(limit: int) -> None:
+    """Whether so many may be asked for."""
+    if not 1 <= limit <= MOST_FOUND:
+        raise MemoryRefusedError(f"{limit} asked for: 1 to {MOST_FOUND}")
+
+
+def check_time(moment: int) -> None:
+    """Whether this is a time in milliseconds since the epoch."""
+    if not 0 <= moment <= LAST_MS:
+        raise MemoryRefusedError(f"{moment} is no time in milliseconds since the epoch")
+
+
+def check_identifier(name: str) -> None:
+    """Whether this names a tenant, user or task."""
+    if not is_identifier(name):
+        raise MemoryRefusedError(f"{name[:64]!r} is no identifier of a tenant, user or task")
+
+
+def _check_number(number: int, what: str) -> None:
+    if number > MOST_WRITTEN:
+        raise MemoryRefusedError(f"{number} {what} at once: write {MOST_WRITTEN} at most, the others after them")
+
+
+def _check_share(number: float, where: str) -> None:
+    if not 0 <= number <= 1:
+        raise MemoryRefusedError(f"{where}: weight and importance are 0 to 1")
+
+
+def _check_times(it: MemoryNode | MemoryEdge, where: str) -> None:
+    for moment in (it.learned_at, it.true_from or 0, it.true_until or 0):
+        check_time(moment)
+    if it.true_from is not None and it.true_until is not None and it.true_until < it.true_from:
+        raise MemoryRefusedError(f"{where} would end before it begins")
+
+
+def _check_supports(supports: Sequence[Support], where: str) -> None:
+    if not 1 <= len(supports) <= MOST_SUPPORTS:
+        raise MemoryRefusedError(f"{where} rests on {len(supports)} statements: 1 to {MOST_SUPPORTS} at once")
+    for support in supports:
+        _check_word(support.anchor, _MOST_ANCHOR)
+        for name in (support.task, support.user or support.task):
+            check_identifier(name)
+        check_time(support.at)
+
+
+def _check_word(word: str, most: int) -> None:
+    if not 1 <= len(word) <= most or not word.isprintable():
+        raise MemoryRefusedError(f"{word[:64]!r}: 1 to {most} printable characters are wanted")
+
+
+def _size(text: str, where: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise MemoryRefusedError(f"{where} cannot be written in UTF-8: {error}") from None

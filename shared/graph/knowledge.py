@@ -1,0 +1,99 @@
+"""What the graph keeps: nodes, edges, and the statements that they rest on. Data alone.
+
+What is written several times, in any order and by several writers, ends as the same node or edge: see `merging`.
+"""
+
+from enum import StrEnum
+
+from pentad.shared.immutable import immutable
+from pentad.shared.owners import Owner
+
+
+class NodeKind(StrEnum):
+    """What a node is."""
+
+    CONCEPT = "concept"
+    FACT = "fact"
+    PROCEDURE = "procedure"
+    QUESTION = "question"
+    ANSWER = "answer"
+    ENTITY = "entity"
+
+
+class EdgeType(StrEnum):
+    """What an edge says of the two nodes that it leads from and to."""
+
+    RELATED_TO = "related_to"
+    FOLLOWED_BY = "followed_by"
+    CONTRADICTS = "contradicts"
+    DERIVED_FROM = "derived_from"
+    PART_OF = "part_of"
+
+
+@immutable
+class Support:
+    """A statement that a node or an edge rests on."""
+
+    anchor: str
+    """Opens the statement. Opaque here."""
+    task: str
+    user: str | None
+    """Who made it, where that is known."""
+    at: int
+    """When, in milliseconds since the epoch."""
+
+
+@immutable
+class MemoryNode:
+    """Something known. Times are in milliseconds since the epoch."""
+
+    id: str
+    """Made from the content and its owner by whoever writes it: the same content has the same one in every run."""
+    owner: Owner
+    kind: NodeKind
+    text: str
+    importance: float
+    """0 to 1."""
+    learned_at: int
+    supports: tuple[Support, ...]
+    """At least one; in the order of `merging.in_order` when it is read."""
+    true_from: int | None = None
+    """None: always, as far as is known."""
+    true_until: int | None = None
+    """The first moment at which it is true no more; None: it still is."""
+    merged_into: str | None = None
+    """The node that stands for this one."""
+
+
+@immutable
+class MemoryEdge:
+    """How two nodes belong together. There is one of each type and owner between two nodes, in each direction."""
+
+    owner: Owner
+    source: str
+    target: str
+    type: EdgeType
+    weight: float
+    """0 to 1: how closely."""
+    learned_at: int
+    supports: tuple[Support, ...]
+    true_from: int | None = None
+    true_until: int | None = None
+
+
+@immutable
+class Link:
+    """An edge as a walk through the graph needs it; of edges that differ in their owner alone, the heaviest."""
+
+    source: str
+    target: str
+    type: EdgeType
+    weight: float
+
+
+@immutable
+class Tally:
+    """How much a tenant's graph holds."""
+
+    nodes: int
+    edges: int

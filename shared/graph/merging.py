@@ -1,0 +1,80 @@
+"""How what is written again joins what is there, the same whichever comes first. Pure; the stores do it in their words.
+
+Supports are added up. Of two texts the one that was learned first stays, of equally old ones the one with the lower
+digest. Importance and weight only grow; a node is true from the earliest beginning that is known, and an end, once
+known, only moves to an earlier time. Of two nodes that stand for it, the lower id does.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
+
+MOST_NAME = 256
+"""Characters of a name that count."""
+
+
+def normal_name(text: str) -> str:
+    """The name under which a node is found: without what the same name may be written differently in."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())[:MOST_NAME]
+
+
+def rank(node: MemoryNode) -> str:
+    """Of two texts of a node the one of the lower rank stays: the older one."""
+    return f"{node.learned_at:015d}-{sha256(f'{node.kind}:{node.text}'.encode()).hexdigest()[:16]}"
+
+
+def edge_key(edge: MemoryEdge) -> str:
+    """What tells an edge from the tenant's others: ends, type and user."""
+    return "\x1f".join((edge.source, edge.target, edge.type, edge.owner.user or ""))
+
+
+def in_order(supports: Iterable[Support]) -> tuple[Support, ...]:
+    """Each once, the oldest first."""
+    return tuple(sorted(set(supports), key=lambda s: (s.at, s.anchor, s.task, s.user or "")))
+
+
+def merged_nodes(nodes: Sequence[MemoryNode]) -> list[MemoryNode]:
+    """Each node once, in the order of tenants and ids."""
+    found: dict[tuple[str, str], MemoryNode] = {}
+    for node in nodes:
+        key = node.owner.tenant, node.id
+        found[key] = _both_nodes(found[key], node) if key in found and found[key].owner == node.owner else node
+    return [found[key] for key in sorted(found)]
+
+
+def merged_edges(edges: Sequence[MemoryEdge]) -> list[MemoryEdge]:
+    """Each edge once, in the order of its ends."""
+    found: dict[tuple[str, str], MemoryEdge] = {}
+    for edge in edges:
+        key = edge.owner.tenant, edge_key(edge)
+        found[key] = _both_edges(found[key], edge) if key in found else edge
+    return [found[key] for key in sorted(found)]
+
+
+def _both_nodes(one: MemoryNode, other: MemoryNode) -> MemoryNode:
+    return replace(
+        min(one, other, key=rank),
+        importance=max(one.importance, other.importance),
+        supports=in_order(one.supports + other.supports),
+        true_from=_earliest(one.true_from, other.true_from),
+        true_until=_earliest(one.true_until, other.true_until),
+        merged_into=min(filter(None, (one.merged_into, other.merged_into)), default=None),
+    )
+
+
+def _both_edges(one: MemoryEdge, other: MemoryEdge) -> MemoryEdge:
+    return replace(
+        one,
+        weight=max(one.weight, other.weight),
+        learned_at=min(one.learned_at, other.learned_at),
+        supports=in_order(one.supports + other.supports),
+        true_from=_earliest(one.true_from, other.true_from),
+        true_until=_earliest(one.true_until, other.true_until),
+    )
+
+
+def _earliest(one: int | None, other: int | None) -> int | None:
+    return min((moment for moment in (one, other) if moment is not None), default=None)

@@ -1,0 +1,174 @@
+"""The store of the graph that is a Neo4j server, 5 or newer, also of the Community edition."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph import cypher
+from pentad.shared.graph.graph_limits import (
+    check_edges,
+    check_found,
+    check_identifier,
+    check_ids,
+    check_nodes,
+    check_time,
+)
+from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
+from pentad.shared.graph.neo4j_rows import (
+    TASK,
+    USER,
+    edge_from,
+    edge_row,
+    key_of,
+    link_from,
+    node_from,
+    node_row,
+    users_of,
+)
+from pentad.shared.graph.neo4j_session import AlreadyThereError, Neo4jSession, rows
+from pentad.shared.owners import Owner
+
+if TYPE_CHECKING:
+    from neo4j import AsyncManagedTransaction
+
+_AT_ONCE = 2000
+"""Nodes of one transaction while a tenant is removed."""
+
+
+class Neo4jGraph:
+    """A server that any number of processes use: see `Graph`. The driver is loaded and connects at the first use."""
+
+    def __init__(
+        self, uri: str, username: str | None = None, password: str | None = None, timeout_s: float = 10.0
+    ) -> None:
+        """``timeout_s`` bounds each call. Raises ``SettingsError`` for what is no address."""
+        self._session = Neo4jSession(uri, username, password, timeout_s)
+
+    async def prepare(self) -> None:
+        for statement in cypher.SCHEMA:
+            with suppress(AlreadyThereError):
+                await self._change(statement)
+
+    async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
+        check_nodes(nodes)
+        given = [node_row(node) for node in merged_nodes(nodes)]
+        if given:
+            await self._session.write(lambda tx: _put_nodes(tx, given))
+
+    async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
+        check_edges(edges)
+        given = merged_edges(edges)
+        if given:
+            await self._session.write(lambda tx: _put_edges(tx, given))
+
+    async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
+        check_ids(ids)
+        return [node_from(row["kept"]) for row in await self._ask(cypher.NODES, **_about(owner, ids))]
+
+    async def edges(self, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
+        check_ids(ids)
+        check_found(limit)
+        return [edge_from(row) for row in await self._ask(cypher.EDGES, **_about(owner, ids), limit=limit)]
+
+    async def links(
+        self,
+        owner: Owner,
+        ids: Sequence[str],
+        limit: int,
+        types: Sequence[EdgeType] = (),
+        as_of: int | None = None,
+    ) -> list[Link]:
+        check_ids(ids)
+        check_found(limit)
+        check_time(as_of or 0)
+        kinds = [cypher.relationship(kind) for kind in types]
+        found = await self._ask(cypher.LINKS, **_about(owner, ids), limit=limit, types=kinds, as_of=as_of)
+        return [link_from(row) for row in found]
+
+    async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
+        wanted = [normal_name(name) for name in names]
+        check_ids([name for name in wanted if name])
+        found = await self._ask(cypher.NAMED, tenant=owner.tenant, users=users_of(owner), names=wanted)
+        return [node_from(row["kept"]) for row in found]
+
+    async def end(self, owner: Owner, ids: Sequence[str], at: int) -> None:
+        check_ids(ids)
+        check_time(at)
+        await self._change(cypher.END, **_about(owner, ids), at=at)
+
+    async def remove(self, owner: Owner, ids: Sequence[str]) -> None:
+        check_ids(ids)
+        await self._change(cypher.REMOVE, **_about(owner, ids))
+
+    async def forget_task(self, tenant: str, task: str) -> None:
+        check_identifier(tenant)
+        check_identifier(task)
+        await self._session.write(lambda tx: _take_away(tx, tenant, TASK, task))
+
+    async def forget_user(self, tenant: str, user: str) -> None:
+        check_identifier(tenant)
+        check_identifier(user)
+        await self._session.write(lambda tx: _remove_user(tx, tenant, user))
+
+    async def forget_tenant(self, tenant: str) -> None:
+        check_identifier(tenant)
+        while (await self._change(cypher.REMOVE_SOME, tenant=tenant, limit=_AT_ONCE))[0]["removed"]:
+            pass
+
+    async def tally(self, tenant: str) -> Tally:
+        check_identifier(tenant)
+        [row] = await self._ask(cypher.TALLY, tenant=tenant)
+        return Tally(row["nodes"], row["edges"])
+
+    async def node_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryNode]:
+        check_identifier(tenant)
+        check_found(limit)
+        found = await self._ask(cypher.NODE_PAGE, tenant=tenant, limit=limit, after=after)
+        return [node_from(row["kept"]) for row in found]
+
+    async def edge_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryEdge]:
+        check_identifier(tenant)
+        check_found(limit)
+        found = await self._ask(cypher.EDGE_PAGE, tenant=tenant, limit=limit, after=after)
+        return [edge_from(row) for row in found]
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._session.aclose()
+
+    async def _ask(self, query: str, **given: Any) -> list[dict[str, Any]]:
+        return await self._session.read(lambda tx: rows(tx, query, **given))
+
+    async def _change(self, query: str, **given: Any) -> list[dict[str, Any]]:
+        return await self._session.write(lambda tx: rows(tx, query, **given))
+
+
+def _about(owner: Owner, ids: Sequence[str]) -> dict[str, Any]:
+    """These nodes, as far as the owner sees them."""
+    keys = [key_of(owner.tenant, identifier) for identifier in ids]
+    return {"tenant": owner.tenant, "users": users_of(owner), "keys": keys}
+
+
+async def _put_nodes(tx: "AsyncManagedTransaction", given: list[dict[str, Any]]) -> None:
+    if foreign := await rows(tx, cypher.PUT_NODES, rows=given):
+        raise MemoryRefusedError(f"node {foreign[0]['id']} belongs to another owner: give this one an id of its own")
+
+
+async def _put_edges(tx: "AsyncManagedTransaction", edges: list[MemoryEdge]) -> None:
+    for kind in EdgeType:
+        given = [edge_row(edge) for edge in edges if edge.type is kind]
+        if given and (await rows(tx, cypher.PUT_EDGES[kind], rows=given))[0]["written"] != len(given):
+            raise MemoryRefusedError(f"an edge of type {kind} has an end that its owner cannot see: write nodes first")
+
+
+async def _take_away(tx: "AsyncManagedTransaction", tenant: str, place: int, value: str) -> None:
+    for query in (cypher.TAKE_FROM_EDGES, cypher.TAKE_FROM_NODES):
+        await rows(tx, query, tenant=tenant, place=place, value=value)
+
+
+async def _remove_user(tx: "AsyncManagedTransaction", tenant: str, user: str) -> None:
+    for query in (cypher.REMOVE_USERS_EDGES, cypher.REMOVE_USERS_NODES):
+        await rows(tx, query, tenant=tenant, user=user)
+    await _take_away(tx, tenant, USER, user)

@@ -1,0 +1,126 @@
+"""Transactions on a Neo4j server, by its official driver, and its failures in our words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from pentad.shared.errors import MemoryOutageError, PentadError, SettingsError
+
+if TYPE_CHECKING:
+    from neo4j import AsyncDriver, AsyncManagedTransaction
+
+T = TypeVar("T")
+
+_SCHEMES = frozenset({"bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc"})
+_CONNECTIONS = 32
+_MOST_SAID = 300
+
+
+class AlreadyThereError(MemoryOutageError):
+    """A constraint or index is there: another process has made it at the same moment."""
+
+
+class Neo4jSession:
+    """Managed transactions: the driver repeats them while the server says that this may help, within the time limit."""
+
+    def __init__(self, uri: str, username: str | None, password: str | None, timeout_s: float) -> None:
+        self._place = _place(uri)
+        self._uri, self._timeout_s = uri, timeout_s
+        self._auth = (username or "neo4j", password) if password is not None else None
+        self._driver: AsyncDriver | None = None
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+
+    async def read(self, work: Callable[[AsyncManagedTransaction], Awaitable[T]]) -> T:
+        """Raises ``MemoryOutageError``, and what the work itself raises of ours."""
+        return await self._do("execute_read", work)
+
+    async def write(self, work: Callable[[AsyncManagedTransaction], Awaitable[T]]) -> T:
+        """The same. All of it is written or nothing."""
+        return await self._do("execute_write", work)
+
+    async def aclose(self) -> None:
+        """Close the connections. Safe to call twice."""
+        self._is_closed = True
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            with suppress(Exception):
+                await driver.close()
+
+    async def _do(self, how: str, work: Callable[[AsyncManagedTransaction], Awaitable[T]]) -> T:
+        if self._is_closed:
+            raise MemoryOutageError(f"the connection to Neo4j at {self._place} is closed")
+        driver = await self._connected()
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit, driver.session() as session:
+                done: T = await getattr(session, how)(work)
+                return done
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise MemoryOutageError(
+                f"Neo4j at {self._place} did not answer in {self._timeout_s:g} s: try again later"
+            ) from None
+        except PentadError:
+            raise
+        except Exception as error:
+            raise self._failure(error) from None
+
+    async def _connected(self) -> AsyncDriver:
+        async with self._opening:
+            if self._driver is None:
+                self._driver = await asyncio.to_thread(self._make)
+            return self._driver
+
+    def _make(self) -> AsyncDriver:
+        """In a thread: to load the driver takes half a second. Nothing is sent yet."""
+        try:
+            from neo4j import AsyncGraphDatabase, NotificationMinimumSeverity
+        except ImportError as error:
+            raise SettingsError(f"NEO4J_URI needs its driver ({error}): pip install 'pentad[stores]'") from None
+
+        return AsyncGraphDatabase.driver(
+            self._uri,
+            auth=self._auth,
+            max_connection_pool_size=_CONNECTIONS,
+            connection_timeout=self._timeout_s,
+            connection_acquisition_timeout=self._timeout_s,
+            max_transaction_retry_time=self._timeout_s,
+            notifications_min_severity=NotificationMinimumSeverity.OFF,
+            user_agent="pentad",
+        )
+
+    def _failure(self, error: Exception) -> MemoryOutageError:
+        from neo4j.exceptions import AuthError, Neo4jError
+
+        if isinstance(error, AuthError):
+            return MemoryOutageError(
+                f"Neo4j at {self._place} does not accept our name and password: check NEO4J_USERNAME and NEO4J_PASSWORD"
+            )
+        said = (error.code or "") if isinstance(error, Neo4jError) else ""
+        if said.endswith("AlreadyExists"):
+            return AlreadyThereError(f"Neo4j at {self._place} has this already")
+        text = " ".join(f"{said} {error}".split())[:_MOST_SAID]
+        return MemoryOutageError(f"Neo4j at {self._place} fails: {text}; check NEO4J_URI, or try again later")
+
+
+async def rows(tx: AsyncManagedTransaction, query: str, **given: Any) -> list[dict[str, Any]]:
+    """All rows that a query returns."""
+    found = await tx.run(query, given)
+    return await found.data()
+
+
+def _place(uri: str) -> str:
+    """The address without user, password and query. Raises ``SettingsError``."""
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme not in _SCHEMES or not parts.hostname:
+            raise ValueError
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        raise SettingsError("NEO4J_URI is no address: write it as neo4j://127.0.0.1:7687") from None
+    return f"{parts.scheme}://{parts.hostname}{port}"

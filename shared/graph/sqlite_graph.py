@@ -1,0 +1,148 @@
+"""The store of the graph in a file: SQLite, one connection that writes and one that reads."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pentad.shared.errors import DamagedError
+from pentad.shared.graph import sqlite_reads as reads
+from pentad.shared.graph import sqlite_schema as sql
+from pentad.shared.graph import sqlite_writes as writes
+from pentad.shared.graph.graph_limits import (
+    check_edges,
+    check_found,
+    check_identifier,
+    check_ids,
+    check_nodes,
+    check_time,
+)
+from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.merging import normal_name
+from pentad.shared.graph.sqlite_thread import SqliteThread
+from pentad.shared.owners import Owner
+
+
+class SqliteGraph:
+    """`Graph` without a server. Nothing is opened before the first use.
+
+    Several processes may have it open; they write in turns. A killed process loses nothing that was awaited; a power
+    cut may take the last moments, and never leaves half of a write.
+    """
+
+    def __init__(self, file: Path, timeout_s: float = 10.0) -> None:
+        self._writing = SqliteThread(file, "graph-writing", timeout_s)
+        self._reading = SqliteThread(file, "graph-reading", timeout_s)
+        self._file, self._is_prepared = file, False
+
+    async def prepare(self) -> None:
+        if not self._is_prepared:
+            await self._writing.do(self._make)
+            self._is_prepared = True
+
+    async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
+        check_nodes(nodes)
+        await self._write(lambda wire: writes.put_nodes(wire, nodes))
+
+    async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
+        check_edges(edges)
+        await self._write(lambda wire: writes.put_edges(wire, edges))
+
+    async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
+        check_ids(ids)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.nodes_by(wire, owner, "id", ids))
+
+    async def edges(self, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
+        check_ids(ids)
+        check_found(limit)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.edges_at(wire, owner, ids, limit))
+
+    async def links(
+        self,
+        owner: Owner,
+        ids: Sequence[str],
+        limit: int,
+        types: Sequence[EdgeType] = (),
+        as_of: int | None = None,
+    ) -> list[Link]:
+        check_ids(ids)
+        check_found(limit)
+        check_time(as_of or 0)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.links_at(wire, owner, ids, limit, types, as_of))
+
+    async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
+        wanted = [normal_name(name) for name in names]
+        check_ids([name for name in wanted if name])
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.nodes_by(wire, owner, "name", wanted))
+
+    async def end(self, owner: Owner, ids: Sequence[str], at: int) -> None:
+        check_ids(ids)
+        check_time(at)
+        await self._write(lambda wire: writes.end_nodes(wire, owner, ids, at))
+
+    async def remove(self, owner: Owner, ids: Sequence[str]) -> None:
+        check_ids(ids)
+        await self._write(lambda wire: writes.remove_nodes(wire, owner, ids))
+
+    async def forget_task(self, tenant: str, task: str) -> None:
+        check_identifier(tenant)
+        check_identifier(task)
+        await self._write(lambda wire: writes.take_away(wire, tenant, "task", task))
+
+    async def forget_user(self, tenant: str, user: str) -> None:
+        check_identifier(tenant)
+        check_identifier(user)
+        await self._write(lambda wire: writes.remove_user(wire, tenant, user))
+
+    async def forget_tenant(self, tenant: str) -> None:
+        check_identifier(tenant)
+        await self._write(lambda wire: writes.remove_tenant(wire, tenant))
+
+    async def tally(self, tenant: str) -> Tally:
+        check_identifier(tenant)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.tally(wire, tenant))
+
+    async def node_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryNode]:
+        check_identifier(tenant)
+        check_found(limit)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.node_page(wire, tenant, limit, after))
+
+    async def edge_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryEdge]:
+        check_identifier(tenant)
+        check_found(limit)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.edge_page(wire, tenant, limit, after))
+
+    async def aclose(self) -> None:
+        """Finish what was begun and close the file."""
+        await self._reading.aclose()
+        await self._writing.aclose()
+
+    async def _write(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        await self.prepare()
+        await self._writing.do(lambda wire: _transaction(wire, work))
+
+    def _make(self, wire: sqlite3.Connection) -> None:
+        version = wire.execute("PRAGMA user_version").fetchone()[0]
+        if version > sql.VERSION:
+            raise DamagedError(f"the graph in {self._file} was written by a newer version of Pentad: use that one")
+        if version < sql.VERSION:
+            wire.executescript(f"BEGIN IMMEDIATE; {sql.TABLES}; PRAGMA user_version = {sql.VERSION}; COMMIT;")
+
+
+def _transaction(wire: sqlite3.Connection, work: Callable[[sqlite3.Connection], None]) -> None:
+    """All of it or nothing."""
+    wire.execute("BEGIN IMMEDIATE")
+    try:
+        work(wire)
+        wire.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            wire.execute("ROLLBACK")
+        raise

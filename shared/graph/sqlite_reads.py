@@ -1,0 +1,90 @@
+"""What is read from the graph in SQLite."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from pentad.shared.graph import sqlite_schema as sql
+from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, NodeKind, Support, Tally
+from pentad.shared.graph.merging import in_order
+from pentad.shared.owners import Owner
+
+_IDS = "(SELECT value FROM json_each(:ids))"
+_TABLES = ("node", "edge")
+
+
+def nodes_by(wire: sqlite3.Connection, owner: Owner, field: str, values: Sequence[str]) -> list[MemoryNode]:
+    """Nodes that the owner sees, by ``id`` or ``name``."""
+    chosen = f"{sql.NODE} WHERE tenant = ? AND {field} IN {sql.AMONG} AND user IN ('', ?) ORDER BY id"
+    return _nodes(wire, wire.execute(chosen, (owner.tenant, json.dumps(list(values)), owner.user or "")).fetchall())
+
+
+def edges_at(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
+    """Edges that the owner sees from or to these nodes, the heaviest first."""
+    asked = {"tenant": owner.tenant, "user": owner.user or "", "ids": json.dumps(list(ids)), "limit": limit}
+    mine = "tenant = :tenant AND user IN ('', :user)"
+    ends = [f"SELECT key FROM edge WHERE {mine} AND {end} IN {_IDS}" for end in ("source", "target")]
+    touching = " UNION ".join(ends)
+    chosen = f"{sql.EDGE} WHERE key IN ({touching}) ORDER BY weight DESC, source, target, type, user LIMIT :limit"
+    return _edges(wire, wire.execute(chosen, asked).fetchall())
+
+
+def links_at(
+    wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
+) -> list[Link]:
+    """The same as links."""
+    asked: dict[str, Any] = {"tenant": owner.tenant, "user": owner.user or "", "limit": limit, "as_of": as_of}
+    asked |= {"ids": json.dumps(list(ids)), "types": json.dumps(list(types))}
+    more = " ".join((sql.OF_TYPES if types else "", sql.AT_THE_TIME if as_of is not None else ""))
+    found = wire.execute(sql.LINKS % (more, more), asked)
+    return [Link(source, target, EdgeType(kind), weight) for source, target, kind, weight in found]
+
+
+def node_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> list[MemoryNode]:
+    """The next nodes of a tenant by their ids."""
+    chosen = f"{sql.NODE} WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?"
+    return _nodes(wire, wire.execute(chosen, (tenant, after, limit)).fetchall())
+
+
+def edge_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> list[MemoryEdge]:
+    """The next edges of a tenant by their keys."""
+    chosen = f"{sql.EDGE} WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?"
+    return _edges(wire, wire.execute(chosen, (tenant, after, limit)).fetchall())
+
+
+def tally(wire: sqlite3.Connection, tenant: str) -> Tally:
+    """How much a tenant has."""
+    counts = [wire.execute(f"SELECT count(*) FROM {t} WHERE tenant = ?", (tenant,)).fetchone()[0] for t in _TABLES]
+    return Tally(*counts)
+
+
+def _nodes(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryNode]:
+    rests = _supports(wire, "node", rows)
+    return [_node(row, in_order(rests[row[0]])) for row in rows]
+
+
+def _edges(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryEdge]:
+    rests = _supports(wire, "edge", rows)
+    return [_edge(row, in_order(rests[row[0]])) for row in rows]
+
+
+def _node(row: Any, supports: tuple[Support, ...]) -> MemoryNode:
+    _, tenant, user, identifier, kind, text, importance, learned_at, begin, end, into = row
+    owner = Owner(tenant, user or None)
+    return MemoryNode(identifier, owner, NodeKind(kind), text, importance, learned_at, supports, begin, end, into)
+
+
+def _edge(row: Any, supports: tuple[Support, ...]) -> MemoryEdge:
+    _, tenant, user, source, target, kind, weight, learned_at, *times = row
+    owner = Owner(tenant, user or None)
+    return MemoryEdge(owner, source, target, EdgeType(kind), weight, learned_at, supports, *times)
+
+
+def _supports(wire: sqlite3.Connection, table: str, rows: Sequence[Any]) -> dict[int, list[Support]]:
+    found: dict[int, list[Support]] = defaultdict(list)
+    keys = json.dumps([row[0] for row in rows])
+    for key, anchor, task, user, at in wire.execute(sql.SUPPORTS.format(table), (keys,)):
+        found[key].append(Support(anchor, task, user or None, at))
+    return found

@@ -1,0 +1,98 @@
+"""One connection to a SQLite file, in a thread of its own."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from pentad.shared.errors import DamagedError, MemoryOutageError, PentadError
+
+T = TypeVar("T")
+
+_BUSY_S = 5.0
+"""How long a write waits for the one of another process."""
+_MOST_WAITING = 256
+_SETTINGS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-32768")
+
+
+class SqliteThread:
+    """Does one thing after the other. ``timeout_s`` bounds each, waiting included; what takes longer is interrupted."""
+
+    def __init__(self, file: Path, name: str, timeout_s: float) -> None:
+        self._file, self._timeout_s = file, timeout_s
+        self._thread: ThreadPoolExecutor | None = ThreadPoolExecutor(1, name)
+        self._wire: sqlite3.Connection | None = None
+        self._at_work: object = None
+        self._waiting = 0
+
+    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do this in the thread. Raises ``MemoryOutageError``, or ``DamagedError`` for a file that is none."""
+        if self._thread is None:
+            raise MemoryOutageError(f"the graph in {self._file} is closed")
+        if self._waiting >= _MOST_WAITING:
+            raise MemoryOutageError(f"{_MOST_WAITING} calls wait for the graph in {self._file}: try again later")
+        mine = object()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._try(mine, work))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._interrupt(mine)
+            raise MemoryOutageError(
+                f"the graph in {self._file} did not answer in {self._timeout_s:g} s: try again later"
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    async def aclose(self) -> None:
+        """Finish what was begun and close the file. Safe to call twice."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.get_running_loop().run_in_executor(thread, self._close)
+            thread.shutdown()
+
+    def _try(self, mine: object, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._at_work = mine
+        try:
+            return work(self._opened())
+        except PentadError:
+            raise
+        except sqlite3.OperationalError as error:
+            raise MemoryOutageError(f"the graph in {self._file} fails: {error}; try again later") from None
+        except sqlite3.DatabaseError as error:
+            raise DamagedError(f"the graph in {self._file} cannot be read: {error}") from None
+        except OSError as error:
+            raise MemoryOutageError(f"the graph in {self._file} cannot be opened: {error}") from None
+        finally:
+            self._at_work = None
+
+    def _opened(self) -> sqlite3.Connection:
+        """WAL: readers and the one writer do not wait for each other. Commits are not synchronised one by one."""
+        if self._wire is None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            wire = sqlite3.connect(self._file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            try:
+                for setting in _SETTINGS:
+                    wire.execute(f"PRAGMA {setting}")
+            except BaseException:
+                wire.close()
+                raise
+            self._wire = wire
+        return self._wire
+
+    def _interrupt(self, mine: object) -> None:
+        """End this call where it is the one at work."""
+        wire = self._wire
+        if wire is not None and self._at_work is mine:
+            with suppress(sqlite3.ProgrammingError):  # closed meanwhile
+                wire.interrupt()
+
+    def _close(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None

@@ -1,0 +1,91 @@
+"""A Neo4j server that is away, refuses us or does not answer: told in words that help, without secrets."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pentad.shared.errors import MemoryOutageError, SettingsError
+from pentad.shared.graph.knowledge import Tally
+from pentad.shared.graph.neo4j_graph import Neo4jGraph
+from pentad.shared.owners import Owner
+from tests.support.graph_maker import edge, node
+from tests.support.neo4j.neo4j_server import PASSWORD, Neo4jServer
+from tests.support.redis.redis_server import free_port
+from tests.support.redis.switch import Switch
+
+SECRET = "a-very-secret-word"
+
+
+@asynccontextmanager
+async def connected(uri: str, password: str | None = None, timeout_s: float = 30) -> AsyncIterator[Neo4jGraph]:
+    graph = Neo4jGraph(uri, "neo4j", password, timeout_s)
+    try:
+        yield graph
+    finally:
+        await graph.aclose()
+
+
+async def test_a_server_with_a_password_is_used_with_it(neo4j_server: Neo4jServer, ours: Owner) -> None:
+    async with connected(neo4j_server.password_uri, PASSWORD) as graph:
+        await graph.prepare()
+        await graph.prepare()
+        await graph.upsert_nodes([node("a", ours), node("b", ours)])
+        await graph.upsert_edges([edge("a", "b", ours)])
+        assert await graph.tally(ours.tenant) == Tally(2, 1)
+
+
+@pytest.mark.parametrize("password", [SECRET, None])
+async def test_a_wrong_or_missing_password_is_told(neo4j_server: Neo4jServer, password: str | None) -> None:
+    async with connected(neo4j_server.password_uri, password) as graph:
+        with pytest.raises(MemoryOutageError, match="NEO4J_PASSWORD") as caught:
+            await graph.prepare()
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_server_that_is_away_is_an_outage() -> None:
+    async with connected(f"bolt://127.0.0.1:{free_port()}", SECRET, 2) as graph:
+        with pytest.raises(MemoryOutageError, match="Neo4j at bolt://127") as caught:
+            await graph.tally("acme")
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_server_that_does_not_answer_is_not_waited_for_and_used_again_later(
+    neo4j_server: Neo4jServer, ours: Owner
+) -> None:
+    switch = Switch(neo4j_server.open_port)
+    switch.start()
+    try:
+        async with connected(f"bolt://127.0.0.1:{switch.port}", timeout_s=10) as graph:
+            await graph.upsert_nodes([node("a", ours)])
+            graph._session._timeout_s = 0.3
+            switch.hold()
+            with pytest.raises(MemoryOutageError, match=r"did not answer in 0\.3 s"):
+                await graph.upsert_nodes([node("b", ours)])
+            switch.cut()
+            switch.release()
+            graph._session._timeout_s = 30
+            await graph.upsert_nodes([node("c", ours)])
+            assert "c" in {one.id for one in await graph.node_page(ours.tenant, 9)}
+    finally:
+        switch.close()
+
+
+async def test_a_connection_that_breaks_is_made_again_within_the_call(neo4j_server: Neo4jServer, ours: Owner) -> None:
+    switch = Switch(neo4j_server.open_port)
+    switch.start()
+    try:
+        async with connected(f"bolt://127.0.0.1:{switch.port}") as graph:
+            await graph.upsert_nodes([node("a", ours)])
+            switch.cut()
+            await graph.upsert_nodes([node("b", ours)])
+            assert await graph.tally(ours.tenant) == Tally(2, 0)
+    finally:
+        switch.close()
+
+
+@pytest.mark.parametrize("uri", ["", "neo4j", "http://h", "bolt://", "bolt://h:x", f"redis://:{SECRET}@h"])
+def test_what_is_no_address_is_refused_at_once(uri: str) -> None:
+    with pytest.raises(SettingsError, match="NEO4J_URI") as caught:
+        Neo4jGraph(uri, "neo4j", SECRET)
+    assert SECRET not in str(caught.value)
