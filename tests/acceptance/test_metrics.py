@@ -81,6 +81,12 @@ class System:
         request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/cancel", method="POST")
         await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
 
+    async def move(self, task: str, message_id: str) -> None:
+        body = json.dumps({"message_id": message_id, "to": "new"}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/move", body, headers, method="POST")
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
+
     async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = 20) -> None:
         """Wait until a page says so."""
 
@@ -121,6 +127,7 @@ async def system(folder: Path, held: asyncio.Event) -> AsyncIterator[System]:
         "PENTAD_LEASE_S": "3",
         "PENTAD_MAX_ATTEMPTS": "2",
         "PENTAD_GRACE_S": str(GRACE_S),
+        "PENTAD_EVAL_CASES": str(folder / "cases"),
     }
     async with ScriptedModel(script(held), port=port) as model:
         with Up(folder, environment) as up:
@@ -148,6 +155,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         page = await running.page()
         exact(page)
         await appended(running, page)
+        await corrects(running)
         await running.bus.redis.client_kill_filter(_type="normal", skipme=True)
         await running.until("connections made again", lambda page: page.of(metrics.reconnects, store="redis") > 0)
         page = await running.page()
@@ -265,6 +273,14 @@ async def gauges(running: System) -> Page:
     page = await running.page()
     assert page.of(metrics.websockets) == 1
     return page
+
+
+async def corrects(running: System) -> None:
+    """A person moves a message, which is kept as an evaluation case."""
+    task = (await running.turn("moves", "to be moved", message_id="moved"))["task_id"]
+    await running.move(task, "moved")
+    await running.bus.until("moves", "message_moved")
+    await running.until("the case", lambda page: page.of(metrics.eval_cases, outcome="kept") == 1)
 
 
 async def settled(running: System) -> None:

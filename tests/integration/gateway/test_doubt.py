@@ -46,6 +46,13 @@ async def http(served: GatewayService) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
+@pytest.fixture
+def answered(served: GatewayService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt has time for its answer, however busy this machine is."""
+    monkeypatch.setattr(persisting, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(persisting, "_LEAST_S", 2.5)
+
+
 async def appended(redis: RedisServer) -> set[tuple[str, str]]:
     """Ids and contents of what was appended behind the first."""
     store = Store(redis.url)
@@ -113,6 +120,7 @@ async def test_a_short_silence_is_waited_out(
     assert {message_id for message_id, _ in await appended(redis)} <= {response.json()["message_id"]}
 
 
+@pytest.mark.usefixtures("answered")
 async def test_what_the_store_itself_refuses_was_not_appended(redis: RedisServer, http: httpx2.AsyncClient) -> None:
     redis.command("CONFIG", "SET", "maxmemory", "1")
     refused = await http.post("/v1/messages", json=BODY)
@@ -146,6 +154,7 @@ async def test_a_cancel_that_was_not_answered_is_in_doubt(redis: RedisServer, ht
     await store.close()
 
 
+@pytest.mark.usefixtures("answered")
 async def test_a_stream_of_another_type_is_no_fault_of_ours(redis: RedisServer, http: httpx2.AsyncClient) -> None:
     redis.command("DEL", INBOUND.key())
     redis.command("SET", INBOUND.key(), "x")
