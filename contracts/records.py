@@ -1,12 +1,13 @@
 """What is kept: messages of a transcript, steps with their context manifest, tasks, and anchors into them."""
 
-from typing import Any, Literal, get_args
+from enum import StrEnum
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
-from pentad.contracts.ids import Timestamp
+from pentad.contracts.ids import Identifier, Timestamp
 
 
 class FunctionCall(Contract):
@@ -45,9 +46,11 @@ class TranscriptMeta(Contract):
     finish_reason: Literal["interrupted"] | None = None
     """Set on an answer that a message has cut short."""
     message_id: str | None = None
-    origin: Literal["repair", "context"] | None = None
+    user_id: str | None = None
+    """Who said it, where a user is named: what is remembered of this turn belongs to them."""
+    origin: Literal["repair", "context", "recalled"] | None = None
     """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said
-    in the session before the task began."""
+    in the session before the task began, ``recalled`` quotes long-term memory. None of it is remembered again."""
     deadline: Timestamp | None = None
     """Of a user's message that has one, and so the budget: both go with it when it is moved to another task."""
     budget: Budget | None = None
@@ -99,12 +102,40 @@ class StepRecord(Contract):
     manifest: Manifest
 
 
-class Anchor(Contract):
-    """Points at the exact place a memory came from. Opaque to clients."""
+class SegmentType(StrEnum):
+    """What a segment of a transcript was when it was said."""
 
-    task_id: str
-    position: int
+    USER_MESSAGE = "user_message"
+    REASONING = "reasoning"
+    """What a model says beside the tools that it calls."""
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    RESPONSE = "response"
+
+
+AnchorNumber = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Anchor(Contract):
+    """Points at the exact place a memory came from. Clients get it as an opaque string."""
+
+    task_id: Identifier
+    step: AnchorNumber
+    """Which iteration of the task: the step that said it, else the last step before it, 0 for none."""
+    position: AnchorNumber
     """Index in the task's transcript."""
+    part: AnchorNumber
+    """Of the message there: 0 for what it says, n for its n-th tool call."""
+    segment: AnchorNumber
+    """Number of the segment in that text."""
+    start: AnchorNumber
+    end: AnchorNumber
+    """The range of its characters in that text, end exclusive."""
+    type: SegmentType
+    at: Annotated[str, Field(max_length=40)]
+    """When it was said: RFC 3339; empty where that is not known."""
+    quote: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    """Digest of the characters in the range."""
 
 
 ShownStatus = TaskStatus | Literal["unreadable"]

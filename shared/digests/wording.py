@@ -11,9 +11,10 @@ MOST_CHARS = 2_000
 MOST_WORDS = 64
 """Of one text."""
 
-_WIDE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_PIECE = re.compile(rf"([{_WIDE}]+)|([^\W_{_WIDE}]+)")
-_LENGTH = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
+WIDE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Characters of Chinese and Japanese, for a class of a regular expression: no spaces stand between their words."""
+_PIECE = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
+_LENGTH = re.compile(rf"[{WIDE}]|[^\W{WIDE}]+")
 _LONGEST = 32
 """Letters of a word that count, so that no text fills the cache with long ones."""
 _FUNCTION_WORDS = frozenset(

@@ -16,9 +16,11 @@ OUTSIDE = frozenset({"open", "print", "input", "exec", "eval", "compile", "__imp
 PURE = frozenset(
     "__future__ abc bisect collections dataclasses datetime decimal enum fractions functools hashlib heapq itertools "
     "json math operator re statistics string struct textwrap types typing unicodedata zlib "
-    "pydantic pydantic_core".split()
+    "base64 binascii pydantic pydantic_core snowballstemmer".split()
 )
 """What a domain module may import beside contracts, its own service's domain and the data below."""
+PURE_ROOMS = ("pentad.shared.recall", "pentad.shared.segments")
+"""Rooms of the shared floor that decide as a domain does."""
 PURE_SHARED = frozenset(
     {
         "pentad.shared.errors",
@@ -68,7 +70,7 @@ def domain_imports_what_is_pure(module: Module) -> Iterator[str]:
         return
     own = ".".join(module.name.split(".")[:4])
     for node, name in module.imports():
-        data = name in PURE_SHARED or name.startswith("pentad.contracts.")
+        data = name in PURE_SHARED or name.startswith("pentad.contracts.") or _is_in(name, PURE_ROOMS)
         if not (_root(name) in PURE or data or f"{name}.".startswith(f"{own}.")):
             yield module.at(node, f"domain imports {name}")
 
@@ -125,7 +127,11 @@ def _root(name: str) -> str:
 
 def _is_domain(module: Module) -> bool:
     parts = module.name.split(".")
-    return parts[1:2] == ["services"] and "domain" in parts[3:]
+    return (parts[1:2] == ["services"] and "domain" in parts[3:]) or _is_in(module.name, PURE_ROOMS)
+
+
+def _is_in(name: str, rooms: tuple[str, ...]) -> bool:
+    return ".".join(name.split(".")[:3]) in rooms
 
 
 def _is_all(node: ast.Name | ast.Attribute) -> bool:

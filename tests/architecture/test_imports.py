@@ -45,6 +45,9 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("services/embedding/domain.py", "from pentad.shared.settings import load_settings", {"domain"}),
     ("contracts/errors.py", "import socket", {"domain"}),
     ("shared/actors/headers.py", "import uuid", {"domain"}),
+    ("shared/recall/fusion.py", "import time", {"domain"}),
+    ("shared/segments/splitting.py", "import pentad.shared.recall.terms", {"shared", "cycles"}),
+    ("shared/recall/lexical.py", "from snowballstemmer import stemmer", {"homes"}),
 ]
 """A file, what is added to it, and the ids of the contracts that it breaks."""
 

@@ -1,0 +1,124 @@
+"""Five searches become one order: each score is brought to 0..1 and weighted, then what is known of a segment is added.
+
+Only what the searches gave back is known: what one of them did not find counts nothing for it. A dense score counts
+from the least that its search found, since all texts are somewhat alike; a sparse one from 0, which is no word shared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from pentad.shared.immutable import immutable
+from pentad.shared.recall.part_weights import PartWeights
+from pentad.shared.recall.questions import ReadQuestion
+from pentad.shared.recall.written import SegmentFacts
+
+FOUND_EACH = 200
+"""How many hits each search is asked for."""
+_HALF_LIFE_MS = 30 * 86_400_000
+"""After so long, having been said lately counts half."""
+
+Scores = Mapping[str, float]
+"""What a search found: scores by id, as the store gives them."""
+
+
+@immutable
+class FoundSegments:
+    """What the searches found."""
+
+    text: Scores
+    """Dense: the cosine with the question's vector."""
+    around: Scores
+    words: Scores
+    """Sparse: BM25."""
+    around_words: Scores
+    tasks: Scores
+    """Sparse, of the points that stand for tasks: by the task's id."""
+    graph: Scores = field(default_factory=dict)
+    """0 to 1: how strongly each segment is connected to the best hits, see `name_paths`."""
+
+    def with_graph(self, graph: Scores) -> "FoundSegments":
+        """The same, and what the best hits led to."""
+        return FoundSegments(self.text, self.around, self.words, self.around_words, self.tasks, graph)
+
+
+@immutable
+class RankedSegment:
+    """A segment with its score and what that is made of."""
+
+    id: str
+    score: float
+    """0 to 1: its parts together, as a share of the most there could be."""
+    parts: Mapping[str, float]
+    """Each part with its weight, by the names of `PartWeights`; what was not found and does not apply is absent."""
+
+
+def fused(
+    question: ReadQuestion,
+    found: FoundSegments,
+    facts: Mapping[str, SegmentFacts],
+    weights: PartWeights,
+    now_ms: int,
+) -> list[RankedSegment]:
+    """The segments that were found, the best first. ``facts``: of each; what has none is left out.
+
+    ``now_ms``: what recency counts from, in ms since the epoch.
+    """
+    names = {*found.text, *found.around, *found.words, *found.around_words, *found.graph} & facts.keys()
+    text, words, tasks = _from_least(found.text), _from_zero(found.words), _from_zero(found.tasks)
+    searched = (
+        ("text", weights.text, text),
+        ("around", weights.around, _from_least(found.around)),
+        ("words", weights.words, words),
+        ("around_words", weights.around_words, _from_zero(found.around_words)),
+        ("graph", weights.graph, found.graph),
+    )
+    most, ranked = _most(question, weights), []
+    for name in names:
+        known = facts[name]
+        parts = {part: weight * scores[name] for part, weight, scores in searched if name in scores}
+        if known.task in tasks:
+            parts["task"] = weights.task * tasks[known.task]
+        if known.asked_before is not None:
+            like = (text.get(known.asked_before, 0.0) + words.get(known.asked_before, 0.0)) / 2
+            parts["answers"] = weights.answers * like
+        parts |= _parts_known(known, question, weights, now_ms)
+        ranked.append(RankedSegment(name, min(1.0, max(0.0, sum(parts.values()) / most)), parts))
+    return sorted(ranked, key=lambda segment: (-segment.score, segment.id))
+
+
+def _parts_known(facts: SegmentFacts, question: ReadQuestion, weights: PartWeights, now_ms: int) -> dict[str, float]:
+    """The parts that no search has to find."""
+    parts = {}
+    if facts.speaker in question.speakers:
+        parts["speaker"] = weights.speaker
+    if facts.by_user and question.of_user:
+        parts["by_user"] = weights.by_user
+    if facts.dated and question.when:
+        parts["when"] = weights.when
+    if facts.asks:
+        parts["asks"] = weights.asks
+    if facts.importance:
+        parts["importance"] = weights.importance * facts.importance
+    if facts.at_ms:
+        parts["recency"] = weights.recency * 0.5 ** (max(0, now_ms - facts.at_ms) / _HALF_LIFE_MS)
+    return parts
+
+
+def _most(question: ReadQuestion, weights: PartWeights) -> float:
+    """The most that all parts of this question can be together."""
+    said = weights.text + weights.around + weights.words + weights.around_words + weights.task + weights.answers
+    known = weights.graph + weights.importance + weights.recency
+    asked = weights.speaker * bool(question.speakers) + weights.by_user * question.of_user
+    return said + known + asked + weights.when * question.when
+
+
+def _from_least(scores: Scores) -> Scores:
+    least, largest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    if largest <= least:
+        return dict.fromkeys(scores, 1.0)
+    return {name: (score - least) / (largest - least) for name, score in scores.items()}
+
+
+def _from_zero(scores: Scores) -> Scores:
+    largest = max(scores.values(), default=0.0)
+    return {name: max(0.0, score) / largest for name, score in scores.items()} if largest > 0 else {}

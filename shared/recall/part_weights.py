@@ -1,0 +1,49 @@
+"""How much each part of a memory's score counts.
+
+Fitted on one half of the development conversations of LoCoMo, checked on the other half and on MuSiQue. They are few
+and round on purpose: other people's memories are of other shapes.
+"""
+
+from pentad.shared.immutable import immutable
+
+_HASHING = "simple-"
+"""What the names of embeddings begin with that compare letters, not meanings."""
+
+
+@immutable
+class PartWeights:
+    """A weight for each part; a part is 0 to 1."""
+
+    text: float
+    """Likeness of meaning."""
+    around: float
+    """The same with the segments beside it."""
+    words: float
+    """BM25."""
+    around_words: float
+    task: float
+    """BM25 of the whole task it comes from."""
+    answers: float
+    """It follows a question that is like this one."""
+    speaker: float = 0.5
+    """Somebody said it whom the question names."""
+    by_user: float = 0.1
+    """The user said it, and the question is in the first person."""
+    when: float = 0.3
+    """It says a time, and the question asks for one."""
+    asks: float = -0.2
+    """It is a question itself."""
+    graph: float = 0.7
+    """It shares a rare name with one of the best hits."""
+    recency: float = 0.05
+    importance: float = 0.1
+
+
+MEANING = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
+LETTERS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3)
+"""For the embedding without a model: words find, and its vectors forgive another spelling."""
+
+
+def weights_for(model: str) -> PartWeights:
+    """The weights for vectors of this embedding model."""
+    return LETTERS if model.startswith(_HASHING) else MEANING

@@ -1,0 +1,80 @@
+"""What a question asks of memory: its words without the names of who talks, whom it asks about, and whether for a time.
+
+A participant's name stands in all that is said to and by them, so it says little as a word; as a speaker it says much.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from pentad.shared.digests.wording import WIDE
+from pentad.shared.immutable import immutable
+from pentad.shared.recall.lexical import SparseTerms, asked_terms
+from pentad.shared.recall.segment_cues import asks_when
+from pentad.shared.recall.terms import terms_of
+
+MOST_CHARS = 2_000
+"""Of a question, the first are read."""
+MOST_TERMS = 128
+"""Different words of a question."""
+MOST_PARTICIPANTS = 64
+_LONGEST_NAME = 64
+_ROLES = frozenset({"user", "assistant", "tool", "system"})
+"""What transcripts call speakers without a name: in a question these are words."""
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b|我|咱|俺", re.IGNORECASE)
+_LETTER = rf"[^\W_{WIDE}]"
+
+
+@immutable
+class ReadQuestion:
+    """A question as recall sees it."""
+
+    text: str
+    """Without the names of participants: what is embedded."""
+    terms: SparseTerms
+    """What the three sparse searches are asked."""
+    speakers: frozenset[str]
+    """The participants it names."""
+    of_user: bool
+    """It is asked in the first person: the user's own words count more."""
+    when: bool
+    """It asks for a time."""
+    words: frozenset[str]
+    """What it says, folded: a name in it leads nowhere new."""
+
+
+def read_question(question: str, participants: Iterable[str] = ()) -> ReadQuestion:
+    """Read a question. ``participants``: who has spoken in the memories that are searched, at most `MOST_PARTICIPANTS`
+    are looked for; a participant is also known by the first word of the name."""
+    given = question[:MOST_CHARS]
+    named = {alias: speaker for speaker in _named(participants) for alias in _aliases(speaker)}
+    pattern = _pattern(tuple(sorted(named, key=lambda alias: (-len(alias), alias))))
+    found = {alias.casefold() for alias in pattern.findall(given)} if named else set()
+    bare = " ".join(pattern.sub(" ", given).split()) if found else given
+    terms = terms_of(bare) or terms_of(given)
+    return ReadQuestion(
+        text=bare if any(map(str.isalnum, bare)) else given,
+        terms=asked_terms(list(dict.fromkeys(terms))[:MOST_TERMS]),
+        speakers=frozenset(named[alias] for alias in found),
+        of_user=_FIRST_PERSON.search(given) is not None,
+        when=asks_when(given),
+        words=frozenset(re.findall(r"\w+", given.casefold())),
+    )
+
+
+def _named(participants: Iterable[str]) -> list[str]:
+    known = sorted({each for each in participants if 1 < len(each) <= _LONGEST_NAME and each not in _ROLES})
+    return known[:MOST_PARTICIPANTS]
+
+
+def _aliases(speaker: str) -> set[str]:
+    whole = speaker.casefold()
+    first = whole.split()[0] if whole.split() else whole
+    return {whole, first} if len(first) > 1 else {whole}
+
+
+@lru_cache(maxsize=256)
+def _pattern(aliases: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of these names as a word of its own, with the 's of a possessive."""
+    names = "|".join(map(re.escape, aliases))
+    return re.compile(rf"(?<!{_LETTER})({names})(?:['’]s)?(?!{_LETTER})", re.IGNORECASE)

@@ -1,0 +1,119 @@
+"""What is written of a task's segments beside their text, so that one search of each kind finds them."""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import TypeVar
+
+from pentad.contracts.ids import milliseconds
+from pentad.contracts.records import SegmentType
+from pentad.shared.immutable import immutable
+from pentad.shared.recall.lexical import MEAN_AROUND, MEAN_TASK, MEAN_WORDS, SparseTerms, written_terms
+from pentad.shared.recall.proper_names import NamesInText, names_of
+from pentad.shared.recall.segment_cues import asks, ends_asking, names_time
+from pentad.shared.recall.terms import terms_of
+from pentad.shared.segments.segmenting import Segment
+
+T = TypeVar("T")
+
+_AROUND = 1
+"""Segments on each side that say what a segment is about."""
+_MONTHS = "january february march april may june july august september october november december".split()
+_DAY_COUNTS = 2
+"""How often the words of a day are counted: most tasks are of one day, and say other words many times."""
+
+
+@immutable
+class SegmentFacts:
+    """What fusion knows of a segment: kept with it, and given back with each hit."""
+
+    task: str
+    asked_before: str | None
+    """The id of the segment before it, when there is a question in that."""
+    speaker: str
+    by_user: bool
+    """The user said it."""
+    asks: bool
+    """It ends with a question."""
+    dated: bool
+    """It says when something happens."""
+    names: NamesInText
+    """What it is looked up by, when another memory mentions one of them."""
+    at_ms: int
+    """When it was said, in ms since the epoch; 0 where that is not known."""
+    importance: float = 0.0
+    """0 to 1, as who archives it decides."""
+
+
+@immutable
+class WrittenSegment:
+    """A segment with its facts and its two sparse vectors. The dense ones: of its ``text``, and `around_vectors`."""
+
+    segment: Segment
+    facts: SegmentFacts
+    words: SparseTerms
+    around_words: SparseTerms
+
+
+def written_segments(segments: Sequence[Segment]) -> list[WrittenSegment]:
+    """All segments of one task, in order."""
+    terms = [terms_of(segment.text) for segment in segments]
+    return [
+        WrittenSegment(
+            segment,
+            _facts(segment, segments[at - 1] if at else None),
+            written_terms(terms[at], MEAN_WORDS),
+            written_terms([term for near in _near(at, terms) for term in near], MEAN_AROUND),
+        )
+        for at, segment in enumerate(segments)
+    ]
+
+
+def task_terms(segments: Sequence[Segment]) -> SparseTerms:
+    """The sparse vector of the point that stands for the task: all its words, and its days in words.
+
+    So "in May 2023" finds what was said then.
+    """
+    said = [term for segment in segments for term in terms_of(segment.text)]
+    days = dict.fromkeys(segment.anchor.at[:10] for segment in segments)
+    return written_terms([*said, *(term for day in days for term in _day_terms(day))], MEAN_TASK)
+
+
+def around_vectors(vectors: Sequence[Sequence[float]]) -> list[list[float]]:
+    """The dense vectors of a task's segments together with their neighbours, each of length 1.
+
+    The mean of what is embedded anyway: on the development data it finds as much as embedding the texts again.
+    ``vectors``: of the segments' texts, in order.
+    """
+    return [_mean(list(_near(at, vectors))) for at in range(len(vectors))]
+
+
+def _facts(segment: Segment, before: Segment | None) -> SegmentFacts:
+    anchor = segment.anchor
+    return SegmentFacts(
+        task=anchor.task_id,
+        asked_before=before.id if before is not None and asks(before.text) else None,
+        speaker=segment.speaker,
+        by_user=anchor.type is SegmentType.USER_MESSAGE,
+        asks=ends_asking(segment.text),
+        dated=names_time(segment.text),
+        names=names_of(segment.text),
+        at_ms=milliseconds(anchor.at) if anchor.at else 0,
+    )
+
+
+def _near(at: int, items: Sequence[T]) -> Sequence[T]:
+    return items[max(0, at - _AROUND) : at + _AROUND + 1]
+
+
+def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
+    sums = list(map(sum, zip(*vectors, strict=True)))
+    length = sqrt(sum(value * value for value in sums))
+    return [value / length for value in sums] if length else list(vectors[0])
+
+
+def _day_terms(day: str) -> list[int]:
+    """The words of a day, as it is written in RFC 3339; none for no day."""
+    if not day:
+        return []
+    year, month, number = day.split("-")
+    return _DAY_COUNTS * terms_of(f"{number} {_MONTHS[int(month) - 1]} {year}")

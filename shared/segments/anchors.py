@@ -1,0 +1,74 @@
+"""Anchors as the opaque strings that clients get, and ids of segments.
+
+The string begins with its version; behind it stands the anchor's JSON as base64url. It holds nothing secret and grants
+nothing: whoever opens it asks for the task in the tenant's own records.
+"""
+
+import base64
+import binascii
+import json
+from hashlib import sha256
+
+from pydantic import ValidationError
+
+from pentad.contracts.records import Anchor
+from pentad.shared.errors import PentadError
+
+MOST_CHARS = 512
+"""Of an anchor as a string."""
+_VERSION = "a1"
+_FIELDS = tuple(Anchor.model_fields)
+
+
+class BadAnchorError(PentadError):
+    """This is no anchor, or it points at nothing that is there. Never again; the text says what to do."""
+
+
+def anchor_text(anchor: Anchor) -> str:
+    """The anchor as clients get it, at most `MOST_CHARS` characters of ``A-Z a-z 0-9 _ - .``."""
+    values = [getattr(anchor, name) for name in _FIELDS]
+    packed = json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode()
+    return f"{_VERSION}.{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"
+
+
+def anchor_of(text: str) -> Anchor:
+    """The anchor that a string stands for. Raises `BadAnchorError`."""
+    version, dot, packed = text[: MOST_CHARS + 1].partition(".")
+    if len(text) > MOST_CHARS or not dot:
+        raise BadAnchorError("this is no anchor: copy the `anchor` of a memory hit as it is")
+    if version != _VERSION:
+        raise BadAnchorError(f"this anchor is not of version {_VERSION}, the one this Pentad reads: search again")
+    try:
+        anchor = _unpacked(packed)
+    except (ValueError, ValidationError, binascii.Error, RecursionError):
+        anchor = None
+    if anchor is None or anchor.end <= anchor.start or anchor_text(anchor) != text:
+        raise BadAnchorError("this anchor is damaged: copy the `anchor` of a memory hit as it is")
+    return anchor
+
+
+def quote_digest(quote: str) -> str:
+    """What an anchor keeps of the characters that it points at."""
+    return sha256(quote.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def segment_id(tenant: str, anchor: Anchor) -> str:
+    """A UUID made from the place alone (version 8 of RFC 9562): archiving again gives the same."""
+    place = f"{tenant}/{anchor.task_id}/{anchor.position}/{anchor.part}/{anchor.segment}"
+    return _uuid(sha256(place.encode()).hexdigest())
+
+
+def task_point_id(tenant: str, task_id: str) -> str:
+    """The id of the point that stands for a task as a whole."""
+    return _uuid(sha256(f"{tenant}/{task_id}".encode()).hexdigest())
+
+
+def _uuid(digest: str) -> str:
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
+
+
+def _unpacked(packed: str) -> Anchor | None:
+    values = json.loads(base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True))
+    if not isinstance(values, list) or len(values) != len(_FIELDS):
+        return None
+    return Anchor.model_validate(dict(zip(_FIELDS, values, strict=True)))

@@ -1,0 +1,69 @@
+"""What was said in a task and may be remembered: the texts of its transcript, one after the other.
+
+Left out are system prompts, what a person moved to another task, and every message with an ``origin``: what repeats the
+session, what asks for an answer again, and what quotes memory.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pentad.contracts.ids import milliseconds
+from pentad.contracts.records import SegmentType
+from pentad.shared.actors.transcript import left_out
+from pentad.shared.immutable import immutable
+
+
+@immutable
+class Passage:
+    """One text of a message: what it says, or one of its tool calls."""
+
+    position: int
+    """Index in the transcript."""
+    part: int
+    """0 for what the message says, n for its n-th tool call."""
+    type: SegmentType
+    text: str
+    at: str
+    """RFC 3339; empty where it is not known."""
+    step: int
+    """The step that said it, else the last one before it, 0 for none."""
+    speaker: str
+    """The message's ``name``, else who the user is, else its role."""
+    user: str | None
+    """The user whose turn it is."""
+
+
+def passages_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[Passage]:
+    """The texts in their order. ``messages``: the transcript as a record has it."""
+    gone = left_out(messages)
+    step, user = 0, None
+    for position, message in enumerate(messages):
+        step = message.get("step") or step
+        if position in gone or message.get("origin"):
+            continue
+        if message["role"] == "user":
+            user = message.get("user_id")
+        speaker = message.get("name") or message.get("user_id") or message["role"]
+        for part, kind, text in _texts(message):
+            yield Passage(position, part, kind, text, _time(message.get("at")), step, speaker, user)
+
+
+def _time(at: str | None) -> str:
+    try:
+        return at if at and milliseconds(at) else ""
+    except ValueError:
+        return ""
+
+
+def _texts(message: Mapping[str, Any]) -> Iterator[tuple[int, SegmentType, str]]:
+    role, calls = message["role"], message.get("tool_calls") or ()
+    if content := message.get("content"):
+        if role == "user":
+            yield 0, SegmentType.USER_MESSAGE, content
+        elif role == "tool":
+            yield 0, SegmentType.TOOL_RESULT, content
+        elif role == "assistant":
+            yield 0, SegmentType.REASONING if calls else SegmentType.RESPONSE, content
+    for number, call in enumerate(calls, start=1):
+        function = call["function"]
+        yield number, SegmentType.TOOL_CALL, f"{function['name']} {function['arguments']}"

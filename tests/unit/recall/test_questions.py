@@ -1,0 +1,86 @@
+"""A question is read: whom it names, whether it asks for a time, what is left of it to search for."""
+
+import pytest
+
+from pentad.shared.recall.questions import MOST_PARTICIPANTS, MOST_TERMS, read_question
+from pentad.shared.recall.segment_cues import asks, asks_when, ends_asking, names_time
+from tests.unit.segments.transcripts import HOSTILE
+
+PEOPLE = ("Caroline", "Mary Ann", "小明", "user", "assistant")
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "speakers"),
+    [
+        ("What did Caroline research?", "What did research?", {"Caroline"}),
+        ("What is caroline's job?", "What is job?", {"Caroline"}),
+        ("Did Mary Ann meet Caroline’s son?", "Did meet son?", {"Mary Ann", "Caroline"}),
+        ("Where does Mary live?", "Where does live?", {"Mary Ann"}),
+        ("小明喜欢什么动物？", "喜欢什么动物？", {"小明"}),
+        ("Caroline喜欢什么？", "喜欢什么？", {"Caroline"}),
+        ("Who lives in Carolinesville?", "Who lives in Carolinesville?", set()),
+        ("How many users did the assistant name?", "How many users did the assistant name?", set()),
+    ],
+)
+def test_names_of_participants_are_taken_out_and_remembered(asked: str, text: str, speakers: set[str]) -> None:
+    read = read_question(asked, PEOPLE)
+    assert (read.text, set(read.speakers)) == (text, speakers)
+    assert not set(read.terms) & set(read_question("Caroline").terms)
+
+
+def test_a_question_that_is_only_a_name_is_searched_for_as_it_is() -> None:
+    read = read_question("Caroline?", PEOPLE)
+    assert (read.text, set(read.speakers)) == ("Caroline?", {"Caroline"})
+    assert read.terms
+
+
+@pytest.mark.parametrize(
+    ("asked", "mine"), [("What is my cat called?", True), ("我的猫叫什么", True), ("Is Mimi his?", False)]
+)
+def test_the_first_person_asks_about_the_user(asked: str, mine: bool) -> None:
+    assert read_question(asked).of_user is mine
+
+
+@pytest.mark.parametrize(
+    "asked", ["When did she move?", "Which year was it?", "how long ago", "什么时候搬家的？", "哪天出发"]
+)
+def test_a_question_for_a_time_is_known(asked: str) -> None:
+    assert asks_when(asked)
+    assert read_question(asked).when
+
+
+@pytest.mark.parametrize(
+    "text", ["last week", "on May 7th", "in 2019", "two years ago", "昨天", "去年夏天", "3月5日", "下周一"]
+)
+def test_a_text_that_says_a_time_is_known(text: str) -> None:
+    assert names_time(f"We met {text}.")
+
+
+@pytest.mark.parametrize("text", ["What a view!", "It is whenever.", "那是一只猫", "He may come"])
+def test_other_texts_neither_ask_for_a_time_nor_say_one(text: str) -> None:
+    assert not asks_when(text)
+    assert not names_time(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "any_question", "at_end"),
+    [
+        ("Really?", True, True),
+        ("Why? I see.", True, False),
+        ("你呢", True, True),
+        ("好吗？ ", True, True),
+        ("No.", False, False),
+    ],
+)
+def test_questions_are_known(text: str, any_question: bool, at_end: bool) -> None:
+    assert (asks(text), ends_asking(text)) == (any_question, at_end)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_questions_are_read_bounded(text: str) -> None:
+    names = [text[:60], text, *(f"{text[:20]}{n}" for n in range(200))]
+    read = read_question(text, names)
+    assert len(read.terms) <= MOST_TERMS
+    assert len(read.speakers) <= MOST_PARTICIPANTS
+    assert len(read.text) <= len(text)
+    assert read == read_question(text, names)
