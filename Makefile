@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test check bench eval-routing chaos lock
+.PHONY: setup run test check bench bench-memory eval-routing chaos lock
 
 setup: $(STAMP)
 
@@ -30,6 +30,10 @@ test: check
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-memory: $(STAMP)
+	@test -n "$(DATA)" || { echo "which data? make bench-memory DATA=FILE [EMBED=simple|local]" >&2; exit 2; }
+	$(BIN)/python -m tests.evaluation.memory --data "$(DATA)" --embed $(or $(EMBED),simple) $(ARGS)
 
 eval-routing: $(STAMP)
 	@test -n "$(DATA)" || { echo "which data? make eval-routing DATA=FILE [EMBED=simple|local] [MODEL=id]" >&2; exit 2; }
