@@ -24,8 +24,8 @@ def recall_at(recalled: Sequence[Recalled], depth: int, method: Method = _METHOD
 
 
 def recall_json(recalled: Sequence[Recalled]) -> str:
-    """The figures for machines: percent and ms."""
-    times = [1000 * each.seconds for each in recalled]
+    """The figures for machines: percent, and ms without those of the embedding model."""
+    times = _own_times(recalled)
     figures = {
         "questions": len(recalled),
         **{f"recall_at_{depth}": recall_at(recalled, depth) for depth in DEPTHS},
@@ -44,12 +44,17 @@ def recall_table(recalled: Sequence[Recalled]) -> str:
     for conversation in dict.fromkeys(each.conversation for each in recalled):
         lines.append(_row(f"  in {conversation}", [each for each in recalled if each.conversation == conversation]))
     lines.append(_times("a query", [1000 * each.seconds for each in recalled]))
-    lines.append(_times("  without its embedding", [1000 * (r.seconds - r.embedding_seconds) for r in recalled]))
+    lines.append(_times("  without its embedding", _own_times(recalled)))
     return "\n".join(lines)
 
 
 def _share(evidence: Set[str], found: Sequence[str]) -> float:
     return len(evidence & set(found)) / len(evidence)
+
+
+def _own_times(recalled: Sequence[Recalled]) -> list[float]:
+    """What the queries took beside the embedding model, in ms."""
+    return [1000 * (each.seconds - each.embedding_seconds) for each in recalled]
 
 
 def _by_category(recalled: Sequence[Recalled]) -> dict[str, list[Recalled]]:
