@@ -1,7 +1,7 @@
 """How much each part of a memory's score counts.
 
-They are few and round on purpose, and chosen on two halves of conversations and on documents (docs/decisions/0022): other
-people's memories are of other shapes.
+They are few and round on purpose, and chosen on two halves of conversations and on documents: other people's memories
+are of other shapes (docs/decisions/0022).
 """
 
 from pentad.shared.immutable import immutable

@@ -49,13 +49,14 @@ def read_question(question: str, participants: Iterable[str] = ()) -> ReadQuesti
     given = question[:MOST_CHARS]
     named = {alias: speaker for speaker in _named(participants) for alias in _aliases(speaker)}
     pattern = _pattern(tuple(sorted(named, key=lambda alias: (-len(alias), alias))))
-    found = {alias.casefold() for alias in pattern.findall(given)} if named else set()
+    found = {alias.lower() for alias in pattern.findall(given)} if named else set()
     bare = " ".join(pattern.sub(" ", given).split()) if found else given
     terms = terms_of(bare) or terms_of(given)
     return ReadQuestion(
         text=bare if any(map(str.isalnum, bare)) else given,
         terms=asked_terms(list(dict.fromkeys(terms))[:MOST_TERMS]),
-        speakers=frozenset(named[alias] for alias in found),
+        # A letter that has no small one of its own length is found, and is still another name.
+        speakers=frozenset(named[alias] for alias in found if alias in named),
         of_user=_FIRST_PERSON.search(given) is not None,
         when=asks_when(given),
         words=frozenset(re.findall(r"\w+", given.casefold())),
@@ -68,7 +69,7 @@ def _named(participants: Iterable[str]) -> list[str]:
 
 
 def _aliases(speaker: str) -> set[str]:
-    whole = speaker.casefold()
+    whole = speaker.lower()
     first = whole.split()[0] if whole.split() else whole
     return {whole, first} if len(first) > 1 else {whole}
 

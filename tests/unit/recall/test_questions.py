@@ -6,7 +6,7 @@ from pentad.shared.recall.questions import MOST_PARTICIPANTS, MOST_TERMS, read_q
 from pentad.shared.recall.segment_cues import asks, asks_when, ends_asking, names_time
 from tests.unit.segments.transcripts import HOSTILE
 
-PEOPLE = ("Caroline", "Mary Ann", "小明", "user", "assistant")
+PEOPLE = ("Caroline", "Mary Ann", "小明", "Strauß", "user", "assistant")
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ PEOPLE = ("Caroline", "Mary Ann", "小明", "user", "assistant")
         ("Where does Mary live?", "Where does live?", {"Mary Ann"}),
         ("小明喜欢什么动物？", "喜欢什么动物？", {"小明"}),
         ("Caroline喜欢什么？", "喜欢什么？", {"Caroline"}),
+        ("Ist Strauß da?", "Ist da?", {"Strauß"}),
         ("Who lives in Carolinesville?", "Who lives in Carolinesville?", set()),
         ("How many users did the assistant name?", "How many users did the assistant name?", set()),
     ],
@@ -26,6 +27,10 @@ def test_names_of_participants_are_taken_out_and_remembered(asked: str, text: st
     read = read_question(asked, PEOPLE)
     assert (read.text, set(read.speakers)) == (text, speakers)
     assert not set(read.terms) & set(read_question("Caroline").terms)
+
+
+def test_a_letter_that_matches_only_without_its_case_is_no_name() -> None:
+    assert read_question("Who is M\u0130mi?", ["Mimi"]).speakers == frozenset()
 
 
 def test_a_question_that_is_only_a_name_is_searched_for_as_it_is() -> None:

@@ -53,3 +53,7 @@ def test_a_point_keeps_the_most_frequent_of_too_many_terms() -> None:
 
 def test_a_question_counts_each_term_once() -> None:
     assert asked_terms([5, 7, 5]) == {5: 1.0, 7: 1.0}
+
+
+def test_terms_that_are_kept_mean_the_same_in_the_next_version() -> None:
+    assert terms_of("She painted 3 boats in 里斯本") == [1467646999, 1842515611, 3631121226, 3906842911, 2506753048]

@@ -89,3 +89,13 @@ def test_an_id_is_a_uuid_of_the_place_alone() -> None:
         *(segment_id("t1", o) for o in others),
     }
     assert len(names) == 7
+
+
+def test_what_is_kept_and_what_clients_have_is_read_by_the_next_version() -> None:
+    assert segment_id("t1", anchor()) == "7a18901c-98b8-866f-aa85-781e701c0de1"
+    assert task_point_id("t1", "task-0-7f3a2c91") == "c72ead7a-75fe-8ac0-ae21-867ffdd1f0fb"
+    text = (
+        "a1.WyJ0YXNrLTAtN2YzYTJjOTEiLDEsNCwwLDIsMTAsMzAsInJlc3BvbnNlIiwiMjAzMC0wM"
+        "S0zMVQxMjowMDowMC4wMDBaIiwiYWNmZDUzMTk1NTkzY2VlNDNhZDE2ZjYwNmYxOGYzNDUiXQ"
+    )
+    assert anchor_of(text) == anchor()
