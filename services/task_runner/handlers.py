@@ -105,10 +105,9 @@ class RunnerHandler(WakeUps[TaskKeys]):
         if not taken.raw.get("status"):  # there is no such task
             await self._actors.commit(self._steps.empty(keys), taken)
             return
-        step = self._steps.read(keys, taken)
         self._running.add(held)
         try:
-            await self._go_on(replace(step, transcript=await self._transcript(keys, taken)), held)
+            await self._go_on(self._steps.read(keys, taken, await self._transcript(keys, taken)), held)
         finally:
             self._running.discard(held)
 
@@ -144,7 +143,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         taken = await self._actors.look(step.keys, step.taken)
         if taken is None or not taken.raw.get("status"):
             return None
-        return replace(self._steps.read(step.keys, taken), transcript=step.transcript)
+        return self._steps.read(step.keys, taken, step.transcript)
 
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
@@ -185,7 +184,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             await self._actors.commit(self._steps.empty(keys), taken)
             return
         try:
-            await self._end(self._steps.read(keys, taken), reason)
+            await self._end(self._steps.read(keys, taken, KnownTranscript()), reason)
         except OutageError:
             raise
         except Exception:

@@ -54,15 +54,15 @@ class Steps:
         s = self.settings
         return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
-    def read(self, keys: TaskKeys, taken: Taken) -> Step:
-        """What a handling works on, its transcript still to be read. Raises ``DamagedError``."""
+    def read(self, keys: TaskKeys, taken: Taken, transcript: KnownTranscript) -> Step:
+        """What a handling works on. Raises ``DamagedError``."""
         header = task_header(keys.tenant, keys.task, taken.raw)
         assert header is not None, "a task has a status"
         try:
             arrived = sort_mail(taken.mail, header.ended_mail)
         except ValueError as error:
             raise DamagedError(f"the mail of task {keys.task} cannot be read: {error}") from None
-        return Step(keys, taken, header, arrived, KnownTranscript())
+        return Step(keys, taken, header, arrived, transcript)
 
     def writer(self, step: Step) -> AnswerWriter:
         """Writes this handling into a commit of its own."""

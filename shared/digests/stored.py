@@ -26,7 +26,7 @@ def digest_bytes(digest: TaskDigest) -> bytes:
     if digest.sketch is not None:
         name, values = digest.sketch.model.encode("utf-8", "replace"), digest.sketch.values
     head = _HEAD.pack(_VERSION, _ASKED.index(digest.asked), digest.closed, *map(len, lists), len(name), len(values))
-    words = [word for each in lists for word in each]
+    words = (*digest.goal, *digest.said, *digest.answered, *digest.known)
     return head + struct.pack(f"<{len(words)}H", *words) + name + values
 
 

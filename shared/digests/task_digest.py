@@ -63,8 +63,8 @@ class TaskDigest:
         )
 
     def _known_with(self, words: tuple[int, ...]) -> tuple[int, ...]:
-        new = set(words)
-        return (*(word for word in self.known if word not in new), *words)[-KNOWN_WORDS:]
+        new = frozenset(words)
+        return (*[word for word in self.known if word not in new], *words)[-KNOWN_WORDS:]
 
     def _sketch_with(self, sketch: Sketch | None) -> Sketch | None:
         return self.sketch if sketch is None else blended(sketch, self.sketch, _PAST_SHARE)

@@ -63,10 +63,8 @@ def words_of(cleaned: str) -> tuple[int, ...]:
     for wide, word in _PIECE.findall(cleaned):
         if wide:
             found.update(dict.fromkeys(map(_hashed, _pairs(wide))))
-        elif word not in _FUNCTION_WORDS and (len(word) > 1 or word.isdigit()):
-            found[_hashed(_stem(word[:_LONGEST]))] = None
-        if len(found) >= MOST_WORDS:
-            break
+        elif word not in _FUNCTION_WORDS and (word[1:] or word.isdigit()):
+            found[_stem_hashed(word[:_LONGEST])] = None
     return tuple(found)[:MOST_WORDS]
 
 
@@ -75,9 +73,10 @@ def _pairs(wide: str) -> list[str]:
     return [one + two for one, two in neighbours if one not in _FUNCTION_CHARS and two not in _FUNCTION_CHARS]
 
 
-def _stem(word: str) -> str:
+@lru_cache(maxsize=16_384)
+def _stem_hashed(word: str) -> int:
     """Without the s of a plural."""
-    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
+    return _hashed(word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word)
 
 
 @lru_cache(maxsize=16_384)
