@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, TaskUsage
-from pentad.contracts.records import StepRecord
+from pentad.contracts.records import Manifest, StepRecord
 from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, GoOn, Next
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.instructions import Chosen, kept_under
@@ -34,6 +34,11 @@ class Asked:
     step: int
 
 
+def _is_shown(following: Next, asked: Asked) -> bool:
+    """Of an answer that must be JSON, only the value that fits is shown."""
+    return isinstance(following, Complete) or asked.chosen.output is None
+
+
 class AnswerWriter(WaitWriter):
     """Writes an answered step into a commit."""
 
@@ -41,37 +46,18 @@ class AnswerWriter(WaitWriter):
         """The whole step. ``redriven``: a person asks for it, not the model; it is no step of the turn's."""
         self.read_clock()
         self._made = 1
-        used = answer.usage
-        self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
-        if not redriven:
-            self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
+        self._spend(answer.usage, of_turn=not redriven)
         text = following.text if isinstance(following, Complete | GoOn) else answer.text
         question = following.question if isinstance(following, CallTools) else ""
-        told = joined(text if isinstance(following, Complete) or asked.chosen.output is None else "", question)
-        ends = isinstance(following, CallTools) and following.completes
-        if isinstance(following, Complete) or (told and not ends):
-            by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
-            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=told, **by)
+        self._show(answer, following, asked, joined(text if _is_shown(following, asked) else "", question))
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
         manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers)
         calls: Sequence[RequestedCall] = ()
         if isinstance(following, CallTools):
             calls = request_calls(self, following.calls, asked.step, self._unique)
-        said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls])
-        meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
-        if isinstance(following, GoOn):
-            meta["finish_reason"] = INTERRUPTED
-        self._log(said, step=asked.step, attempt=self._lease.attempt, **meta)
-        record = StepRecord(
-            step=asked.step,
-            attempt=self._lease.attempt,
-            at=self.at,
-            finish_reason=answer.finish_reason,
-            usage=self._answer_usage,
-            manifest=manifest,
-        )
-        self.commit.push(self.keys.steps, record.to_json())
+        self._log_answer(answer, text, calls, asked, cut=isinstance(following, GoOn))
+        self._keep_record(answer, asked, manifest)
         fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
         fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
         if isinstance(following, AskAgain):
@@ -81,11 +67,48 @@ class AnswerWriter(WaitWriter):
             fields |= {"unanswered": 1}
             self._go_on(following)
         self._open(calls, fields)
+        self._follow(following, question)
+
+    def _spend(self, used: Usage, *, of_turn: bool) -> None:
+        self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        if of_turn:
+            self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
+
+    def _show(self, answer: ModelAnswer, following: Next, asked: Asked, told: str) -> None:
+        """What clients are told of it. The summary of a call that ends the task is told with the end."""
+        ends = isinstance(following, CallTools) and following.completes
+        if isinstance(following, Complete) or (told and not ends):
+            by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
+            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=told, **by)
+
+    def _log_answer(
+        self, answer: ModelAnswer, text: str, calls: Sequence[RequestedCall], asked: Asked, *, cut: bool
+    ) -> None:
+        said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls])
+        meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
+        if cut:
+            meta["finish_reason"] = INTERRUPTED
+        self._log(said, step=asked.step, attempt=self._lease.attempt, **meta)
+
+    def _keep_record(self, answer: ModelAnswer, asked: Asked, manifest: Manifest) -> None:
+        record = StepRecord(
+            step=asked.step,
+            attempt=self._lease.attempt,
+            at=self.at,
+            finish_reason=answer.finish_reason,
+            usage=self._answer_usage,
+            manifest=manifest,
+        )
+        self.commit.push(self.keys.steps, record.to_json())
+
+    def _follow(self, following: Next, question: str) -> None:
+        """What the answer leads to, once its step is written down."""
         if question:
             self._ask_person(question)
-        elif ends:
-            self.commit.rewake()
-        if isinstance(following, Complete):
+        elif isinstance(following, CallTools):
+            if following.completes:
+                self.commit.rewake()
+        elif isinstance(following, Complete):
             self._complete(following)
         elif isinstance(following, Fail):
             self._fail(following)
@@ -163,7 +186,7 @@ class AnswerWriter(WaitWriter):
 
     def cut_unsaid(self, used: Usage) -> None:
         """A message has cut the model call before anything was said: all stays as it is but what the call has cost."""
-        self._answer_usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        self._spend(used, of_turn=False)
         self.commit.set(self.keys.header, **self._usage.model_dump())
         self.commit.rewake()
 
