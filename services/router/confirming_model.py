@@ -31,6 +31,8 @@ from pentad.shared.store.store import Store
 
 _PATIENCE_S = 5.0
 """A model that is slower does not decide: the person waits."""
+_AT_ONCE = 128
+"""Messages that wait for it here: half of a router's places, so that other sessions' messages are routed meanwhile."""
 _MOST_CHARS = 2_000
 """Of an answer that cannot be used, and of what is wrong with it: both are sent back."""
 _TURNS = 40
@@ -89,6 +91,7 @@ class ConfirmingModel:
     def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, threshold: float) -> None:
         self._store, self._book, self._threshold = store, book, threshold
         self._model = RoutingModel(pool)
+        self._waiting = 0
 
     async def wanted(self, weighed: Route) -> Instruction | None:
         """What a model is asked with; None for what is sure, and when only the offline model would answer."""
@@ -122,8 +125,14 @@ class ConfirmingModel:
         kept = kept_verdict(await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks)
         if kept is not None:
             return kept
+        if self._waiting >= _AT_ONCE:
+            return f"{self._waiting} messages wait for it already"
         turns = await last_turns(self._store, keys, _TURNS)
-        verdict = await self._model.ask(instruction, asked(content, tasks, turns), tasks)
+        self._waiting += 1
+        try:
+            verdict = await self._model.ask(instruction, asked(content, tasks, turns), tasks)
+        finally:
+            self._waiting -= 1
         if isinstance(verdict, Verdict):
             await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
         return verdict

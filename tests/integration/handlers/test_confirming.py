@@ -9,13 +9,16 @@ import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
+from pentad.contracts.streams import SESSION_WAKE
 from pentad.services.router import confirming_model
 from pentad.shared.actors.commit import Commit
+from pentad.shared.keys import SessionKeys
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ModelUnavailable
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, ScriptedPort, answer
 from tests.integration.handlers.test_finding_its_task import routed
+from tests.support.waiting import wait_until
 
 OPENINGS = ["Find me a flight to Lisbon.", "Please book a table for four.", "Write a poem about leaves."]
 UNCLEAR = "Thursday at eleven would be better."
@@ -144,6 +147,33 @@ async def test_a_model_that_is_away_or_slow_leaves_it_to_the_words(
     await flow.drive()
     last = await last_routed(store)
     assert (last["stage"], "not answered within" in last["reason"]) == ("similarity", True)
+
+
+async def test_a_session_that_waits_for_the_model_holds_no_other(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = NamedModel(choosing("flight"))
+    flow = await three_tasks(store, tmp_path, model)
+    model.pause_s = 60.0
+    await flow.say(UNCLEAR)
+    waits = asyncio.create_task(flow.once(SESSION_WAKE))
+    await wait_until("the model to be asked", lambda: model.asked == 1)
+    other = SessionKeys(0, "default", "s2")
+    await flow.say(OPENINGS[0], other)
+    assert await flow.once(SESSION_WAKE) == 1
+    assert len(await routed(store, other)) == 1
+    assert not waits.done()
+    monkeypatch.setattr(confirming_model, "_AT_ONCE", 1)
+    for opening in OPENINGS[1:]:
+        model.pause_s, model.script = 0.0, choosing("")
+        await flow.say(opening, other)
+        await flow.drive()
+    await flow.say(UNCLEAR, other)
+    await flow.once(SESSION_WAKE)
+    *_, last = await routed(store, other)
+    assert (last["stage"], "1 messages wait for it already" in last["reason"]) == ("similarity", True)
+    waits.cancel()
+    await asyncio.gather(waits, return_exceptions=True)
 
 
 async def test_what_the_model_has_said_is_kept_and_a_crash_does_not_ask_again(

@@ -9,6 +9,7 @@ from pydantic_core import from_json
 from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.session_header import RECENT_TASKS, SessionHeader, answer_field, excerpt, session_header
 from pentad.shared.digests.stored import MOST_BYTES, digest_of
+from pentad.shared.keys import SessionKeys
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
@@ -40,8 +41,8 @@ def answering(request: ChatRequest) -> Any:
     return answer(next((reply for text, _, reply in CONVERSATION if text == last), "done"))
 
 
-async def routed(store: Store) -> list[dict[str, Any]]:
-    return [event for event in await events(store) if event["type"] == "message_routed"]
+async def routed(store: Store, session: SessionKeys = SESSION) -> list[dict[str, Any]]:
+    return [event for event in await events(store, session) if event["type"] == "message_routed"]
 
 
 async def test_twelve_interleaved_messages_find_their_three_tasks(store: Store, tmp_path: Path) -> None:

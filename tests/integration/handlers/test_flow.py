@@ -16,7 +16,7 @@ from pentad.contracts.tools import Effect
 from pentad.services.task_runner.prompt import chain
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.shared.actors.transcript import message_of
-from pentad.shared.keys import load, timers
+from pentad.shared.keys import SessionKeys, load, timers
 from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
@@ -28,8 +28,8 @@ from tests.support.waiting import wait_until
 ECHO = ("echo", '{"text":"x"}')
 
 
-async def events(store: Store) -> list[dict[str, Any]]:
-    found = await store.call("XRANGE", SESSION.events, "-", "+")
+async def events(store: Store, session: SessionKeys = SESSION) -> list[dict[str, Any]]:
+    found = await store.call("XRANGE", session.events, "-", "+")
     return [from_json(fields[1]) for _, fields in found]
 
 
