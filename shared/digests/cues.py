@@ -3,10 +3,10 @@
 Generic word lists, read with regular expressions. They see cleaned text (`wording.clean`), so a bounded piece of it.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
+from pentad.shared.digests.any_script import AnyScript
 from pentad.shared.digests.wording import clean, length_of
 from pentad.shared.immutable import immutable
 
@@ -25,7 +25,7 @@ _FILLERS = (
     r"hey|hi|hello|actually|alternatively|good (?:morning|afternoon|evening)|by the way|btw|one more thing|"
     r"another thing)[\s,.!;:-]+)*"
 )
-_OPENER = re.compile(
+_OPENER = AnyScript(
     rf"(?:^\W*{_FILLERS}|[.!?,;]\s*(?:and |so |but |please )?|\b(?:and|so|but|then) )(?:"
     r"(?:i|we)(?:'m| am|'d| would|'ve| have|'ll| will|'re| are)?(?: just| really| also| still)? "
     r"(?:need|want|wanna|like|love|wish|looking|trying|searching|planning|thinking|hoping|going|gonna|hungry|bored|"
@@ -34,84 +34,90 @@ _OPENER = re.compile(
     r"(?:does|is|has) any(?:one|body)|is there (?:a|an|any|some)|"
     r"help|find|search|look|show|get|give me a|book|reserve|order|buy|check|play|set|make|create|write|draft|explain|"
     r"translate|summari[sz]e|calculate|compute|convert|remind|compare|plan|recommend|suggest|schedule|send|open|start|"
-    r"begin|fix|build|tell me|what(?:'s| is| are) the|how (?:do|can|to|would|should))\b"
-    r"|帮(?:我|忙|个忙)|麻烦|请(?:你|您|问|推荐|给|为|查|写|把)"
+    r"begin|fix|build|tell me|what(?:'s| is| are) the|how (?:do|can|to|would|should))\b",
+    r"帮(?:我|忙|个忙)|麻烦|请(?:你|您|问|推荐|给|为|查|写|把)"
     r"|(?:我|咱)们?(?:还|也|就|正|现在|明天|今天|周末)?(?:想|要|需要|打算|准备|得|希望)"
     r"|推荐|找(?:个|一|家|到|找)|预[定订]|订(?:个|一|张)|查(?:一|查|询|下)|写(?:个|一|篇|封)|翻译|总结|安排"
-    r"|呼叫|叫(?:个|辆|一)|怎么(?:样才|才|做|办)"
+    r"|呼叫|叫(?:个|辆|一)|怎么(?:样才|才|做|办)",
 )
-_GREETING = re.compile(
-    r"^\W*(?:(?:hello|hi|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))\b"
-    r"|你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)"
+_GREETING = AnyScript(
+    r"^\W*(?:hello|hi|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))\b",
+    r"^\W*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)",
 )
-_FAREWELL = re.compile(
+_FAREWELL = AnyScript(
     r"\b(?:thanks|thank (?:you|u)|thx|ty|bye|goodbye|good night|see (?:you|ya)|cheers|"
     r"that(?:'s| is| will be| was|'ll be) (?:all|everything|it)\b|nothing (?:else|more)|"
     r"have a (?:\w{1,20} )?(?:day|night|evening|one|weekend|time|trip|stay)|you(?:'re| are) welcome|my pleasure|"
-    r"take care|no(?:,| that's) that)"
-    r"|谢谢|多谢|感谢|再见|拜拜|不客气|没(?:有)?(?:别的|其他|问题)了?|就这样|就这些|祝您|祝你|麻烦(?:你|您)了|添麻烦"
-    r"|不用谢|欢迎|举手之劳|随时联系"
+    r"take care|no(?:,| that's) that)",
+    r"谢谢|多谢|感谢|再见|拜拜|不客气|没(?:有)?(?:别的|其他|问题)了?|就这样|就这些|祝您|祝你|麻烦(?:你|您)了|添麻烦"
+    r"|不用谢|欢迎|举手之劳|随时联系",
 )
-_REPLY = re.compile(
-    r"^\W*(?:(?:yes|yeah|yep|yup|no|nope|nah|not (?:really|yet|now)|ok(?:ay)?|k|sure|fine|right|correct|exactly|"
+_REPLY = AnyScript(
+    r"^\W*(?:yes|yeah|yep|yup|no|nope|nah|not (?:really|yet|now)|ok(?:ay)?|k|sure|fine|right|correct|exactly|"
     r"alright|all right|great|good|cool|perfect|nice|awesome|lovely|excellent|wonderful|of course|absolutely|"
     r"definitely|indeed|that|those|these|it|sounds|works|the (?:first|second|third|last|other|former|latter|one)|"
-    r"either|neither|both|any|none|maybe|hmm+|oh|thanks|thank|please (?:do|go)|go ahead|never ?mind|i see|got it|and)\b"
-    r"|好|行|嗯|可以|是|对|不|没|哦|噢|太好|当然|那|谢|收到|知道|明白|还不错|真|这|就)"
+    r"either|neither|both|any|none|maybe|hmm+|oh|thanks|thank|please (?:do|go)|go ahead|never ?mind|i see|got it|"
+    r"and)\b",
+    r"^\W*(?:好|行|嗯|可以|是|对|不|没|哦|噢|太好|当然|那|谢|收到|知道|明白|还不错|真|这|就)",
 )
-_REFERENCE = re.compile(
+_REFERENCE = AnyScript(
     r"\b(?:it|its|this|that|these|those|there|they|them|their|he|him|she|her|one|ones|others?|another|else|same|"
-    r"the (?:first|second|third|last|former|latter)|instead|too|more|again|what about|how about)\b"
-    r"|它|他们?家|她|那(?:里|儿|边|个|家|就|么)|这(?:里|儿|边|个|家|些|次)|该|其他|其它|别的|另一|上面|刚才|刚刚"
-    r"|换(?:个|一|成)|也是|还是|附近|周边|旁边|还有"
+    r"the (?:first|second|third|last|former|latter)|instead|too|more|again|what about|how about)\b",
+    r"它|他们?家|她|那(?:里|儿|边|个|家|就|么)|这(?:里|儿|边|个|家|些|次)|该|其他|其它|别的|另一|上面|刚才|刚刚"
+    r"|换(?:个|一|成)|也是|还是|附近|周边|旁边|还有",
 )
-_INDEFINITE = re.compile(
-    r"\b(?:a|an|some|somewhere|something|anyone|someone)\b"
-    r"|一(?:个|家|下|张|份|间|辆|首|部|篇|处)|找个|个(?!人|小时)"
+_INDEFINITE = AnyScript(
+    r"\b(?:a|an|some|somewhere|something|anyone|someone)\b",
+    r"一(?:个|家|下|张|份|间|辆|首|部|篇|处)|找个|个(?!人|小时)",
 )
-_QUESTION = re.compile(
-    r"[?？]|[吗呢么]\W*$|^\W*(?:what|how|who|where|when|which|why|is|are|do|does|did|can|could|will|would)\b"
+_QUESTION = AnyScript(
+    r"\?|^\W*(?:what|how|who|where|when|which|why|is|are|do|does|did|can|could|will|would)\b",
+    r"？|[吗呢么]\W*$",
 )
 
-_ASKING = re.compile(r"[?？吗呢]|confirm|please (?:tell|let|give|specify|provide)|确认|请问|请告诉")
-_KINDS: tuple[tuple[Asked, re.Pattern[str]], ...] = (
+_ASKING = AnyScript(r"\?|confirm|please (?:tell|let|give|specify|provide)", "[？吗呢]|确认|请问|请告诉")
+_KINDS: tuple[tuple[Asked, AnyScript], ...] = (
     (
         "time",
-        re.compile(
-            r"\bwhen\b|what (?:time|day|date)|which (?:day|date|time)|how (?:long|soon)"
-            r"|什么时[间候]|几点|哪天|几号|多久|多长时间"
+        AnyScript(
+            r"\bwhen\b|what (?:time|day|date)|which (?:day|date|time)|how (?:long|soon)",
+            r"什么时[间候]|几点|哪天|几号|多久|多长时间",
         ),
     ),
-    ("number", re.compile(r"how (?:many|much)|what (?:number|amount|size|price)|几(?:个|位|人|张|间|天)|多少|多大")),
+    (
+        "number",
+        AnyScript(r"how (?:many|much)|what (?:number|amount|size|price)", "几(?:个|位|人|张|间|天)|多少|多大"),
+    ),
     (
         "place",
-        re.compile(
-            r"\bwhere\b|(?:what|which) (?:city|area|place|location|town|country|address)"
-            r"|哪(?:里|儿|个城市|个地方)|什么地方|在哪"
+        AnyScript(
+            r"\bwhere\b|(?:what|which) (?:city|area|place|location|town|country|address)",
+            r"哪(?:里|儿|个城市|个地方)|什么地方|在哪",
         ),
     ),
     (
         "confirm",
-        re.compile(
-            r"(?:^|[.!,;]\s*)(?:is|are|do|does|did|can|could|will|would|shall|should|may|have|has|was)\b[^.!]*\?"
-            r"|confirm|(?:correct|right)\?|吗\s*[?？]|[可行好对]吗|可以吗|是否|要不要|确认"
+        AnyScript(
+            r"(?:^|[.!,;]\s*)(?:is|are|do|does|did|can|could|will|would|shall|should|may|have|has|was)\b[^.!]*\?|"
+            r"confirm|(?:correct|right)\?",
+            r"吗\s*[?？]|[可行好对]吗|可以吗|是否|要不要|确认",
         ),
     ),
 )
-_TIME = re.compile(
+_TIME = AnyScript(
     r"\b(?:\d{1,2}(?::\d{2})? ?(?:am|pm|a\.m|p\.m|o'clock)|\d{1,2}:\d{2}|\d{1,2}(?:st|nd|rd|th)|today|tomorrow|tonight|"
     r"yesterday|morning|afternoon|evening|noon|night|(?:mon|tues|wednes|thurs|fri|satur|sun)day|"
     r"(?:next|this|last) (?:week|month|year)|january|february|march|april|june|july|august|september|october|november|"
-    r"december|weeks?|days?|hours?|minutes?)\b"
-    r"|[0-9一二三四五六七八九十两]{1,6}[点号日月年天]|今天|明天|后天|昨天|周[一二三四五六日末]|星期|上午|下午|晚上|中午"
-    r"|早上|小时|分钟"
+    r"december|weeks?|days?|hours?|minutes?)\b",
+    r"[0-9一二三四五六七八九十两]{1,6}[点号日月年天]|今天|明天|后天|昨天|周[一二三四五六日末]|星期|上午|下午|晚上|中午"
+    r"|早上|小时|分钟",
 )
-_NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|both|just me|none)\b"
-    r"|[一二三四五六七八九十两百千][个位人张间家晚]"
+_NUMBER = AnyScript(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|both|just me|none)\b",
+    r"[一二三四五六七八九十两百千][个位人张间家晚]",
 )
-_PLACE = re.compile(r"\b(?:in|at|to|from|near|around|by)\s+(?!the morning|the evening)[^\W\d]|在|到|去|从")
-_GIVEN: Mapping[Asked, re.Pattern[str]] = {"time": _TIME, "number": _NUMBER, "place": _PLACE}
+_PLACE = AnyScript(r"\b(?:in|at|to|from|near|around|by)\s+(?!the morning|the evening)[^\W\d]", "在|到|去|从")
+_GIVEN: Mapping[Asked, AnyScript] = {"time": _TIME, "number": _NUMBER, "place": _PLACE}
 """What an answer to such a question has in it."""
 
 
@@ -139,7 +145,7 @@ class Cues:
     def gives(self, asked: Asked) -> bool:
         """Whether it could be an answer to such a question."""
         pattern = _GIVEN.get(asked)
-        return self.reply if asked == "confirm" else pattern is not None and _has(pattern, self.text)
+        return self.reply if asked == "confirm" else pattern is not None and pattern.is_in(self.text)
 
     @property
     def gives_something(self) -> bool:
@@ -162,13 +168,13 @@ def cues_of(cleaned: str) -> Cues:
     length = length_of(cleaned)
     return Cues(
         length=length,
-        opener=_has(_OPENER, cleaned),
-        greeting=_has(_GREETING, cleaned),
-        farewell=length <= _FAREWELL_WORDS and _has(_FAREWELL, cleaned),
-        reply=_has(_REPLY, cleaned),
-        refers=_has(_REFERENCE, cleaned),
-        indefinite=_has(_INDEFINITE, cleaned),
-        question=_has(_QUESTION, cleaned),
+        opener=_OPENER.is_in(cleaned),
+        greeting=_GREETING.is_in(cleaned),
+        farewell=length <= _FAREWELL_WORDS and _FAREWELL.is_in(cleaned),
+        reply=_REPLY.is_in(cleaned),
+        refers=_REFERENCE.is_in(cleaned),
+        indefinite=_INDEFINITE.is_in(cleaned),
+        question=_QUESTION.is_in(cleaned),
         text=cleaned,
     )
 
@@ -176,15 +182,11 @@ def cues_of(cleaned: str) -> Cues:
 def asked_by(text: str) -> Asked:
     """What an answer asks the person at its end."""
     tail = clean(text[-_TAIL_CHARS:])
-    if not _has(_ASKING, tail):
+    if not _ASKING.is_in(tail):
         return ""
-    return next((kind for kind, pattern in _KINDS if _has(pattern, tail)), "open")
+    return next((kind for kind, pattern in _KINDS if pattern.is_in(tail)), "open")
 
 
 def says_goodbye(cleaned: str) -> bool:
     """An answer that ends a talk: "you're welcome", 不客气."""
-    return length_of(cleaned) <= _FAREWELL_WORDS and _has(_FAREWELL, cleaned) and not _has(_OPENER, cleaned)
-
-
-def _has(pattern: re.Pattern[str], text: str) -> bool:
-    return pattern.search(text) is not None
+    return length_of(cleaned) <= _FAREWELL_WORDS and _FAREWELL.is_in(cleaned) and not _OPENER.is_in(cleaned)
