@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from redis.exceptions import RedisError
 
 from pentad.contracts.commands import EmbedCommand, EmbedReply
-from pentad.contracts.streams import EMBED
+from pentad.contracts.streams import EMBED, EMBED_REPLY
 from pentad.shared import metrics
-from pentad.shared.embedder.embed_replies import EmbedReplies
 from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded, embedded, sendable
+from pentad.shared.embedder.vectors import Embedded, embedded, read_reply, sendable
 from pentad.shared.errors import OutageError
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
+from pentad.shared.work.replies import Replies
 
 TIMEOUT_S = 2.0
 _MOST_WAITING = 512
@@ -30,7 +30,7 @@ class EmbeddingClient:
 
     def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
         self._store, self._timeout_s = store, timeout_s
-        self._shards: dict[int, EmbedReplies] = {}
+        self._shards: dict[int, Replies[EmbedReply]] = {}
 
     async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
         """One vector per text. Raises ``ModelRefused`` or ``ModelUnavailable``; see `Embedder`."""
@@ -77,10 +77,19 @@ class EmbeddingClient:
         if not sent.cancelled() and sent.exception() is None:
             self._store.send("XDEL", stream, sent.result())
 
-    def _replies(self, shard: int) -> EmbedReplies:
+    def _replies(self, shard: int) -> Replies[EmbedReply]:
         replies = self._shards.get(shard)
         if replies is None:
-            replies = self._shards[shard] = EmbedReplies(self._store, shard)
+            replies = self._shards[shard] = Replies(self._store, EMBED_REPLY, shard, _read, _unheard)
         if replies.waiting >= _MOST_WAITING:
             raise ModelUnavailable(f"{_MOST_WAITING} requests wait for the embedding service: try again later")
         return replies
+
+
+def _read(data: bytes) -> tuple[str, EmbedReply] | None:
+    reply = read_reply(data)
+    return None if reply is None else (reply.causation_id or "", reply)
+
+
+def _unheard(why: str) -> ModelUnavailable:
+    return ModelUnavailable(f"the embedding service cannot be heard: {why}")

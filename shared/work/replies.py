@@ -1,4 +1,4 @@
-"""The answers of the embedding service in one shard: one stream and one reader for all who wait for some.
+"""The answers to one process's requests in one shard: one stream and one reader for all who wait for some.
 
 A stream is used for as long as somebody waits, over one connection: what comes later reaches nobody and ends by its
 TTL, and no id of a history that Redis has lost can hide an answer of the next.
@@ -6,22 +6,21 @@ TTL, and no id of a history that Redis has lost can hide an answer of the next.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 from redis.exceptions import RedisError
 
-from pentad.contracts.commands import EmbedReply
-from pentad.contracts.streams import EMBED_REPLY
+from pentad.contracts.streams import Stream
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.embedder.vectors import read_reply
 from pentad.shared.errors import OutageError
-from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.random_hex import random_hex
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
 from pentad.shared.work.entry import data_of
+
+R = TypeVar("R")
 
 _say = Seldom(logging.getLogger(__name__))
 
@@ -31,17 +30,21 @@ _SILENT_S = 3.0
 _AT_ONCE = 16
 """Answers of one read: each may be as large as one may be."""
 
-Answer = asyncio.Future[EmbedReply]
+Read = Callable[[bytes], tuple[str, R] | None]
+"""Which request is answered, and the answer; None for what nobody can read."""
 
 
-class EmbedReplies:
+class Replies(Generic[R]):
     """Reads while somebody waits. Not for more than one event loop."""
 
-    def __init__(self, store: Store, shard: int) -> None:
-        self._store, self._shard = store, shard
+    def __init__(
+        self, store: Store, stream: Stream, shard: int, read: Read[R], unheard: Callable[[str], Exception]
+    ) -> None:
+        """``unheard``: the error of those whose answer cannot come any more, from what is wrong."""
+        self._store, self._stream, self._shard, self._read_one, self._unheard = store, stream, shard, read, unheard
         self._wire = Wire(store.url, _SILENT_S)
         """Its own: whatever is asked behind a read that waits, waits with it."""
-        self._waiting: dict[str, Answer] = {}
+        self._waiting: dict[str, asyncio.Future[R]] = {}
         self._key = ""
         self._reader: asyncio.Task[None] | None = None
 
@@ -50,16 +53,16 @@ class EmbedReplies:
         """How many answers are waited for."""
         return len(self._waiting)
 
-    def expect(self, request: str) -> tuple[str, Answer]:
+    def expect(self, request: str) -> "tuple[str, asyncio.Future[R]]":
         """The stream that the answer to this request shall come to, and the answer. `forget` it in the end.
 
-        The answer raises ``ModelUnavailable`` when it cannot be heard any more.
+        The answer raises `unheard`'s error when it cannot be heard any more.
         """
-        answer: Answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting[request] = answer
         if self._reader is None:
-            self._key = EMBED_REPLY.key(self._shard, reply=random_hex(32))
-            self._reader = asyncio.create_task(self._read(self._key), name=f"embed-replies-{self._shard}")
+            self._key = self._stream.key(self._shard, reply=random_hex(32))
+            self._reader = asyncio.create_task(self._read(self._key), name=f"{self._stream.name}-{self._shard}")
         return self._key, answer
 
     def forget(self, request: str) -> None:
@@ -69,7 +72,7 @@ class EmbedReplies:
             answer.cancel()
 
     async def aclose(self) -> None:
-        """Stop reading; who waits gets ``ModelUnavailable``."""
+        """Stop reading; who waits gets `unheard`'s error."""
         if self._reader is not None:
             await cancel_all([self._reader])
         await self._wire.close()
@@ -81,7 +84,7 @@ class EmbedReplies:
         except (OutageError, RedisError) as error:
             why = str(error)
         finally:
-            self._end(ModelUnavailable(f"the embedding service cannot be heard: {why}"))
+            self._end(self._unheard(why))
             self._reader = None
             self._store.send("DEL", key)
 
@@ -100,15 +103,16 @@ class EmbedReplies:
                 self._wire.tell("XTRIM", key, "MINID", after)
 
     def _answer(self, data: bytes) -> None:
-        reply = read_reply(data)
-        if reply is None:
-            _say.warning("unreadable", "an answer of the embedding service cannot be read and is dropped")
+        read = self._read_one(data)
+        if read is None:
+            _say.warning(self._stream.name, "an answer in %s cannot be read and is dropped", self._stream.name)
             return
-        answer = self._waiting.pop(reply.causation_id or "", None)
+        request, reply = read
+        answer = self._waiting.pop(request, None)
         if answer is not None and not answer.done():
             answer.set_result(reply)
 
-    def _end(self, error: ModelUnavailable) -> None:
+    def _end(self, error: Exception) -> None:
         """Whoever still waits is told why."""
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
