@@ -58,9 +58,10 @@ def segment_id(tenant: str, anchor: Anchor) -> str:
     return _uuid(sha256(place.encode()).hexdigest())
 
 
-def task_point_id(tenant: str, task_id: str) -> str:
-    """The id of the point that stands for a task as a whole."""
-    return _uuid(sha256(f"{tenant}/{task_id}".encode()).hexdigest())
+def task_point_id(tenant: str, task_id: str, user: str | None = None) -> str:
+    """The id of the point that stands for what was said in a task by this user, or by nobody in particular."""
+    place = f"{tenant}/{task_id}" if user is None else f"{tenant}/{task_id}/{user}"
+    return _uuid(sha256(place.encode()).hexdigest())
 
 
 def _uuid(digest: str) -> str:

@@ -1,7 +1,8 @@
 """What was said in a task and may be remembered: the texts of its transcript, one after the other.
 
 Left out are system prompts, what a person moved to another task, and every message with an ``origin``: what repeats the
-session, what asks for an answer again, and what quotes memory.
+session, what asks for an answer again, and what quotes memory. What cannot be read is left
+out too, and keeps its place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ def passages_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[Passage]:
     step, user = 0, None
     for position, message in enumerate(messages):
         step = message.get("step") or step
-        if position in gone or message.get("origin"):
+        if position in gone or message.get("origin") or "role" not in message:
             continue
         if message["role"] == "user":
             user = message.get("user_id")

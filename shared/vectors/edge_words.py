@@ -7,7 +7,7 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from pentad.shared.vectors.ordering import ordered, score_of
-from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, Sparse
+from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Payload, Point, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
 from pentad.shared.vectors.stored_payload import KEYWORDS, NOBODY, NUMBERS, from_stored, to_stored
 
@@ -60,14 +60,22 @@ def batch(queries: Sequence[VectorQuery]) -> edge.QueryBatchRequest:
     return edge.QueryBatchRequest([_request(query) for query in queries])
 
 
-def hits(found: Sequence[Any]) -> list[Hit]:
-    """What a query has found."""
-    return ordered(Hit(str(p.id), score_of(p.score), from_stored(str(p.id), p.payload)) for p in found)
+def hits(found: Sequence[Sequence[Any]]) -> list[list[Hit]]:
+    """What the queries of a batch have found. A point that several found is read once: that is half of the work."""
+    read: dict[str, Payload] = {}
+    return [ordered(_hit(point, read) for point in points) for points in found]
 
 
 def kept(records: Sequence[Any]) -> list[KeptPoint]:
     """Points that were read."""
     return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
+
+
+def _hit(point: Any, read: dict[str, Payload]) -> Hit:
+    name = str(point.id)
+    if name not in read:
+        read[name] = from_stored(name, point.payload)
+    return Hit(name, score_of(point.score), read[name])
 
 
 def _request(query: VectorQuery) -> edge.QueryRequest:

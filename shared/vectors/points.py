@@ -23,6 +23,8 @@ class Sparse(StrEnum):
 
     WORDS = "words"
     AROUND_WORDS = "around_words"
+    TASK_WORDS = "task_words"
+    """Of the points that stand for tasks, and of no others: how rare a word is among tasks."""
 
 
 @immutable

@@ -1,18 +1,23 @@
-"""A conversation archived and asked, by the product's own functions over an index in this process."""
+"""A conversation archived and asked by the product's own functions, in the embedded store."""
 
 import time
 from collections.abc import Iterable, Sequence
 
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.immutable import immutable
+from pentad.shared.memory.points import SEGMENT_KIND, cut_task, points_of, sparse, texts_of
+from pentad.shared.memory.searching import MOST_FOUND, MemoryQuestion, MemorySearch
 from pentad.shared.models.embeddings import EmbeddingModel
-from pentad.shared.recall.fusion import FOUND_EACH, FoundSegments, RankedSegment, fused
-from pentad.shared.recall.name_paths import MOST_MENTIONS, connected, names_to_follow
-from pentad.shared.recall.part_weights import PartWeights, weights_for
-from pentad.shared.recall.questions import ReadQuestion, read_question
-from pentad.shared.recall.written import around_vectors, task_terms, written_segments
-from pentad.shared.segments.segmenting import Segment, segments_of
+from pentad.shared.owners import Owner
+from pentad.shared.recall.fusion import FOUND_EACH
+from pentad.shared.recall.questions import read_question
+from pentad.shared.vectors.limits import MOST_POINTS
+from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import Dense, Sparse
+from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
+from pentad.shared.vectors.vector_store import Vectors
 from tests.evaluation.conversations import AskedQuestion, RecordedConversation, RecordedTask
-from tests.evaluation.exact_index import ExactIndex
 
 MOST = 20
 """Turns that are looked at of each answer."""
@@ -20,7 +25,7 @@ MOST = 20
 
 @immutable
 class Recalled:
-    """Which turns a question found, the best first: by fusion, by BM25 alone, by the dense vectors alone."""
+    """Which turns a question found, the best first: by recall, by BM25 alone, by the dense vectors alone."""
 
     conversation: str
     question: AskedQuestion
@@ -33,72 +38,76 @@ class Recalled:
     """Of these, what the embedding model took."""
 
 
-class ArchivedConversation:
-    """A conversation's memory. ``weights``: None for those of the embedding model."""
+class TimedEmbedder:
+    """A model as an embedder, with the seconds that it took so far."""
 
-    def __init__(self, model: EmbeddingModel, weights: PartWeights | None = None) -> None:
-        self._model, self._weights = model, weights or weights_for(model.name)
-        self._index = ExactIndex()
+    def __init__(self, model: EmbeddingModel) -> None:
+        self._model, self.seconds = model, 0.0
+
+    async def embed(self, texts: Sequence[str], requester: Requester | None = None) -> Embedded:
+        """One vector per text, however many texts."""
+        begun, vectors = time.perf_counter(), list[list[float]]()
+        for at in range(0, len(texts), self._model.most_texts):
+            vectors += await self._model.embed(texts[at : at + self._model.most_texts])
+        self.seconds += time.perf_counter() - begun
+        return Embedded(self._model.name, vectors)
+
+    async def aclose(self) -> None:
+        """The model is closed by whoever made it."""
+
+
+class ArchivedConversation:
+    """A conversation's memory: a tenant of its own."""
+
+    def __init__(self, model: EmbeddingModel, vectors: Vectors, tenant: str) -> None:
+        self._embedder, self._vectors, self._owner = TimedEmbedder(model), vectors, Owner(tenant)
+        self._asking = Requester(0, tenant, "bench")
+        self._memory = MemorySearch(vectors, self._embedder)
         self._turns: dict[str, str] = {}
         """The turn of each segment."""
+        self._speakers: set[str] = set()
         self._newest = 0
+        self._collection = ""
 
     async def archive(self, conversation: RecordedConversation) -> None:
         """Take in its sessions as archived tasks."""
         for task in conversation.tasks:
-            segments = segments_of("bench", task.id, task.messages)
-            await self._keep(task, segments)
+            await self._keep(task)
 
-    async def _keep(self, task: RecordedTask, segments: Sequence[Segment]) -> None:
-        written = written_segments(segments)
-        self._index.add(task.id, task_terms(segments), written)
-        texts = [segment.text for segment in segments]
-        vectors: list[list[float]] = []
-        for at in range(0, len(texts), self._model.most_texts):
-            vectors += await self._model.embed(texts[at : at + self._model.most_texts])
-        for segment, vector, around in zip(segments, vectors, around_vectors(vectors), strict=True):
-            self._index.text.add(segment.id, vector)
-            self._index.around.add(segment.id, around)
-            self._turns[segment.id] = task.turns[segment.anchor.position]
-        self._newest = max(self._newest, *(each.facts.at_ms for each in written), 0)
+    async def _keep(self, task: RecordedTask) -> None:
+        cut = cut_task(self._owner.tenant, task.id, "bench", task.messages)
+        embedded = await self._embedder.embed(texts_of(cut))
+        points = points_of(cut, embedded.vectors)
+        if points:
+            self._collection = collection_name(embedded.model, len(embedded.vectors[0]))
+            await self._vectors.prepare(self._collection, len(embedded.vectors[0]))
+        for at in range(0, len(points), MOST_POINTS):
+            await self._vectors.upsert(self._collection, points[at : at + MOST_POINTS])
+        self._turns |= {segment.id: task.turns[segment.anchor.position] for segment in cut.segments}
+        self._speakers |= {segment.speaker for segment in cut.segments}
+        self._newest = max(self._newest, *(point.payload.at for point in points), 0)
 
     async def ask(self, conversation: str, asked: AskedQuestion) -> Recalled:
         """Ask one question, and measure how long that takes."""
-        participants = self._index.speakers()
-        begun = time.perf_counter()
-        question = read_question(asked.text, participants)
-        embedding = time.perf_counter()
-        [vector] = await self._model.embed([question.text])
-        embedded = time.perf_counter()
-        ranked = self._recall(question, vector)
-        ended = time.perf_counter()
-        [plain] = await self._model.embed([asked.text])
-        return Recalled(
-            conversation,
-            asked,
-            self._best(segment.id for segment in ranked),
-            self._best(self._index.words.search(read_question(asked.text).terms, FOUND_EACH)),
-            self._best(self._index.text.search(plain, FOUND_EACH)),
-            ended - begun,
-            embedded - embedding,
-        )
+        question = MemoryQuestion(self._owner, asked.text, MOST_FOUND, self._newest, tuple(self._speakers))
+        begun, embedded = time.perf_counter(), self._embedder.seconds
+        found = await self._memory.search(question, self._asking)
+        ended, embedded = time.perf_counter(), self._embedder.seconds - embedded
+        words, dense = await self._alone(asked.text)
+        best = self._best(hit.id for hit in found)
+        return Recalled(conversation, asked, best, words, dense, ended - begun, embedded)
 
-    def _recall(self, question: ReadQuestion, vector: Sequence[float]) -> list[RankedSegment]:
-        index = self._index
-        found = FoundSegments(
-            index.text.search(vector, FOUND_EACH),
-            index.around.search(vector, FOUND_EACH),
-            index.words.search(question.terms, FOUND_EACH),
-            index.around_words.search(question.terms, FOUND_EACH),
-            index.tasks.search(question.terms, FOUND_EACH),
-        )
-        facts = index.facts({*found.text, *found.around, *found.words, *found.around_words})
-        ranked = fused(question, found, facts, self._weights, self._newest)
-        following = names_to_follow(question, ranked, facts)
-        graph = connected(following, index.mentions(following, MOST_MENTIONS + 1))
-        if not graph:
-            return ranked
-        return fused(question, found.with_graph(graph), facts | index.facts(graph), self._weights, self._newest)
+    async def _alone(self, question: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What BM25 finds by itself, and what the dense vectors do."""
+        selection = Selection(self._owner, kinds=(SEGMENT_KIND,))
+        [vector] = (await self._embedder.embed([question])).vectors
+        words = SparseQuery(sparse(read_question(question).terms), Sparse.WORDS, selection, FOUND_EACH)
+        dense = DenseQuery(tuple(vector), Dense.TEXT, selection, FOUND_EACH)
+        return await self._turns_of(words), await self._turns_of(dense)
+
+    async def _turns_of(self, query: VectorQuery) -> tuple[str, ...]:
+        found = await self._vectors.search(self._collection, [query]) if self._collection else []
+        return self._best(hit.id for hits in found for hit in hits)
 
     def _best(self, segments: Iterable[str]) -> tuple[str, ...]:
         """The turns of these segments, each once."""

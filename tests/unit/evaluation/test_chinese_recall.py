@@ -1,8 +1,11 @@
 """Chinese conversations are recalled by the same functions, without a model."""
 
+from pathlib import Path
+
 import pytest
 
 from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.evaluation.conversations import AskedQuestion, RecordedConversation, RecordedTask
 from tests.evaluation.recalling import ArchivedConversation
 
@@ -46,8 +49,10 @@ def conversation() -> RecordedConversation:
         ("小红在学什么语言？", "9"),
     ],
 )
-async def test_the_answer_is_among_the_first_three(asked: str, turn: str) -> None:
-    memory = ArchivedConversation(HashingEmbedding())
+async def test_the_answer_is_among_the_first_three(asked: str, turn: str, tmp_path: Path) -> None:
+    vectors = EdgeVectors(tmp_path / "vectors")
+    memory = ArchivedConversation(HashingEmbedding(), vectors, "zh")
     await memory.archive(conversation())
     recalled = await memory.ask("zh", AskedQuestion(asked, "zh", frozenset({turn})))
+    await vectors.aclose()
     assert turn in recalled.fused[:3]

@@ -1,0 +1,143 @@
+"""A finished task as the points that a store of vectors keeps of it, and what is read of them again. Pure.
+
+What one user's memories are made of is his alone: the segments beside one, and the words of a task, are those of the
+same owner. So a task has a point of its own for each owner in it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pentad.contracts.ids import milliseconds
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.mentions import name_terms, names_kept, names_told
+from pentad.shared.owners import Owner
+from pentad.shared.recall.lexical import SparseTerms
+from pentad.shared.recall.written import SegmentFacts, WrittenSegment, around_vectors, task_terms, written_segments
+from pentad.shared.segments.anchors import anchor_text, task_point_id
+from pentad.shared.segments.segmenting import Segment, segments_of
+from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
+
+SEGMENT_KIND = "episodic"
+"""What was said, as it was said."""
+TASK_KIND = "task"
+"""Stands for all that was said in a task."""
+FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"
+"""Types of the points of `TASK_KIND`: each task has exactly one of the first, further owners have the second."""
+_LONGEST_SPEAKER = 128
+Vector = Sequence[float]
+
+
+@immutable
+class CutTask:
+    """A finished task in pieces."""
+
+    tenant: str
+    id: str
+    session: str
+    segments: Sequence[Segment]
+
+
+def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
+    """Cut a task. ``messages``: its transcript as a record has it."""
+    return CutTask(tenant, task_id, session, segments_of(tenant, task_id, messages))
+
+
+def texts_of(task: CutTask) -> list[str]:
+    """What has to be embedded, in order."""
+    return [segment.text for segment in task.segments]
+
+
+def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
+    """All points of a task; none of one in which nothing was said. ``vectors``: of its texts, in order."""
+    places: dict[str | None, list[int]] = {}
+    for place, segment in enumerate(task.segments):
+        places.setdefault(segment.user, []).append(place)
+    points: list[Point] = []
+    for user, own in places.items():
+        points.append(_task_point(task, user, own, FIRST_OF_TASK if not points else ALSO_OF_TASK))
+        points += _segment_points(task, user, own, [vectors[place] for place in own])
+    return points
+
+
+def facts_of(payload: Payload) -> SegmentFacts:
+    """What fusion knows of a segment that a search found."""
+    kept = payload.details
+    before = kept.get("asked_before")
+    return SegmentFacts(
+        task=payload.task,
+        asked_before=None if before is None else str(before),
+        speaker=str(kept.get("speaker", "")),
+        by_user=bool(kept.get("by_user")),
+        asks=bool(kept.get("asks")),
+        dated=bool(kept.get("dated")),
+        names=names_kept(kept),
+        at_ms=payload.at,
+        importance=payload.importance,
+    )
+
+
+def _segment_points(task: CutTask, user: str | None, own: Sequence[int], vectors: Sequence[Vector]) -> Iterator[Point]:
+    written = written_segments([task.segments[place] for place in own])
+    for place, each, text, around in zip(own, written, vectors, around_vectors(vectors), strict=True):
+        names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
+        yield Point(
+            each.segment.id,
+            _segment_payload(task, user, place, each),
+            {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
+            {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
+        )
+
+
+def _segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
+    return Payload(
+        owner=Owner(task.tenant, user),
+        kind=SEGMENT_KIND,
+        type=each.segment.anchor.type.value,
+        task=task.id,
+        session=task.session,
+        position=place,
+        at=each.facts.at_ms,
+        importance=each.facts.importance,
+        anchor=anchor_text(each.segment.anchor),
+        text=_writable(each.segment.text),
+        details=_details(each.facts),
+    )
+
+
+def _details(facts: SegmentFacts) -> dict[str, Detail]:
+    """What `facts_of` reads; what is not the case is left out."""
+    told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_LONGEST_SPEAKER])}
+    told |= {name: True for name in ("by_user", "asks", "dated") if getattr(facts, name)}
+    if facts.asked_before is not None:
+        told["asked_before"] = facts.asked_before
+    return told | names_told(facts.names)
+
+
+def _task_point(task: CutTask, user: str | None, own: Sequence[int], kind: str) -> Point:
+    segments = [task.segments[place] for place in own]
+    last = segments[-1].anchor.at
+    payload = Payload(
+        owner=Owner(task.tenant, user),
+        kind=TASK_KIND,
+        type=kind,
+        task=task.id,
+        session=task.session,
+        position=0,
+        at=milliseconds(last) if last else 0,
+        importance=0.0,
+        anchor=anchor_text(segments[0].anchor),
+        text="",
+    )
+    return Point(
+        task_point_id(task.tenant, task.id, user), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments))}
+    )
+
+
+def sparse(terms: SparseTerms) -> SparseVector:
+    """Terms as a store takes them."""
+    return SparseVector(tuple(terms), tuple(terms.values()))
+
+
+def _writable(text: str) -> str:
+    """As UTF-8 can say it: half a character is `?`."""
+    return text.encode("utf-8", "replace").decode()

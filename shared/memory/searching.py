@@ -1,0 +1,142 @@
+"""Searching long-term memory: what an owner's question finds among what was said in finished tasks."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+from pentad.contracts.memories import MemoryStats
+from pentad.shared.embedder.embedder import Embedder
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
+from pentad.shared.memory.mentions import mentions_in
+from pentad.shared.memory.points import FIRST_OF_TASK, SEGMENT_KIND, TASK_KIND, facts_of
+from pentad.shared.owners import Owner
+from pentad.shared.recall.fusion import RankedSegment, fused
+from pentad.shared.recall.name_paths import connected, names_to_follow
+from pentad.shared.recall.part_weights import weights_for
+from pentad.shared.recall.questions import ReadQuestion, read_question
+from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import Hit, Payload
+from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
+from pentad.shared.vectors.vector_store import Vectors
+
+T = TypeVar("T")
+
+MOST_FOUND = 100
+"""Hits of one search."""
+_PROBE = "memory"
+"""A text that is embedded to learn the model's name."""
+
+
+@immutable
+class MemoryQuestion:
+    """Who asks what, and of whom."""
+
+    owner: Owner
+    text: str
+    limit: int
+    """How many hits, 1 to `MOST_FOUND`."""
+    now_ms: int
+    """What recency counts from, in ms since the epoch."""
+    participants: tuple[str, ...] = ()
+    """Who has spoken in these memories, where they have names; the owner's user is one anyway."""
+
+
+@immutable
+class MemoryHit:
+    """A memory that was found."""
+
+    id: str
+    payload: Payload
+    score: float
+    """0 to 1: how it compares with the others that were found, not whether it answers."""
+    parts: Mapping[str, float]
+    """What the score is made of, by the names of `PartWeights`."""
+
+
+class MemorySearch:
+    """Searches one store, whatever embeds the questions: the collection is the one of the model that answered.
+
+    Everything raises ``MemoryOutageError`` when the store is away and ``ModelFailed`` when no vector is to be had.
+    """
+
+    def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
+        self._vectors, self._embedder = vectors, embedder
+        self._collection: str | None = None
+        """The last one; what a change of the model leaves here counts until the next search."""
+
+    async def search(self, asked: MemoryQuestion, requester: Requester) -> list[MemoryHit]:
+        """The best memories that the owner may see, the best first.
+
+        Raises ``MemoryRefusedError`` for a question without a letter or digit, or a limit out of bounds.
+        """
+        if not 1 <= asked.limit <= MOST_FOUND:
+            raise MemoryRefusedError(f"{asked.limit} memories asked for: 1 to {MOST_FOUND}")
+        question = read_question(asked.text, [*asked.participants, asked.owner.user or ""])
+        if not any(map(str.isalnum, question.text)):
+            raise MemoryRefusedError("ask something: a question has letters or digits")
+        using = await self._embed(question.text, requester)
+        ranked, payloads = await self._ranked(asked, question, using)
+        return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in ranked[: asked.limit]]
+
+    async def _ranked(self, asked: MemoryQuestion, question: ReadQuestion, using: "_Embedded") -> "_Ranked":
+        """The whole order: by the five searches, then again with what the names in the best of them lead to."""
+        weights = weights_for(using.model)
+        searches = searches_for(question, using.vector, asked.owner, weights)
+        answers = await self._find(using.collection, list(searches.values()))
+        found, payloads = found_by(dict(zip(searches, answers, strict=True))), _payloads(answers)
+        facts = {name: facts_of(kept) for name, kept in payloads.items()}
+        ranked = fused(question, found, facts, weights, asked.now_ms)
+        following = names_to_follow(question, ranked, facts)
+        if not following:
+            return ranked, payloads
+        answers = await self._find(using.collection, [look_up_of(following, asked.owner)])
+        graph = connected(following, mentions_in(answers[0], following))
+        payloads |= _payloads(answers)
+        facts = {name: facts_of(payloads[name]) for name in graph.keys() - facts.keys()} | facts
+        return fused(question, found.with_graph(graph), facts, weights, asked.now_ms), payloads
+
+    async def counts(self, owner: Owner, requester: Requester) -> MemoryStats:
+        """How much the owner's tenant has, whoever's it is."""
+        name = self._collection or (await self._embed(_PROBE, requester)).collection
+        segments = Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND,))
+        tasks = Selection(owner, Whose.ALL, kinds=(TASK_KIND,), types=(FIRST_OF_TASK,))
+        return MemoryStats(segments=await self._count(name, segments), tasks=await self._count(name, tasks))
+
+    async def _embed(self, text: str, requester: Requester) -> "_Embedded":
+        embedded = await self._embedder.embed([text], requester)
+        [vector] = embedded.vectors
+        self._collection = collection_name(embedded.model, len(vector))
+        return _Embedded(embedded.model, vector, self._collection)
+
+    async def _find(self, name: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        nothing: list[list[Hit]] = [[] for _ in queries]
+        return await self._there(name, self._vectors.search(name, queries), nothing)
+
+    async def _count(self, name: str, selection: Selection) -> int:
+        return await self._there(name, self._vectors.count(name, selection), 0)
+
+    async def _there(self, name: str, asking: Awaitable[T], nothing: T) -> T:
+        """The answer, or nothing where no collection of this model was made yet: then there are no memories."""
+        try:
+            return await asking
+        except MemoryRefusedError:
+            if name in {kept.name for kept in await self._vectors.collections()}:
+                raise
+            return nothing
+
+
+@immutable
+class _Embedded:
+    model: str
+    vector: list[float]
+    collection: str
+
+
+_Ranked = tuple[list[RankedSegment], dict[str, Payload]]
+
+
+def _payloads(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:
+    """What is kept of the segments that were found."""
+    return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind == SEGMENT_KIND}
