@@ -81,5 +81,39 @@ class EmbedReply(Envelope):
     error: str | None = None
 
 
-Command = Annotated[WakeUp | ToolCallCommand | EmbedCommand | EmbedReply, Field(discriminator="type")]
-command_adapter: TypeAdapter[WakeUp | ToolCallCommand | EmbedCommand | EmbedReply] = TypeAdapter(Command)
+class MemoryRequest(Contract):
+    """A call of the store of vectors that an archiver has open; the answer goes to the caller's reply stream."""
+
+    type: Literal["memory_request"] = "memory_request"
+    version: Literal[1] = 1
+    request_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    at: Timestamp
+    """When it was asked."""
+    wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 2_000
+    """How long whoever asks waits: an answer after that reaches nobody."""
+    call: Annotated[str, StringConstraints(max_length=32)]
+    """The method of the port: ``search``, ``upsert``. Its selections name the tenant."""
+    args: Any
+    """What the method is given, as an array."""
+    reply_to: Annotated[str, StringConstraints(max_length=128)]
+    """Key of the stream that takes the ``MemoryReply``; it has a TTL."""
+
+
+class MemoryReply(Contract):
+    """What the call has given back, or the reason why it was not done."""
+
+    type: Literal["memory_reply"] = "memory_reply"
+    version: Literal[1] = 1
+    request_id: str
+    result: Any = None
+    error: str | None = None
+    refused: bool = False
+    """The same call can never be done; else it may be tried again."""
+
+
+Command = Annotated[
+    WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply, Field(discriminator="type")
+]
+command_adapter: TypeAdapter[WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply] = (
+    TypeAdapter(Command)
+)

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from pentad.contracts.commands import EmbedCommand, EmbedReply, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.commands import (
+    EmbedCommand,
+    EmbedReply,
+    InboundMessage,
+    MemoryReply,
+    MemoryRequest,
+    ToolCallCommand,
+    WakeUp,
+)
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import (
@@ -149,6 +157,39 @@ ARCHIVE = Stream(
     "dead",
     "consumed",
 )
+REMEMBER = Stream(
+    "remember",
+    "pentad:{shard}:remember",
+    "Tasks that ended: what was said in them is to be found from now on. For any archiver that has the memory.",
+    (WakeUp,),
+    ("task-runner", "archiver"),
+    ("archiver",),
+    "archiver",
+    "dead",
+    "consumed",
+)
+MEMORY = Stream(
+    "memory",
+    "pentad:{shard}:memory",
+    "Calls of the embedded memory, for the archiver that has it; without an answer they are taken back.",
+    (MemoryRequest,),
+    ("gateway", "task-runner", "archiver"),
+    ("archiver",),
+    "archiver",
+    "dead",
+    "consumed",
+)
+MEMORY_REPLY = Stream(
+    "memory-reply",
+    "pentad:{shard}:memory:reply:{reply}",
+    "What calls of the memory gave back to one caller; ends with its TTL.",
+    (MemoryReply,),
+    ("archiver",),
+    ("gateway", "task-runner", "archiver"),
+    None,
+    None,
+    "capped",
+)
 EVENTS = Stream(
     "events",
     "pentad:{shard}:events:{tenant}:{session}",
@@ -200,6 +241,9 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
             EMBED,
             EMBED_REPLY,
             ARCHIVE,
+            REMEMBER,
+            MEMORY,
+            MEMORY_REPLY,
             EVENTS,
             DEAD,
         )
@@ -219,5 +263,5 @@ def split_key(key: str) -> tuple[int, str] | None:
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
     """Every work stream of a shard with its key: what must be trimmed, watched and given its group."""
-    fixed = [(s, s.key(shard)) for s in (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE)]
+    fixed = [(s, s.key(shard)) for s in (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, MEMORY)]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]

@@ -29,5 +29,9 @@ class MemoryOutageError(OutageError):
     """A store of long-term memory is away, full, locked or does not accept our credentials: wait and try again."""
 
 
+class MemoryTakenError(MemoryOutageError):
+    """The embedded memory is open in another process: that one does what is to be done with it."""
+
+
 class MemoryRefusedError(PentadError):
     """What a store of long-term memory was given or asked for can never be done: too large, of a wrong shape."""

@@ -63,6 +63,11 @@ class Settings(BaseModel):
     """Modules with tools, separated by commas, imported by the tool-workers."""
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
+    qdrant_url: str | None = None
+    """A Qdrant server, 1.19 or newer, for the long-term memory; unset: the archiver keeps it in the data directory, and
+    all archivers must share that."""
+    qdrant_api_key: SecretStr | None = None
+    """The Qdrant server's key."""
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     """Chosen once: data that was made with another number is refused."""
     pentad_url: str | None = None
@@ -135,7 +140,7 @@ class Settings(BaseModel):
             check_redis_url(value)
         return value
 
-    @field_validator("llm_base_url", "embed_base_url", "pentad_url")
+    @field_validator("llm_base_url", "embed_base_url", "pentad_url", "qdrant_url")
     @classmethod
     def _http_address(cls, value: str | None) -> str | None:
         if value is not None and urlsplit(value).scheme not in ("http", "https"):

@@ -24,7 +24,7 @@ _OUTSIDE = {
     MODEL_HEALTH: "hash",
     CLUSTER: "hash",
 }
-_STREAMS = ("wake", "tools", "embed", "archive", "events", "dead", "bell")
+_STREAMS = ("wake", "tools", "embed", "archive", "remember", "memory", "events", "dead", "bell")
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
     **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),

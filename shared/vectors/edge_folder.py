@@ -15,7 +15,7 @@ import os
 import shutil
 from pathlib import Path
 
-from pentad.shared.errors import DamagedError, MemoryOutageError
+from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryTakenError
 
 _PART = ".part"
 
@@ -28,7 +28,7 @@ class EdgeFolder:
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Be the one process that uses it. Raises ``MemoryOutageError`` while another does."""
+        """Be the one process that uses it. Raises ``MemoryTakenError`` while another does."""
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -38,7 +38,7 @@ class EdgeFolder:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
-            raise MemoryOutageError(
+            raise MemoryTakenError(
                 f"the memory in {self._path} is used by another process ({error}): "
                 "let that one do it, or set QDRANT_URL to a server that many can use"
             ) from None

@@ -34,7 +34,7 @@ class EdgeShards:
         self._is_open = False
 
     def open(self) -> None:
-        """Take the folder. Raises ``MemoryOutageError`` while another process has it."""
+        """Take the folder. Raises ``MemoryTakenError`` while another process has it."""
         if not self._is_open:
             self._folder.open()
             self._is_open = True
@@ -96,7 +96,7 @@ class EdgeShards:
         name = self._name(collection)
         check_queries(queries, self._folder.dimensions(name))
         found = _tried(self._shard(name).query_batch, words.batch(queries)) if queries else []
-        return [words.hits(hits) for hits in found]
+        return words.hits(found)
 
     def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
         name = self._name(collection)

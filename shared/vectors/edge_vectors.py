@@ -45,7 +45,7 @@ class EdgeVectors:
         self._waiting = 0
 
     async def open(self) -> None:
-        """Take the folder. Raises ``MemoryOutageError`` while another process has it: try again, or go without."""
+        """Take the folder. Raises ``MemoryTakenError`` while another process has it: try again, or go without."""
         await self._do(lambda shards: shards.open())
 
     async def prepare(self, name: str, dimensions: int) -> None:

@@ -23,6 +23,8 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_RECORDS_URL": None,
     "PENTAD_SHARDS": "1",
     "PENTAD_REDIS_FSYNC": "everysec",
+    "QDRANT_URL": None,
+    "QDRANT_API_KEY": None,
     "PENTAD_GRACE_S": "300",
     "PENTAD_LEASE_S": "2",
     "PENTAD_WAIT_TTL_S": "2592000",
@@ -53,7 +55,7 @@ PROMISED: dict[str, str | None] = {
 CONVENTIONS = {"NO_COLOR": None}
 """Not ours: what terminals agree on."""
 RESERVED = {
-    "QDRANT_URL", "QDRANT_API_KEY", "NEO4J_URI", "NEO4J_USERNAME", "NEO4J_PASSWORD", "TAVILY_API_KEY",
+    "NEO4J_URI", "NEO4J_USERNAME", "NEO4J_PASSWORD", "TAVILY_API_KEY",
 }  # fmt: skip
 """Promised names of what is not built yet. They come with it, and move up."""
 SECRETS = {name for name in PROMISED if name.endswith(("_KEY", "_KEYS"))}
@@ -62,6 +64,7 @@ WRONG = {
     "REDIS_URL": "http://:hunter2@127.0.0.1",
     "LLM_BASE_URL": "ftp://hunter2",
     "PENTAD_API_KEYS": "hunter2",
+    "QDRANT_URL": "hunter2:6333",
     "PENTAD_SHARDS": "0",
     "PENTAD_REDIS_FSYNC": "never",
     "PENTAD_GRACE_S": "-1",

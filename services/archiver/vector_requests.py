@@ -1,0 +1,60 @@
+"""Answers calls of the embedded memory for the services that have no store of their own."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from pentad.contracts.commands import MemoryReply, MemoryRequest
+from pentad.contracts.ids import milliseconds
+from pentad.contracts.streams import MEMORY_REPLY, split_key
+from pentad.shared import metrics
+from pentad.shared.errors import MemoryRefusedError, PentadError, PoisonError
+from pentad.shared.memory.vector_calls import CALLS, MOST_REPLY_BYTES, MOST_REQUEST_BYTES, packed
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.vector_store import Vectors
+from pentad.shared.work.entry import Entry
+
+_REPLY_TTL_S = 60
+
+
+class VectorRequests:
+    """One answer for each request, at least once; whatever is wrong with one is told to who asked."""
+
+    def __init__(self, store: Store, vectors: Vectors) -> None:
+        self._store, self._vectors = store, vectors
+
+    async def handle(self, entry: Entry) -> None:
+        """Answer a request, unless nobody waits for the answer any more."""
+        if len(entry.data) > MOST_REQUEST_BYTES:
+            raise PoisonError(f"a request of {len(entry.data)} bytes: {MOST_REQUEST_BYTES} at most")
+        request = entry.parse(MemoryRequest)
+        place = split_key(entry.stream)
+        if not request.reply_to.startswith(MEMORY_REPLY.key(place[0] if place else 0, reply="")):
+            raise PoisonError(f"reply_to must be a reply stream of this shard, not {request.reply_to!r}")
+        if milliseconds(request.at) + request.wait_ms <= await self._store.clock():
+            return
+        reply = await self._answer(request)
+        await self._store.run("reply", [request.reply_to], [reply, _REPLY_TTL_S])
+        metrics.published.labels(MEMORY_REPLY.name, MemoryReply.__name__).inc()
+
+    async def _answer(self, request: MemoryRequest) -> bytes:
+        try:
+            result = await self._done(request)
+            reply = MemoryReply(request_id=request.request_id, result=result).to_json()
+            if len(reply) > MOST_REPLY_BYTES:
+                raise MemoryRefusedError(f"an answer of {len(reply)} bytes: {MOST_REPLY_BYTES} at most; ask for less")
+        except PentadError as error:
+            refused = isinstance(error, MemoryRefusedError)
+            return MemoryReply(request_id=request.request_id, error=str(error), refused=refused).to_json()
+        return reply
+
+    async def _done(self, request: MemoryRequest) -> Any:
+        call = CALLS.get(request.call)
+        if call is None:
+            raise MemoryRefusedError(f"the memory has no call {request.call!r}: is this archiver of an older version?")
+        try:
+            args = call.given.validate_python(request.args)
+        except ValidationError as error:
+            raise MemoryRefusedError(f"this is no call of {request.call}: {error.error_count()} mistakes") from None
+        result = await getattr(self._vectors, request.call)(*args)
+        return call.gives.dump_python(packed(result) if request.call == "search" else result, mode="json")

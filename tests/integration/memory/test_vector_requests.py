@@ -1,0 +1,219 @@
+"""Calls of the memory over the bus: bounded in time and size, never for another tenant, dropped when nobody waits."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from pentad.contracts.commands import MemoryReply, MemoryRequest
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.streams import DEAD, MEMORY_REPLY
+from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.memory import archiver_vectors as client_bounds
+from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.work.entry import Entry
+from tests.integration.memory.serving import KEY, PATIENT_S, serving
+from tests.support.point_maker import ACME, ADA, OTHER, near, point, saying
+from tests.support.waiting import wait_until
+
+REPLY_TO = MEMORY_REPLY.key(0, reply="r")
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[EdgeVectors]:
+    made = EdgeVectors(tmp_path / "vectors")
+    await made.prepare("memory", 3)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def asker(store: Store) -> AsyncIterator[ArchiverVectors]:
+    made = ArchiverVectors(store, PATIENT_S)
+    yield made
+    await made.aclose()
+
+
+async def waiting(store: Store) -> MemoryRequest:
+    """The one call that lies in the stream."""
+
+    async def there() -> list[Any]:
+        return list(await store.call("XRANGE", KEY, "-", "+"))
+
+    ((_, fields),) = await wait_until("a call of the memory", there)
+    return MemoryRequest.model_validate_json(fields[1])
+
+
+async def gone(store: Store) -> None:
+    """Wait until no call is left."""
+
+    async def empty() -> bool:
+        return not await store.call("XLEN", KEY)
+
+    await wait_until("the call to be taken back", empty)
+
+
+async def test_without_an_archiver_the_caller_is_told_in_time_and_the_call_is_taken_back(store: Store) -> None:
+    asker = ArchiverVectors(store, 0.3)
+    begun = monotonic()
+    with pytest.raises(MemoryOutageError, match="no archiver answered for the memory"):
+        await asker.count("memory", Selection(ADA))
+    assert monotonic() - begun < PATIENT_S
+    await gone(store)
+    await asker.aclose()
+
+
+async def test_an_archiver_that_dies_at_work_answers_nobody_and_the_next_drops_the_late_call(
+    store: Store, memory: EdgeVectors
+) -> None:
+    asker, begun = ArchiverVectors(store, 0.5), asyncio.Event()
+
+    async def hang(entry: Entry) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with serving(store, hang):
+        asking = asyncio.create_task(asker.upsert("memory", [point("a")]))
+        await asyncio.wait_for(begun.wait(), PATIENT_S)
+        with pytest.raises(MemoryOutageError, match="no archiver answered"):
+            await asking
+    await asker.aclose()
+    late = MemoryRequest(request_id="late", at=rfc3339(await store.clock() - 2_000), call="count",
+                         args=["memory", {"owner": {"tenant": "acme"}}], reply_to=REPLY_TO)  # fmt: skip
+    await VectorRequests(store, memory).handle(Entry(KEY, "1-1", late.to_json()))
+    assert not await store.call("EXISTS", REPLY_TO)
+
+
+async def test_a_reply_that_comes_late_is_dropped_and_the_next_call_gets_its_own(store: Store) -> None:
+    hasty = ArchiverVectors(store, 0.3)
+    asking = asyncio.create_task(hasty.count("memory", Selection(ADA)))
+    first = await waiting(store)
+    with pytest.raises(MemoryOutageError):
+        await asking
+    await gone(store)
+    await hasty.aclose()
+    asker = ArchiverVectors(store, PATIENT_S)
+    asking = asyncio.create_task(asker.count("memory", Selection(ADA)))
+    second = await waiting(store)
+    for request, result in ((first, 1), (second, 2)):
+        reply = MemoryReply(request_id=request.request_id, result=result)
+        await store.run("reply", [second.reply_to], [reply.to_json(), 60])
+    assert await asking == 2
+    await asker.aclose()
+
+
+@pytest.mark.parametrize("result", [None, "many", [1], {"a": 1}, 1.5])
+async def test_what_is_no_answer_to_the_call_is_an_outage(store: Store, asker: ArchiverVectors, result: Any) -> None:
+    asking = asyncio.create_task(asker.count("memory", Selection(ADA)))
+    request = await waiting(store)
+    for data in (b"", b"\xff", b"[" * 5_000, b'{"type":"memory_reply"}'):
+        await store.run("reply", [request.reply_to], [data, 60])
+    reply = MemoryReply(request_id=request.request_id, result=result)
+    await store.run("reply", [request.reply_to], [reply.to_json(), 60])
+    with pytest.raises(MemoryOutageError, match="what is no answer to it"):
+        await asking
+
+
+async def test_a_hit_of_which_nothing_is_told_is_an_outage(store: Store, asker: ArchiverVectors) -> None:
+    asking = asyncio.create_task(asker.search("memory", [near((1, 0, 0), Selection(ADA))]))
+    request = await waiting(store)
+    reply = MemoryReply(request_id=request.request_id, result={"payloads": {}, "found": [[["a", 1.0]]]})
+    await store.run("reply", [request.reply_to], [reply.to_json(), 60])
+    with pytest.raises(MemoryOutageError, match="told nothing"):
+        await asking
+
+
+async def test_calls_and_answers_that_are_too_large_are_refused(
+    store: Store, memory: EdgeVectors, asker: ArchiverVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await memory.upsert("memory", [point("a", text="cat " * 2_000)])
+    monkeypatch.setattr("pentad.services.archiver.vector_requests.MOST_REPLY_BYTES", 4_000)
+    async with serving(store, VectorRequests(store, memory).handle):
+        with pytest.raises(MemoryRefusedError, match="4000 at most; ask for less"):
+            await asker.scroll("memory", Selection(ADA), 10)
+        monkeypatch.setattr(client_bounds, "MOST_REQUEST_BYTES", 4_000)
+        with pytest.raises(MemoryRefusedError, match="4000 at most; ask for less"):
+            await asker.upsert("memory", [point("b", text="x" * 5_000)])
+        assert await asker.count("memory", Selection(ADA)) == 1
+
+
+async def test_no_more_calls_wait_than_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_bounds, "_MOST_WAITING", 1)
+    asker = ArchiverVectors(store, 0.5)
+    first = asyncio.create_task(asker.count("memory", Selection(ADA)))
+    await waiting(store)
+    with pytest.raises(MemoryOutageError, match="1 calls wait"):
+        await asker.count("memory", Selection(ADA))
+    with pytest.raises(MemoryOutageError, match="no archiver"):
+        await first
+    await asker.aclose()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        None,
+        [],
+        ["memory"],
+        ["memory", {}],
+        ["memory", {"owner": None}],
+        ["memory", {"owner": {"user": "ada"}}],
+        ["memory", {"owner": {"tenant": ""}}],
+        ["memory", {"owner": {"tenant": "a:b"}}],
+        ["memory", {"owner": {"tenant": "acme"}, "whose": "everybody"}],
+        ["memory", {"owner": {"tenant": "acme"}, "ids": ["x"]}],
+        ["../memory", {"owner": {"tenant": "acme"}}],
+    ],
+)
+async def test_a_call_that_is_none_is_refused_and_no_tenant_is_guessed(
+    store: Store, memory: EdgeVectors, args: Any
+) -> None:
+    await memory.upsert("memory", [point("a", ACME), point("b", OTHER)])
+    assert "error" in (answer := await answered(store, memory, "count", args)), answer
+    assert answer["refused"] is True
+
+
+@pytest.mark.parametrize("call", ["aclose", "_do", "__class__", "", "open"])
+async def test_only_calls_of_the_port_are_made(store: Store, memory: EdgeVectors, call: str) -> None:
+    assert "has no call" in (await answered(store, memory, call, []))["error"]
+    assert await memory.collections()
+
+
+async def answered(store: Store, memory: EdgeVectors, call: str, args: Any) -> dict[str, Any]:
+    """What an archiver answers to somebody who writes to the stream."""
+    asked = {"request_id": "x", "at": rfc3339(await store.clock()), "call": call, "args": args, "reply_to": REPLY_TO}
+    await VectorRequests(store, memory).handle(Entry(KEY, "1-1", json.dumps(asked).encode()))
+    ((_, fields),) = await store.call("XRANGE", REPLY_TO, "-", "+")
+    said: dict[str, Any] = json.loads(fields[1])
+    return said
+
+
+async def test_who_wants_the_answer_elsewhere_is_set_aside(store: Store, memory: EdgeVectors) -> None:
+    hostile = {"request_id": "x", "at": rfc3339(await store.clock()), "call": "collections", "args": []}
+    async with serving(store, VectorRequests(store, memory).handle):
+        for key in ("pentad:inbound", "pentad:{1}:memory:reply:r", ""):
+            await store.call("XADD", KEY, "*", "data", json.dumps(hostile | {"reply_to": key}))
+        await store.call("XADD", KEY, "*", "data", "no json")
+
+        async def buried() -> bool:
+            return bool(await store.call("XLEN", DEAD.key(0)) == 4)
+
+        await wait_until("four dead letters", buried)
+    assert not await store.call("EXISTS", "pentad:inbound", "pentad:{1}:memory:reply:r")
+
+
+async def test_a_search_over_the_bus_finds_what_the_store_finds(
+    store: Store, memory: EdgeVectors, asker: ArchiverVectors
+) -> None:
+    await memory.upsert("memory", [point(str(n), text=f"cat {n}") for n in range(40)])
+    queries: list[VectorQuery] = [near((1, 0, 0), Selection(ADA), 40), saying("cat 7", Selection(ADA), 40)]
+    async with serving(store, VectorRequests(store, memory).handle):
+        assert await asker.search("memory", queries) == await memory.search("memory", queries)
