@@ -202,6 +202,23 @@ archived = _counter(
     "Tasks whose record the archiver has written; outcome: ok, or moved or gone when the task was not as recorded.",
     "tasks",
 )
+remembered = _counter(
+    "pentad_memory_segments_total",
+    (),
+    "Segments of finished tasks that were written to the long-term memory, those written again included.",
+    "segments",
+)
+memory_points = _gauge(
+    "pentad_memory_points",
+    (),
+    "Points that the long-term memory has, those of earlier embedding models included; told by who writes it.",
+    "points",
+)
+remember_seconds = _histogram(
+    "pentad_memory_lag_seconds",
+    (),
+    "From the end of a task until what was said in it can be found.",
+)
 
 # The gateway.
 eval_cases = _counter(

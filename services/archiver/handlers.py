@@ -5,7 +5,7 @@ from pydantic_core import from_json
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import rfc3339, shard_in
 from pentad.contracts.records import StepRecord, TaskRecord
-from pentad.contracts.streams import ARCHIVE
+from pentad.contracts.streams import ARCHIVE, REMEMBER
 from pentad.shared import metrics
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import shown
@@ -50,7 +50,15 @@ class Archiving:
             await self._store.call("ZADD", timers(shard), "NX", now + left, f"archive {keys.actor}")
             return
         await self._records.write(record_of(header, log, steps, pairs(big), now))
+        if fields.get("remember_of", b"") != fields.get("last_step", b""):
+            await self._ask_to_remember(keys)
         await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now)
+
+    async def _ask_to_remember(self, keys: TaskKeys) -> None:
+        """Its last end has not asked: a runner of a version before long-term memory wrote it, or it went on since."""
+        data = WakeUp(actor=keys.actor).to_json()
+        await self._store.call("XADD", REMEMBER.key(keys.shard), "*", "data", data)
+        metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
 
     async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> None:
         session = SessionKeys(keys.shard, keys.tenant, header.session)

@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.contracts.commands import EmbedCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
-from pentad.contracts.streams import ARCHIVE, EMBED, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.contracts.streams import ARCHIVE, EMBED, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
 from pentad.services.gateway.letters import LetterName, Letters
 from pentad.services.gateway.problems import ProblemError, missing
@@ -159,8 +158,8 @@ class Redriving:
             raise ProblemError(409, f"there is no shard for {plan.stream}: discard it")
         keys = [redriven(place[0], str(name)), plan.stream]
         appended = await self._store.run("redrive_entry", keys, [REDRIVEN_TTL_S, plan.data])
-        stream, kind = (EMBED, EmbedCommand) if plan.stream == EMBED.key(place[0]) else (ARCHIVE, WakeUp)
-        metrics.published.labels(stream.name, kind.__name__).inc(appended)
+        stream = next(each for each in (EMBED, ARCHIVE, REMEMBER) if plan.stream == each.key(place[0]))
+        metrics.published.labels(stream.name, stream.carries[0].__name__).inc(appended)
 
 
 def _as_json(edit: Mapping[str, Any] | None) -> bytes:

@@ -85,6 +85,8 @@ class MoveWriter(WaitWriter):
         self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
         if self.cuts:
             self._end_turn()
+        if self.task.ended:
+            self.remember()
         if departure.message.due and departure.message.due == self.task.deadline:
             self.commit.set(self.keys.header, deadline=0)
             self.commit.untimer(self.keys, "deadline")

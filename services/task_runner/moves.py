@@ -180,5 +180,5 @@ def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessag
         tenant_id=task.tenant,
         deadline=line.get("deadline"),
         budget=line.get("budget"),
-        user_id=(task.speaker if task.correlation == line["message_id"] else task.user) or None,
+        user_id=line.get("user_id") or (task.speaker if task.correlation == line["message_id"] else task.user) or None,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pentad.contracts.commands import WakeUp
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     EndStatus,
@@ -15,6 +16,7 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.streams import REMEMBER
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
@@ -116,7 +118,14 @@ class TurnWriter(TaskEvents):
                 said = {"role": turn.role, "content": turn.content}
                 self._log(said, at=turn.at, message_id=turn.message_id, origin="context")
             m = mail.message
-            self._log(user(m.content), at=mail.at, message_id=m.message_id, deadline=m.deadline, budget=m.budget)
+            self._log(
+                user(m.content),
+                at=mail.at,
+                message_id=m.message_id,
+                user_id=m.user_id,
+                deadline=m.deadline,
+                budget=m.budget,
+            )
         if number:
             self.commit.consume(number)
 
@@ -206,10 +215,16 @@ class TurnWriter(TaskEvents):
         if t.waits or self._limits.stale_while_calling:
             self.commit.untimer(keys, "stale")
         self.commit.timer(keys, "archive", self._limits.grace_ms)
+        self.remember()
         if t.session:
             self.commit.expire(session.header, self._limits.session_ttl_s)
         if self._redrives_left or self._arrived.left:
             self.commit.rewake()
+
+    def remember(self) -> None:
+        """What was said in the task is to be found from now on. The mark says to the archiver that it was asked."""
+        self.commit.set(self.keys.header, remember_of=self.commit.step_id)
+        self.commit.queue(REMEMBER, REMEMBER.key(self.keys.shard), WakeUp(actor=self.keys.actor))
 
     def _turn_is_over(self, status: TaskStatus) -> None:
         """Counted: the task comes into this status, unless it stays waiting, and the time of its turn."""

@@ -1,7 +1,7 @@
 """What the services that serve work streams share: how they start, how they stop, and when they are alive."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
@@ -54,6 +54,10 @@ class ConsumingService:
         """What runs as long as the service does, its housekeeping aside."""
         return ()
 
+    def reading_at_start(self) -> Sequence[Consumer]:
+        """The consumers that begin to read at the start; the others are started by the service."""
+        return self.consumers
+
     def streams(self) -> list[tuple[Stream, str]]:
         """The streams that this service keeps short."""
         return [(c.stream, c.key) for c in self.consumers]
@@ -73,7 +77,7 @@ class ConsumingService:
         housekeeping = Housekeeping(self.store, self.streams(), self.settings.lease_ms)
         for loop in (*self.loops(), housekeeping.run(), keep_watching(self.store)):
             self.background.run(loop)
-        for consumer in self.consumers:
+        for consumer in self.reading_at_start():
             await consumer.start()
 
     async def stop(self) -> None:

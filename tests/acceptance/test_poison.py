@@ -106,7 +106,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         await bus.redis.hset(f"pentad:{{0}}:task:default:{call['task_id']}", "step", "junk")
         await bus.redis.hset("pentad:{0}:session:default:route", "done_at", "junk")
         await bus.send("and?", "route", message_id="m-raise")
-        # The runner, and later the archiver again: the transcript cannot be read.
+        # The runner, and later the archiver, twice: the transcript cannot be read.
         await bus.send(plan([("gate_pure", {"gate": "run", "tag": "t"})]), "run")
         [call] = await bus.until("run", "tool_call")
         await bus.redis.rpush(f"pentad:{{0}}:task:default:{call['task_id']}:log", "junk")
@@ -114,7 +114,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         # And the task whose header cannot be read gets its result; the archiver cannot read it either.
         await bus.until("route", "error")
         gates.open("later")
-        letters = await bus.until_letters(DEAD.key(0), 8, 20)
+        letters = await bus.until_letters(DEAD.key(0), 10, 20)
         [told] = [e for e in await bus.until("route", "error") if "message_id" in e]
         await bus.send(plan([("echo", {"text": "on"})]), "next")
         await bus.until("next", "task_end")
@@ -123,7 +123,8 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         await seen_by_people(team, {DEAD.key(0): len(letters)})
     reasons = [(letter["stream"].removeprefix("pentad:{0}:"), letter["reason"]) for letter in letters]
     print(*("", *reasons), sep="\n")
-    streams = ["archive", "archive", "archive", "embed", "tools:default", "wake:session", "wake:task", "wake:task"]
+    streams = ["archive", "archive", "archive", "embed", "remember", "remember", "tools:default"]
+    streams += ["wake:session", "wake:task", "wake:task"]
     assert sorted(stream for stream, _ in reasons) == streams
     assert all(reason for _, reason in reasons)
     assert (told["code"], told["message_id"]) == ("internal", "m-raise")

@@ -33,6 +33,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.digests.utterance",
         "pentad.shared.digests.wording",
         "pentad.shared.keys",
+        "pentad.shared.vectors.points",
         "pentad.shared.kinds",
         "pentad.shared.actors.mail",
         "pentad.shared.actors.transcript",

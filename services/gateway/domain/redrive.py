@@ -14,7 +14,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, MEMORY, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
@@ -245,12 +245,14 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
     if letter.stream in (SESSION_WAKE.key(shard), TASK_WAKE.key(shard)):
         kind = SessionKeys if letter.stream == SESSION_WAKE.key(shard) else TaskKeys
         return Wake(kind(shard, *_actor(_read(WakeUp, body))))
-    if letter.stream == ARCHIVE.key(shard):
+    if letter.stream in (ARCHIVE.key(shard), REMEMBER.key(shard)):
         woken = _read(WakeUp, body)
         _actor(woken)
         return Append(letter.stream, woken.to_json())
     if letter.stream == EMBED.key(shard):
         return Append(letter.stream, _read(EmbedCommand, body).to_json())
+    if letter.stream == MEMORY.key(shard):
+        raise UnfitError("it is a call of the memory, and who made it has gone on: discard it")
     raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")
 
 

@@ -66,6 +66,8 @@ class FakeGateway(Plan):
     transcripts: dict[str, list[Json]] = field(default_factory=dict)
     ready: Json = field(default_factory=lambda: {"status": "ready", "checks": {}})
     ready_status: int = 200
+    memory: tuple[int, Json] | None = None
+    """What it says of its long-term memory; None: it knows of none."""
     runs: deque[tuple[int, Json]] = field(default_factory=deque)
     """What the next requests to run an instruction are answered with."""
     run_requests: list[tuple["Request", Json]] = field(default_factory=list)
@@ -133,6 +135,8 @@ class FakeGateway(Plan):
         match request.method, request.path.strip("/").split("/"):
             case "GET", ["readyz"]:
                 return self.ready_status, self.ready
+            case "GET", ["v1", "memory", "stats"] if self.memory is not None:
+                return self.memory
             case "GET", ["v1", "tasks"]:
                 return 200, self._page(request.query)
             case "GET", ["v1", "tasks", name] if name in self.tasks:

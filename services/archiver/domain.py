@@ -1,0 +1,70 @@
+"""What was said in a task, as the memory takes it. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pentad.contracts.ids import milliseconds
+from pentad.contracts.records import TaskRecord
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.transcript import EXCLUSION
+from pentad.shared.immutable import immutable
+from pentad.shared.segments.anchors import task_point_id
+from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.vectors.points import Point
+
+MOST_TEXTS = 64
+"""Texts of one request to the embedding service: what a model on one core does within its time limit."""
+_BLANK = {"role": "system"}
+Message = Mapping[str, Any]
+
+
+@immutable
+class Said:
+    """A task that has ended."""
+
+    tenant: str
+    task: str
+    session: str
+    messages: Sequence[Message]
+    """The transcript as a record has it."""
+    ended_at: int
+    """In ms since the epoch."""
+
+
+def said_in_task(header: TaskHeader, messages: Sequence[Message]) -> Said:
+    """Of a task in Redis."""
+    return Said(header.tenant, header.task, header.session, owned(messages, header.user), header.ended_at)
+
+
+def said_in_record(record: TaskRecord) -> Said:
+    """Of an archived one."""
+    task, messages = record.task, owned(record.messages, record.task.user_id or "")
+    return Said(record.tenant_id, task.task_id, task.session_id, messages, milliseconds(task.updated_at))
+
+
+def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
+    """Each user's message with who said it. ``user``: who began the task.
+
+    Versions before long-term memory did not write who speaks: all of such a task is its beginner's.
+    """
+    said = [message for message in messages if message.get("role") == "user"]
+    if not user or any(message.get("user_id") for message in said):
+        return messages
+    return [{**message, "user_id": user} if message.get("role") == "user" else message for message in messages]
+
+
+def gone_points(said: Said, points: Sequence[Point]) -> list[str]:
+    """Ids of what the task had before messages were moved away from it. ``points``: what it has now."""
+    if not any(message.get("role") == EXCLUSION for message in said.messages):
+        return []
+    whole = [_BLANK if message.get("role") == EXCLUSION else message for message in said.messages]
+    segments = segments_of(said.tenant, said.task, whole)
+    before = {segment.id for segment in segments}
+    before |= {task_point_id(said.tenant, said.task, user) for user in {segment.user for segment in segments}}
+    return sorted(before - {point.id for point in points})
+
+
+def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Texts as they are embedded, some at once."""
+    for begin in range(0, len(texts), MOST_TEXTS):
+        yield texts[begin : begin + MOST_TEXTS]

@@ -1,0 +1,113 @@
+"""The archiver and the embedded memory: one has it, others stand by; while it is away nothing else waits for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from pentad.contracts.commands import WakeUp
+from pentad.contracts.streams import ARCHIVE, REMEMBER
+from pentad.services.archiver.app import Archiver
+from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.memory.opening import vectors_of
+from pentad.shared.records import Records
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.vector_store import Vectors
+from tests.integration.memory.remembered import TASK, end, texts
+from tests.support.remembering import COLLECTION
+from tests.support.waiting import wait_until
+
+SAID = [("user", "my cat is called Ada", "ada")]
+WOKEN = WakeUp(actor=TASK.actor).to_json()
+
+
+def settings_of(url: str, folder: Path) -> Settings:
+    return Settings(redis_url=url, pentad_data_dir=folder, pentad_grace_s=0, pentad_lease_s=0.5)
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Archiver]:
+    service = Archiver(settings)
+    await service.start()
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+async def ended(store: Store) -> None:
+    """A task ends, as its runner commits it."""
+    await end(store, SAID, goal="g", remember_of="step-1")
+    await store.call("XADD", REMEMBER.key(0), "*", "data", WOKEN)
+
+
+async def found(vectors: Vectors) -> None:
+    """Wait until what was said is found."""
+
+    async def there() -> bool:
+        with suppress(MemoryOutageError, MemoryRefusedError):  # nobody has it yet, or the collection is being made
+            return await texts(vectors) == [SAID[0][1]]
+        return False
+
+    await wait_until("the segment", there)
+
+
+async def made(vectors: Vectors) -> None:
+    """Wait until somebody answers and the collection is there."""
+
+    async def there() -> bool:
+        with suppress(MemoryOutageError):
+            return COLLECTION in [each.name for each in await vectors.collections()]
+        return False
+
+    await wait_until("the collection", there)
+
+
+async def test_the_collection_is_there_from_the_start_and_a_task_is_found_at_its_end(
+    store: Store, tmp_path: Path
+) -> None:
+    settings = settings_of(store.url, tmp_path)
+    vectors = vectors_of(settings, store)
+    async with running(settings) as archiver:
+        await made(vectors)
+        await ended(store)
+        await found(vectors)
+        assert (archiver.alive(), archiver.checks()["memory"]) == (True, None)
+    await vectors.aclose()
+
+
+async def test_a_second_archiver_stands_by_ready_and_takes_over(store: Store, tmp_path: Path) -> None:
+    settings = settings_of(store.url, tmp_path)
+    vectors = vectors_of(settings, store)
+    async with running(settings) as first:
+        await made(vectors)
+        async with running(settings) as second:
+            assert (second.alive(), second.checks()["memory"]) == (True, None)
+            await first.stop()
+            await ended(store)
+            await found(vectors)
+    await vectors.aclose()
+
+
+async def test_while_the_memory_is_away_records_are_written_and_what_left_redis_is_found_later(
+    store: Store, tmp_path: Path
+) -> None:
+    settings = settings_of(store.url, tmp_path)
+    in_its_place = tmp_path / "memory"
+    in_its_place.write_text("a file where the folder should be")
+    vectors = vectors_of(settings, store)
+    async with running(settings) as archiver:
+        await ended(store)
+        await store.call("XADD", ARCHIVE.key(0), "*", "data", WOKEN)
+
+        async def gone() -> bool:
+            return not await store.call("EXISTS", TASK.header)
+
+        await wait_until("the task to leave Redis", gone)
+        assert await Records(settings.records_url).read(TASK.tenant, TASK.task) is not None
+        assert "cannot be opened" in (archiver.checks()["memory"] or "")
+        assert archiver.alive()
+        in_its_place.unlink()
+        await found(vectors)
+        await wait_until("it to be well", lambda: archiver.checks()["memory"] is None)
+    await vectors.aclose()
