@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pentad.contracts.envelope import Contract
+from pentad.contracts.memories import FoundMemory, MemoryStats, OpenedAnchor
 from pentad.contracts.records import ShownStatus, Task, UnreadableTask
 from pentad.rest import Rest
 
@@ -54,6 +55,29 @@ class Inspection:
     async def messages(self, session_id: str, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """The last messages of a session, user's and agent's."""
         return [item async for item in self._rest.pages(path_of("sessions", session_id, "messages"), limit)]
+
+    async def search_memory(
+        self, question: str, *, limit: int | None = None, user_id: str | None = None
+    ) -> list[FoundMemory]:
+        """What was said in finished tasks that this is about, the best first: 10 hits, or ``limit``, at most 100.
+
+        It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. Raises ``Refused``
+        for a wrong value.
+        """
+        found = await self._rest.call("GET", "/v1/memory/search", q=question, limit=limit, user_id=user_id)
+        return [FoundMemory.model_validate(hit) for hit in found["hits"]]
+
+    async def expand(self, anchor: str, window: int | None = None) -> OpenedAnchor:
+        """The very words that a hit's ``anchor`` points at, with 2 or ``window`` pieces on each side, at most 50.
+
+        Raises ``NotFound`` when they are not there any more, ``Refused`` for what is no anchor.
+        """
+        body = {"anchor": anchor} | ({} if window is None else {"window": window})
+        return OpenedAnchor.model_validate(await self._rest.call("POST", "/v1/memory/expand", body=body))
+
+    async def memory_stats(self) -> MemoryStats:
+        """How many segments of how many tasks are remembered, whoever's they are."""
+        return MemoryStats.model_validate(await self._rest.call("GET", "/v1/memory/stats"))
 
     async def models(self) -> list[dict[str, Any]]:
         """Every model: its entry, where that comes from (``source``), and how the model does (``health``)."""

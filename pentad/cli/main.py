@@ -27,6 +27,7 @@ _COMMANDS = {
     "inbound": ("pentad.cli.inbound", "run"),
     "models": ("pentad.cli.models", "run"),
     "instructions": ("pentad.cli.instructions", "run"),
+    "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
 
@@ -94,6 +95,7 @@ def _add_clients(commands: Any) -> None:
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
     _json(_client(commands, "instructions", "List the instructions: what can be run, and where each comes from."))
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
+    _add_memory(commands)
     _add_dlq(commands)
     inbound = _command(commands, "inbound", "Mend the inbound stream.")
     inbound.add_argument(
@@ -131,6 +133,20 @@ def _add_tasks(commands: Any) -> None:
     move.add_argument("message", metavar="MESSAGE_ID", help="the message")
     move.add_argument("--to", metavar="TASK", required=True, help="the task that it is for, or new")
     move.add_argument("--task", metavar="ID", required=True, help="the task that has it")
+
+
+def _add_memory(commands: Any) -> None:
+    parser = _command(commands, "memory", "Search what was said in finished tasks; open the place where it was said.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    search = _client(actions, "search", "Find what was said, the best first, each with the anchor that opens it.")
+    search.add_argument("question", metavar="Q", help="the question, or words")
+    search.add_argument("--limit", type=int, help="how many at most; 10 when not given")
+    search.add_argument("--user", metavar="ID", help="find this user's memories too, beside what is nobody's")
+    _json(search, "print each hit as a line of JSON")
+    expand = _client(actions, "expand", "Show the words that an anchor points at, and what was said around them.")
+    expand.add_argument("anchor", metavar="ANCHOR", help="the anchor of a hit")
+    expand.add_argument("--window", type=int, metavar="N", help="how much on each side, 0 to 50; 2 when not given")
+    _json(expand)
 
 
 def _add_dlq(commands: Any) -> None:

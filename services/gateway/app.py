@@ -15,6 +15,7 @@ from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
+from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.parts import Parts
@@ -22,11 +23,13 @@ from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.task_list import TaskList
 from pentad.shared.actors.actors import Actors
+from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.memory.opening import vectors_of
 from pentad.shared.models.configured import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
@@ -79,6 +82,7 @@ class GatewayService:
         known = KnownInstructions(store, self._file)
         models = ModelRegistry(store, configured_models(settings), [known])
         letters = Letters(store, queries, settings.pentad_shards, tenants)
+        vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
         return Parts(
             store=store,
             relay=self._relay,
@@ -88,6 +92,7 @@ class GatewayService:
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             moving=Moving(store, queries, self._cases),
+            memories=Memories(store, queries, vectors, embedder, settings.pentad_shards),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,
@@ -125,6 +130,7 @@ class GatewayService:
         await self._relay.stop()
         await self._watch.close()
         await self._parts.inbox.close()
+        await self._parts.memories.aclose()
         await self._background.stop()
         if self._cases is not None:
             self._cases.close()

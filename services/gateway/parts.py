@@ -18,6 +18,7 @@ from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.letters import Letters
+from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.problems import bad, busy
@@ -46,6 +47,7 @@ class Parts:
     accepting: Accepting
     control: Control
     moving: Moving
+    memories: Memories
     letters: Letters
     redriving: Redriving
     models: ModelRegistry

@@ -1,0 +1,72 @@
+"""``pentad memory search Q`` and ``pentad memory expand ANCHOR``: what is remembered, and where it was said."""
+
+import argparse
+
+from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import run as run_async
+from pentad.contracts.memories import FoundMemory, OpenedAnchor, QuotedSegment
+from pentad.render import Style, ago, harmless, style_for
+from pentad.shared.settings import Settings
+
+_SPEAKERS = {"user": "you", "assistant": "agent"}
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run one of the actions."""
+    actions = {"search": _search, "expand": _expand}
+    return run_async(actions[args.action](args, settings))
+
+
+async def _search(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        hits = await agent.inspection.search_memory(args.question, limit=args.limit, user_id=args.user)
+    if args.json:
+        out.writelines(hit.to_json().decode() + "\n" for hit in hits)
+    elif hits:
+        style = style_for(out, settings)
+        out.write("\n".join(line for hit in hits for line in _hit(hit, style)) + "\n")
+    else:
+        out.write("nothing is remembered of that\n")
+    return 0
+
+
+def _hit(hit: FoundMemory, style: Style) -> list[str]:
+    """How good it is and what, then the words, then the anchor in a line of its own, to be copied."""
+    about = [hit.type, hit.task_id, *_when(hit.at)]
+    head = style.bold(f"{hit.score:.2f}") + style.dim(f"  {' · '.join(about)}")
+    return [head, *_indented(hit.content), style.dim(f"  {hit.anchor}")]
+
+
+async def _expand(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        opened = await agent.inspection.expand(args.anchor, window=args.window)
+    if args.json:
+        out.write(opened.to_json().decode() + "\n")
+    else:
+        style = style_for(out, settings)
+        out.write("\n".join(_opened(opened, style)) + "\n")
+    return 0
+
+
+def _opened(opened: OpenedAnchor, style: Style) -> list[str]:
+    lines = [style.dim(f"task {opened.focus.task_id}")]
+    for segment in (*opened.before, opened.focus, *opened.after):
+        mark = ">" if segment is opened.focus else " "
+        lines += _segment(segment, mark, style)
+    return lines
+
+
+def _segment(segment: QuotedSegment, mark: str, style: Style) -> list[str]:
+    speaker = harmless(_SPEAKERS.get(segment.speaker, segment.speaker))
+    about = [segment.type.value, *_when(segment.at)]
+    return [f"{mark} {style.bold(speaker)}" + style.dim(f"  {' · '.join(about)}"), *_indented(segment.content, "    ")]
+
+
+def _when(at: str | None) -> list[str]:
+    return [f"{ago(at)} ago"] if at else []
+
+
+def _indented(text: str, by: str = "  ") -> list[str]:
+    return [f"{by}{line}" for line in harmless(text).splitlines()]

@@ -1,0 +1,100 @@
+"""Long-term memory for clients: what a question finds, what an anchor opens to, how much there is."""
+
+import asyncio
+
+from pentad.contracts.ids import milliseconds, rfc3339, shard_of
+from pentad.contracts.memories import FoundMemory, MemoryStats, OpenedAnchor, QuotedSegment
+from pentad.services.gateway.problems import busy, invalid, missing
+from pentad.services.gateway.queries import Queries
+from pentad.shared.embedder.embedder import Embedder
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.models.ports import ModelFailed
+from pentad.shared.owners import Owner
+from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
+from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.segmenting import Segment
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.vector_store import Vectors
+
+_SESSION = "memory"
+"""Named where texts are embedded for no conversation."""
+
+
+class Memories:
+    """Reads memory. All raise ``OutageError`` when a store is away, and ``ProblemError``."""
+
+    def __init__(self, store: Store, queries: Queries, vectors: Vectors, embedder: Embedder, shards: int) -> None:
+        self._store, self._queries, self._shards = store, queries, shards
+        self._vectors, self._embedder = vectors, embedder
+        self._memory = MemorySearch(vectors, embedder)
+
+    async def search(self, tenant: str, user: str | None, question: str, limit: int) -> list[FoundMemory]:
+        """What the user finds, or what is nobody's when none is named, the best first."""
+        asked = MemoryQuestion(Owner(tenant, user), question, limit, milliseconds(await self._store.now()))
+        try:
+            return [_found(hit) for hit in await self._memory.search(asked, self._requester(tenant))]
+        except MemoryRefusedError as error:
+            raise invalid(str(error)) from None
+        except ModelFailed as error:
+            raise busy(f"the question cannot be compared with what was said: {error}", outage=True) from None
+
+    async def stats(self, tenant: str) -> MemoryStats:
+        """How much the tenant has, whoever's it is."""
+        try:
+            return await self._memory.counts(Owner(tenant), self._requester(tenant))
+        except ModelFailed as error:
+            raise busy(f"which memory is in use is not known: {error}", outage=True) from None
+
+    async def expand(self, tenant: str, text: str, window: int) -> OpenedAnchor:
+        """What an anchor points at, from the task where it is live, else from its record."""
+        try:
+            anchor = anchor_of(text)
+        except BadAnchorError as error:
+            raise invalid(f"anchor: {error}") from None
+        messages = await self._queries.transcript(tenant, anchor.task_id)
+        if messages is None:
+            raise missing("there is no such task: this anchor opens nothing")
+        try:
+            opened = await asyncio.to_thread(expanded, tenant, anchor, messages, window)
+        except BadAnchorError as error:
+            raise missing(str(error)) from None
+        before, after = map(_quoted, opened.before), map(_quoted, opened.after)
+        return OpenedAnchor(anchor=text, focus=_quoted(opened.focus), before=list(before), after=list(after))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._vectors.aclose()
+        await self._embedder.aclose()
+
+    def _requester(self, tenant: str) -> Requester:
+        return Requester(shard_of(tenant, _SESSION, self._shards), tenant, _SESSION)
+
+
+def _found(hit: MemoryHit) -> FoundMemory:
+    kept = hit.payload
+    return FoundMemory(
+        id=hit.id,
+        kind=kept.kind,
+        type=kept.type,
+        content=kept.text,
+        score=round(hit.score, 4),
+        parts={name: round(part, 4) for name, part in hit.parts.items()},
+        anchor=kept.anchor,
+        task_id=kept.task,
+        at=rfc3339(kept.at) if kept.at else None,
+    )
+
+
+def _quoted(segment: Segment) -> QuotedSegment:
+    anchor = segment.anchor
+    return QuotedSegment(
+        id=segment.id,
+        type=anchor.type,
+        content=segment.text,
+        speaker=segment.speaker,
+        anchor=anchor_text(anchor),
+        task_id=anchor.task_id,
+        at=anchor.at or None,
+    )

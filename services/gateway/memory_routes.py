@@ -1,0 +1,47 @@
+"""The routes of long-term memory: all read, in the tenant of the request."""
+
+from typing import TYPE_CHECKING
+
+from pentad.contracts.ids import is_identifier
+from pentad.services.gateway.domain.expansion import read_expansion
+from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.services.gateway.http import answer, read_body, tenant_of
+from pentad.services.gateway.parts import Parts
+from pentad.services.gateway.problems import invalid
+from pentad.shared.memory.searching import MOST_FOUND
+from pentad.shared.recall.questions import MOST_CHARS
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HITS_DEFAULT = 10
+
+
+async def search_memory(parts: Parts, request: "Request") -> "Response":
+    """What a question finds, the best first."""
+    tenant, given = tenant_of(request), request.query_params
+    question, user, limit = given.get("q", ""), given.get("user_id"), given.get("limit", str(HITS_DEFAULT))
+    if not 1 <= len(question) <= MOST_CHARS:
+        raise invalid(f"q must be a question of 1 to {MOST_CHARS} characters")
+    if not limit.isascii() or not limit.isdigit() or len(limit) > 6 or not 1 <= int(limit) <= MOST_FOUND:
+        raise invalid(f"limit must be a number from 1 to {MOST_FOUND}")
+    if user is not None and not is_identifier(user):
+        raise invalid("user_id must be an id: 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -")
+    hits = await parts.memories.search(tenant, user, question, int(limit))
+    return answer({"hits": [hit.model_dump(mode="json") for hit in hits]})
+
+
+async def expand_anchor(parts: Parts, request: "Request") -> "Response":
+    """The very words that an anchor points at, in their place."""
+    tenant = tenant_of(request)
+    try:
+        asked = read_expansion(await read_body(request))
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    return answer((await parts.memories.expand(tenant, asked.anchor, asked.window)).model_dump(mode="json"))
+
+
+async def memory_stats(parts: Parts, request: "Request") -> "Response":
+    """How much is remembered."""
+    return answer((await parts.memories.stats(tenant_of(request))).model_dump(mode="json"))

@@ -1,0 +1,38 @@
+"""Long-term memory in the OpenAPI document."""
+
+from pentad.services.gateway.openapi_words import Json, gives, object_of, operation, query, ref
+
+_EXPANSION: Json = {
+    "type": "object",
+    "properties": {
+        "anchor": {"type": "string", "description": "the `anchor` of a hit"},
+        "window": {"type": "integer", "description": "segments on each side, 0 to 50; 2 when missing"},
+    },
+    "required": ["anchor"],
+}
+
+
+def memory_paths() -> dict[str, Json]:
+    """The routes of long-term memory."""
+    needed = query("q", "string", "the question, at most 2,000 characters") | {"required": True}
+    return {
+        "/v1/memory/search": {
+            "get": operation(
+                "What was said in finished tasks that a question is about, the best first",
+                needed,
+                query("limit", "integer", "hits, 1 to 100; 10 when missing"),
+                query("user_id", "string", "finds this user's memories too, beside what is nobody's"),
+                problems=(422,),
+                _200=gives("", object_of(hits={"type": "array", "items": ref("FoundMemory")})),
+            )
+        },
+        "/v1/memory/expand": {
+            "post": operation(
+                "The very words that an anchor points at, and what stands before and after them in their task",
+                problems=(400, 404, 410, 413, 422),
+                _200=gives("", ref("OpenedAnchor")),
+            )
+            | {"requestBody": {"required": True, "content": {"application/json": {"schema": _EXPANSION}}}}
+        },
+        "/v1/memory/stats": {"get": operation("How much is remembered", _200=gives("", ref("MemoryStats")))},
+    }

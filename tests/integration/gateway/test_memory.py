@@ -1,0 +1,216 @@
+"""Clients search what was said in finished tasks and open the place; another tenant's is not there."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from pentad.cli import memory as memory_command
+from pentad.contracts.records import TaskRecord
+from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.records import Records
+from pentad.shared.segments.anchors import anchor_of
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from tests.integration.gateway.conftest import running
+from tests.integration.memory.serving import serving
+from tests.support.remembering import COLLECTION, remember
+from tests.unit.segments.transcripts import AT, answered, said
+
+KEYS = {"us-key": "us", "them-key": "them"}
+US, THEM = ({"authorization": f"Bearer {key}"} for key in KEYS)
+TASK = "task-0-cat"
+TALK = [
+    said("Hello there", user_id="ada"),
+    answered("Good morning."),
+    said("My cat is called Mimi.", user_id="ada", at="2030-01-31T12:00:07.000Z"),
+    answered("I keep that in mind.", step=2),
+]
+SHARED = [said("The boat is painted green."), answered("Noted.")]
+
+
+def kept(task: str, messages: list[dict[str, Any]]) -> TaskRecord:
+    """A record of an archived task."""
+    described: dict[str, Any] = {"task_id": task, "session_id": "s1", "status": "completed", "goal": "g", "steps": 1}
+    described |= {"created_at": AT, "updated_at": AT, "archived_at": AT, "instruction": "executor"}
+    described |= {"usage": {"input_tokens": 0, "output_tokens": 0}}
+    return TaskRecord.model_validate({"tenant_id": "us", "task": described, "messages": messages, "steps": []})
+
+
+@pytest.fixture
+async def gateway(redis_url: str, tmp_path: Path) -> AsyncIterator[GatewayService]:
+    settings = {"pentad_api_keys": "us-key:us,them-key:them", "pentad_records_url": str(tmp_path / "records")}
+    async with running(redis_url, pentad_data_dir=tmp_path, **settings) as service:
+        yield service
+
+
+@pytest.fixture
+async def memory(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
+    """What an archiver has written, and what it answers for."""
+    vectors = EdgeVectors(tmp_path / "vectors")
+    for task, messages in ((TASK, TALK), ("task-0-boat", SHARED)):
+        await Records(str(tmp_path / "records")).write(kept(task, messages))
+        await remember(vectors, "us", task, messages)
+    async with serving(store, VectorRequests(store, vectors).handle):
+        yield vectors
+    await vectors.aclose()
+
+
+async def search(http: httpx2.AsyncClient, keys: dict[str, str] = US, /, **query: Any) -> httpx2.Response:
+    return await http.get("/v1/memory/search", params=query, headers=keys)
+
+
+async def expand(http: httpx2.AsyncClient, keys: dict[str, str] = US, /, **body: Any) -> httpx2.Response:
+    return await http.post("/v1/memory/expand", json=body, headers=keys)
+
+
+async def test_a_question_finds_the_sentence_and_its_anchor_opens_it(
+    http: httpx2.AsyncClient, memory: EdgeVectors
+) -> None:
+    found = await search(http, q="What is my cat called?", user_id="ada", limit=3)
+    hits = found.json()["hits"]
+    best = hits[0]
+    assert (found.status_code, len(hits), list(found.json())) == (200, 3, ["hits"])
+    assert set(best) == {"id", "kind", "type", "content", "score", "parts", "anchor", "task_id", "at"}
+    assert (best["content"], best["type"], best["kind"]) == ("My cat is called Mimi.", "user_message", "episodic")
+    assert (best["task_id"], best["at"]) == (TASK, "2030-01-31T12:00:07.000Z")
+    assert 0 < hits[1]["score"] <= best["score"] <= 1
+    assert best["parts"]["words"] > 0
+    opened = (await expand(http, anchor=best["anchor"], window=1)).json()
+    assert list(opened) == ["anchor", "focus", "before", "after"]
+    assert (opened["focus"]["content"], opened["focus"]["id"]) == (best["content"], best["id"])
+    assert [each["content"] for each in opened["before"]] == ["Good morning."]
+    assert [each["content"] for each in opened["after"]] == ["I keep that in mind."]
+    assert (await expand(http, anchor=opened["before"][0]["anchor"])).json()["focus"] == opened["before"][0]
+
+
+async def test_without_a_user_only_what_is_nobodys_is_found(http: httpx2.AsyncClient, memory: EdgeVectors) -> None:
+    for query in ({}, {"user_id": "bob"}):
+        hits = (await search(http, q="cat called Mimi, boat", limit=100, **query)).json()["hits"]
+        assert {hit["task_id"] for hit in hits} == {"task-0-boat"}
+
+
+async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.AsyncClient, memory: EdgeVectors) -> None:
+    anchor = (await search(http, q="cat", user_id="ada")).json()["hits"][0]["anchor"]
+    assert (await search(http, THEM, q="cat", user_id="ada")).json() == {"hits": []}
+    refused = await expand(http, THEM, anchor=anchor)
+    assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
+    assert (await http.get("/v1/memory/stats", headers=THEM)).json() == {"segments": 0, "tasks": 0}
+    assert (await http.get("/v1/memory/stats", headers=US)).json() == {"segments": 6, "tasks": 2}
+
+
+async def test_words_that_are_gone_are_404(http: httpx2.AsyncClient, memory: EdgeVectors, tmp_path: Path) -> None:
+    anchor = (await search(http, q="cat", user_id="ada")).json()["hits"][0]["anchor"]
+    moved = {"role": "exclusion", "positions": [2, 3], "to": "new", "to_task_id": "task-0-x", "at": AT}
+    await Records(str(tmp_path / "records")).write(kept(TASK, [*TALK, moved]))
+    gone = await expand(http, anchor=anchor)
+    assert (gone.status_code, "not in task" in gone.json()["detail"]) == (404, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ({}, "q must"),
+        ({"q": ""}, "q must"),
+        ({"q": "x" * 2001}, "q must"),
+        ({"q": "?!"}, "letters or digits"),
+        ({"q": "cat", "limit": "0"}, "limit"),
+        ({"q": "cat", "limit": "101"}, "limit"),
+        ({"q": "cat", "limit": "٣"}, "limit"),
+        ({"q": "cat", "limit": "9" * 5000}, "limit"),
+        ({"q": "cat", "user_id": ""}, "user_id"),
+        ({"q": "cat", "user_id": "a b"}, "user_id"),
+    ],
+)
+async def test_a_wrong_search_is_refused_in_words(http: httpx2.AsyncClient, query: dict[str, str], named: str) -> None:
+    refused = await search(http, **query)
+    assert refused.status_code == 422
+    assert named in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "named"),
+    [
+        ({}, 422, "anchor"),
+        ({"anchor": 7}, 422, "anchor"),
+        ({"anchor": ""}, 422, "anchor"),
+        ({"anchor": "a1." + "A" * 600}, 422, "no anchor"),
+        ({"anchor": "a1.AAAA"}, 422, "damaged"),
+        ({"anchor": "a9.AAAA"}, 422, "version"),
+        ({"anchor": "a1.AAAA", "window": 51}, 422, "window"),
+        ({"anchor": "a1.AAAA", "window": -1}, 422, "window"),
+        ({"anchor": "a1.AAAA", "window": True}, 422, "window"),
+        ({"anchor": "a1.AAAA", "window": "2"}, 422, "window"),
+    ],
+)
+async def test_a_wrong_expansion_is_refused_in_words(
+    http: httpx2.AsyncClient, body: dict[str, Any], status: int, named: str
+) -> None:
+    refused = await expand(http, **body)
+    assert refused.status_code == status
+    assert named in refused.json()["detail"]
+
+
+async def test_a_memory_that_nobody_has_open_is_503_and_says_so(http: httpx2.AsyncClient) -> None:
+    for response in (await search(http, q="cat"), await http.get("/v1/memory/stats", headers=US)):
+        assert response.status_code == 503
+        assert "archiver" in response.json()["detail"]
+        assert int(response.headers["retry-after"]) >= 1
+
+
+async def test_an_embedding_service_that_is_away_is_503_and_says_so(redis_url: str, tmp_path: Path) -> None:
+    embedding = {"embed_model_type": "openai", "embed_base_url": "http://127.0.0.1:9/v1", "embed_model_name": "e"}
+    async with (
+        running(redis_url, pentad_data_dir=tmp_path, **embedding) as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20) as http,
+    ):
+        for response in (await search(http, {}, q="cat"), await http.get("/v1/memory/stats")):
+            assert response.status_code == 503
+            assert "the embedding service did not answer" in response.json()["detail"]
+
+
+async def test_hostile_questions_are_answered(http: httpx2.AsyncClient, memory: EdgeVectors) -> None:
+    for question in ("'; DROP TABLE", "\x00cat", "\u202ecat", "a" * 2000, "好" * 2000, "*" * 1999 + "x"):
+        assert (await search(http, q=question)).status_code == 200
+    assert anchor_of((await search(http, q="green")).json()["hits"][0]["anchor"]).task_id == "task-0-boat"
+
+
+async def command(gateway: GatewayService, **given: Any) -> int:
+    """`pentad memory` as the command line runs it, in a thread with a loop of its own."""
+    args = argparse.Namespace(url=None, json=False, limit=None, user=None, window=None, **given)
+    settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
+    async with asyncio.timeout(20):
+        return await asyncio.to_thread(memory_command.run, args, settings)
+
+
+async def test_the_terminal_shows_hits_and_what_an_anchor_opens_to(
+    gateway: GatewayService, memory: EdgeVectors, http: httpx2.AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await remember(memory, "us", "task-0-boat", [said("The boat\x1b[31m is green.\nIt leaks.")])
+    assert await command(gateway, action="search", question="which colour has the boat") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(" ago")
+    assert "user_message · task-0-boat" in lines[0]
+    assert lines[1:3] == ["  The boat[31m is green.", "  It leaks."]  # without what would colour it
+    anchor = (await search(http, q="cat", user_id="ada", limit=1)).json()["hits"][0]["anchor"]
+    assert await command(gateway, action="expand", anchor=anchor) == 0
+    opened = capsys.readouterr().out.splitlines()
+    marked = next(number for number, line in enumerate(opened) if line.startswith(">"))
+    assert opened[marked].startswith("> ada  user_message")
+    assert opened[marked + 1] == "    My cat is called Mimi."
+    assert "  agent  response" in opened[marked + 2]
+
+
+async def test_the_terminal_says_when_nothing_is_remembered(
+    gateway: GatewayService, capsys: pytest.CaptureFixture[str], memory: EdgeVectors
+) -> None:
+    await memory.drop(COLLECTION)
+    assert await command(gateway, action="search", question="cat") == 0
+    assert capsys.readouterr().out == "nothing is remembered of that\n"
