@@ -11,7 +11,7 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
 from pentad.doctor.findings import Finding, healthy, listing, of_readiness, of_redis, shown, split
 from pentad.doctor.models import embedding_finding, health_findings, model_findings
-from pentad.errors import ClientError, NotAuthorized
+from pentad.errors import ClientError, NotAuthorized, NotFound
 from pentad.render import Style, style_for
 from pentad.rest import Rest
 from pentad.shared.errors import OutageError
@@ -75,6 +75,7 @@ class Doctor:
             for finding in of_readiness(self._address.url, answer.status_code, _json(answer)):
                 yield finding
             await rest.call("GET", "/v1/tasks", limit=1)
+            yield await remembered_finding(rest)
         except NotAuthorized as error:
             yield Finding("api key", "fail", *split(error))
         except ClientError as error:
@@ -103,6 +104,20 @@ class Doctor:
         self._listing, self._in_use, self._health = listing(seen), seen.in_use, seen.health
         for finding in of_redis(place_of(url), embedded, seen):
             yield finding
+
+
+async def remembered_finding(rest: Rest) -> Finding:
+    """Whether the long-term memory answers the gateway. Raises ``NotAuthorized``."""
+    try:
+        stats = await rest.call("GET", "/v1/memory/stats")
+    except NotAuthorized:
+        raise
+    except NotFound:
+        return Finding("long-term", "note", "not looked at: this gateway is of a version without long-term memory")
+    except ClientError as error:
+        do = "see the archiver's log, or QDRANT_URL: what ends meanwhile is remembered later"
+        return Finding("long-term", "warn", str(error), do)
+    return Finding("long-term", "ok", f"memory answers: {stats.get('segments', 0)} segments")
 
 
 def redis_address(settings: Settings) -> tuple[str | None, bool]:

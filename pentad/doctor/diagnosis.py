@@ -19,6 +19,7 @@ from pentad.contracts.streams import (
     IN_SHARDS,
     INBOUND,
     INBOUND_DEAD,
+    MEMORY_REPLY,
     Stream,
     queues_of,
     split_key,
@@ -246,7 +247,7 @@ def _note(found: _Found, shard: int, rest: str, key: str) -> None:
         found.queues.setdefault(shard, set()).add(rest.removeprefix(_QUEUE))
     elif key.startswith(EVENTS.key(shard, tenant="", session="").rstrip(":") + ":"):
         found.events += 1
-    elif key.startswith(EMBED_REPLY.key(shard, reply="")):
+    elif key.startswith((EMBED_REPLY.key(shard, reply=""), MEMORY_REPLY.key(shard, reply=""))):
         found.replies += 1
 
 

@@ -193,6 +193,22 @@ async def test_a_gateway_that_is_not_ready_says_why() -> None:
     assert detail == f"{gateway.url} is not ready: redis: no connection"
 
 
+@pytest.mark.parametrize(
+    ("memory", "level", "detail"),
+    [
+        ((200, {"segments": 3, "tasks": 1}), "ok", "memory answers: 3 segments"),
+        ((503, {"title": "the memory is away", "detail": "no archiver answered"}), "warn", "no archiver answered"),
+        (None, "note", "without long-term memory"),
+    ],
+)
+async def test_the_long_term_memory_is_asked_for_by_way_of_the_gateway(memory: Any, level: str, detail: str) -> None:
+    async with fake_gateway(memory=memory) as gateway:
+        _, report = await examined(gateway)
+    [(found, text, _)] = said(report, "long-term")
+    assert found == level
+    assert detail in text
+
+
 async def test_a_wrong_key_is_its_own_finding() -> None:
     async with fake_gateway(key="right") as gateway:
         code, report = await examined(gateway, pentad_api_key="wrong")
