@@ -2,8 +2,9 @@
 
 from typing import Literal, get_args
 
-TimerKind = Literal["deadline", "timeout", "retry", "stale", "wait", "archive"]
-"""What a task's timer is for: it has one of each kind at most. ``archive`` wakes the archiver, the others the task."""
+TimerKind = Literal["deadline", "timeout", "retry", "stale", "wait", "remember", "archive"]
+"""What a task's timer is for: it has one of each kind at most. ``remember`` and ``archive`` wake the archiver, the
+others the task."""
 MailKind = Literal[
     "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive", "move"
 ]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pentad.contracts.commands import WakeUp
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     EndStatus,
@@ -16,7 +15,6 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.records import TranscriptMeta
-from pentad.contracts.streams import REMEMBER
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
@@ -36,6 +34,8 @@ from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.keys import TURNS_KEPT, TaskKeys
 from pentad.shared.kinds import TimerKind
 
+_REMEMBER_MS = 1_000
+"""How long after its end a task is remembered. It is found within two seconds."""
 _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
 
@@ -222,9 +222,8 @@ class TurnWriter(TaskEvents):
             self.commit.rewake()
 
     def remember(self) -> None:
-        """What was said in the task is to be found from now on. The mark says to the archiver that it was asked."""
-        self.commit.set(self.keys.header, remember_of=self.commit.step_id)
-        self.commit.queue(REMEMBER, REMEMBER.key(self.keys.shard), WakeUp(actor=self.keys.actor))
+        """What was said in the task is to be found soon. Not while turn follows turn: each would be written anew."""
+        self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 
     def _turn_is_over(self, status: TaskStatus) -> None:
         """Counted: the task comes into this status, unless it stays waiting, and the time of its turn."""

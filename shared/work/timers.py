@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from redis.exceptions import ResponseError
 
-from pentad.contracts.streams import ARCHIVE, TASK_WAKE
+from pentad.contracts.streams import ARCHIVE, REMEMBER, TASK_WAKE, Stream
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
@@ -17,6 +17,8 @@ from pentad.shared.store.store import Store
 log = logging.getLogger(__name__)
 _say = Seldom(log)
 
+_ARCHIVER: Mapping[str, Stream] = {"archive": ARCHIVE, "remember": REMEMBER}
+"""What wakes the archiver, by the timer's kind."""
 _BATCH = 100
 _LONGEST_S = 0.25
 
@@ -53,10 +55,10 @@ class TimerLoop:
                 log.error("%r is removed from the timers, which nobody can read: %s", member, error)
                 await self._store.call("ZREM", timers(shard), member)
                 continue
-            names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard)]
+            names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard), REMEMBER.key(shard)]
             fired, woken = await self._store.run("fire", names, [member, kind, actor])
-            archive = kind == "archive"
-            count_wake_ups(ARCHIVE if archive else TASK_WAKE, woken)
-            if fired and not archive:
+            stream = _ARCHIVER.get(kind, TASK_WAKE)
+            count_wake_ups(stream, woken)
+            if fired and stream is TASK_WAKE:
                 metrics.published.labels(TASK_WAKE.name, kind).inc()
         return len(due)

@@ -67,7 +67,7 @@ async def test_a_turn_with_tools_is_well_formed_and_leaves_nothing_to_do(store: 
     roles = [m["role"] for m in await log_of(flow)]
     assert roles == ["user", "assistant", "tool", "tool", "assistant"]
     assert await flow.status() == "completed"
-    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"archive"]
+    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"remember", b"archive"]
     assert await store.call("EXISTS", (await flow.task()).calls) == 0
 
 
@@ -163,7 +163,7 @@ async def test_a_message_that_was_left_keeps_its_task_from_the_archive(store: St
     assert (await store.call("ZCARD", task.messages), await flow.status()) == (1, "failed")
     await flow.drive()
     assert (await store.call("ZCARD", task.messages), await flow.status()) == (1, "active"), "it waits for the model"
-    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"retry"]
+    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"remember", b"retry"]
 
 
 async def test_a_failed_task_that_is_opened_while_it_begins_again_starts_once(store: Store, tmp_path: Path) -> None:

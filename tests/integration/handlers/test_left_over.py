@@ -67,7 +67,7 @@ async def test_it_is_answered(store: Store, tmp_path: Path) -> None:
     flow = await left_over(store, tmp_path, answer("yes"))
     await flow.drive()
     assert (await told(store))[2:] == [("task_start", ""), ("task_end", "answered")]
-    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"archive"]
+    assert [k.split()[0] for k in await store.call("ZRANGE", timers(0), 0, -1)] == [b"remember", b"archive"]
 
 
 async def test_its_deadline_ends_it_when_it_has_passed(store: Store, tmp_path: Path) -> None:

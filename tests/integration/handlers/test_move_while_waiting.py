@@ -54,8 +54,10 @@ async def moved_from(mover: Mover, message: str, task: str, to: str = "new") -> 
 
 
 async def timers_of(store: Store, task: str) -> set[str]:
+    """Its timers. That its last end is to be remembered says nothing of how it goes on."""
     found = await store.call("ZRANGE", timers(0), 0, -1)
-    return {kind for kind, _, actor in (raw.decode().partition(" ") for raw in found) if actor.endswith(task)}
+    kinds = {kind for kind, _, actor in (raw.decode().partition(" ") for raw in found) if actor.endswith(task)}
+    return kinds - {"remember"}
 
 
 async def statuses(mover: Mover, task: str) -> list[str]:

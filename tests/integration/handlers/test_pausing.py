@@ -172,7 +172,10 @@ async def test_a_paused_task_ends_as_any_other(store: Store, tmp_path: Path, the
     assert (await statuses(store))[-1][1] == ends[then]
     assert await contents(flow) == ["hello"]
     assert await store.call("HMGET", task.header, "paused", "paused_mail") == [None, None]
-    assert [m.decode() for m in await store.call("ZRANGE", timers(0), 0, -1)] == [f"archive {task.actor}"]
+    assert [m.decode() for m in await store.call("ZRANGE", timers(0), 0, -1)] == [
+        f"remember {task.actor}",
+        f"archive {task.actor}",
+    ]
 
 
 async def test_a_model_that_was_away_is_asked_at_once_when_the_task_is_resumed(store: Store, tmp_path: Path) -> None:

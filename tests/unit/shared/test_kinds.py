@@ -20,12 +20,12 @@ def test_scripts_post_and_look_for_mail_of_known_kinds() -> None:
 
 def test_scripts_fire_timers_of_known_kinds() -> None:
     told_apart = re.findall(r"ARGV\[2\] == '(\w+)'", script_files()["fire"])
-    assert set(told_apart) == {"archive", "deadline"}
+    assert set(told_apart) == {"archive", "remember", "deadline"}
     assert set(told_apart) <= TIMER_KINDS
 
 
 def test_every_timer_but_the_archivers_becomes_mail_of_its_kind() -> None:
-    assert TIMER_KINDS - {"archive"} <= MAIL_KINDS
+    assert TIMER_KINDS - {"archive", "remember"} <= MAIL_KINDS
 
 
 def test_the_bell_has_one_length() -> None:
