@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pentad.contracts.streams import REMEMBER
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.keys import timers
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
 from pentad.shared.memory.points import SEGMENT_KIND
 from pentad.shared.owners import Owner
@@ -21,12 +21,12 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.acceptance
 
 BEFORE = {"router": 1, "task-runner": 1}
-AFTER = {"archiver": 2}
+AFTER = {"task-runner": 1, "archiver": 2}
 SAID = "my cat is called Ada"
 
 
 async def test_a_task_that_ended_before_everything_was_killed_is_found_after_the_restart(tmp_path: Path) -> None:
-    """At first no archiver runs, so nothing is written before the kill; then two, of which one has the memory."""
+    """They die before an archiver is even asked: the timer lies in Redis. Then there are two, one has the memory."""
     async with RedisServer() as server, Bus(server.url) as bus:
         async with crew(server.url, tmp_path / "before", BEFORE, PENTAD_DATA_DIR=str(tmp_path / "data")) as team:
             await bus.send(SAID, "s1", user_id="ada")
@@ -37,7 +37,7 @@ async def test_a_task_that_ended_before_everything_was_killed_is_found_after_the
         store = Store(server.url)
         vectors = ArchiverVectors(store)
         selection = Selection(Owner("default", "ada"), Whose.OWN, kinds=(SEGMENT_KIND,), tasks=(end["task_id"],))
-        assert await store.call("XLEN", REMEMBER.key(0)) == 1
+        assert await store.call("ZSCORE", timers(0), f"remember default/{end['task_id']}") is not None, "not asked yet"
         async with crew(server.url, tmp_path / "after", AFTER, PENTAD_DATA_DIR=str(tmp_path / "data")):
 
             async def found() -> list[str]:
