@@ -22,18 +22,9 @@ from pentad.shared.memory.vector_calls import (
 )
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.limits import (
-    check_dimensions,
-    check_id,
-    check_limit,
-    check_name,
-    check_points,
-    check_queries,
-    check_selected_ids,
-    check_selection,
-)
-from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
-from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.points import Hit, Point
+from pentad.shared.vectors.selection import VectorQuery
 from pentad.shared.work.replies import Replies
 
 TIMEOUT_S = 2.0
@@ -43,7 +34,7 @@ _SHARD = 0
 """There is one memory: its calls all go through the first shard."""
 
 
-class ArchiverVectors:
+class ArchiverVectors(CheckedVectors):
     """See `Vectors`. ``timeout_s`` bounds a call; one that ends without an answer is taken back."""
 
     def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
@@ -51,71 +42,23 @@ class ArchiverVectors:
         self._replies: Replies[MemoryReply] = Replies(store, MEMORY_REPLY, _SHARD, _read, _unheard)
         self._closed = False
 
-    async def prepare(self, name: str, dimensions: int) -> None:
-        check_name(name)
-        check_dimensions(dimensions)
-        await self._ask("prepare", name, dimensions)
-
-    async def switch(self, alias: str, name: str) -> None:
-        check_name(alias)
-        check_name(name)
-        await self._ask("switch", alias, name)
-
-    async def collections(self) -> list[Collection]:
-        found: list[Collection] = await self._ask("collections")
-        return found
-
-    async def drop(self, name: str) -> None:
-        check_name(name)
-        await self._ask("drop", name)
-
-    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        check_name(collection)
-        check_points(points)
-        for begin in range(0, len(points), POINTS_AT_ONCE):
-            await self._ask("upsert", collection, list(points[begin : begin + POINTS_AT_ONCE]))
-
-    async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        check_name(collection)
-        check_queries(queries)
-        found: FoundHits = await self._ask("search", collection, list(queries))
-        try:
-            return unpacked(found)
-        except KeyError as missing:
-            raise MemoryOutageError(f"the archiver told nothing of the point {missing}: try again later") from None
-
-    async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
-        check_name(collection)
-        check_selected_ids(selection)
-        found: list[KeptPoint] = await self._ask("get", collection, selection)
-        return found
-
-    async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None = None) -> PointPage:
-        check_name(collection)
-        check_selection(selection)
-        check_limit(limit)
-        if cursor is not None:
-            check_id(cursor)
-        page: PointPage = await self._ask("scroll", collection, selection, limit, cursor)
-        return page
-
-    async def count(self, collection: str, selection: Selection) -> int:
-        check_name(collection)
-        check_selection(selection)
-        counted: int = await self._ask("count", collection, selection)
-        return counted
-
-    async def delete(self, collection: str, selection: Selection) -> None:
-        check_name(collection)
-        check_selection(selection)
-        await self._ask("delete", collection, selection)
-
     async def aclose(self) -> None:
         """Close the connection; who waits for an answer gets ``MemoryOutageError``."""
         self._closed = True
         await self._replies.aclose()
 
-    async def _ask(self, call: str, *args: Any) -> Any:
+    async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
+        for begin in range(0, len(points), POINTS_AT_ONCE):
+            await self._call("upsert", collection, list(points[begin : begin + POINTS_AT_ONCE]))
+
+    async def _search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        found: FoundHits = await self._call("search", collection, list(queries))
+        try:
+            return unpacked(found)
+        except KeyError as missing:
+            raise MemoryOutageError(f"the archiver told nothing of the point {missing}: try again later") from None
+
+    async def _call(self, call: str, *args: Any) -> Any:
         if self._closed:
             raise MemoryOutageError("the connection to the archiver's memory is closed")
         if self._replies.waiting >= _MOST_WAITING:

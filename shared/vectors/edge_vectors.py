@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pentad.shared.errors import MemoryOutageError, SettingsError
-from pentad.shared.vectors.limits import (
-    check_dimensions,
-    check_id,
-    check_limit,
-    check_name,
-    check_points,
-    check_queries,
-    check_selected_ids,
-    check_selection,
-)
-from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
-from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.checked import CheckedVectors
 
 if TYPE_CHECKING:
     from pentad.shared.vectors.edge_shards import EdgeShards
@@ -31,7 +20,7 @@ _MOST_WAITING = 256
 """Calls that wait for the thread; more are told to come later."""
 
 
-class EdgeVectors:
+class EdgeVectors(CheckedVectors):
     """A folder that one process uses: `Vectors` without a server. Nothing is opened before the first use.
 
     Searches look at every point that the selection lets through: fit for some 200,000 points of a tenant. A killed
@@ -48,56 +37,6 @@ class EdgeVectors:
         """Take the folder. Raises ``MemoryTakenError`` while another process has it: try again, or go without."""
         await self._do(lambda shards: shards.open())
 
-    async def prepare(self, name: str, dimensions: int) -> None:
-        check_name(name)
-        check_dimensions(dimensions)
-        await self._do(lambda shards: shards.prepare(name, dimensions))
-
-    async def switch(self, alias: str, name: str) -> None:
-        check_name(alias)
-        check_name(name)
-        await self._do(lambda shards: shards.switch(alias, name))
-
-    async def collections(self) -> list[Collection]:
-        return await self._do(lambda shards: shards.collections())
-
-    async def drop(self, name: str) -> None:
-        check_name(name)
-        await self._do(lambda shards: shards.drop(name))
-
-    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        check_name(collection)
-        check_points(points)
-        await self._do(lambda shards: shards.upsert(collection, points))
-
-    async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        check_name(collection)
-        check_queries(queries)
-        return await self._do(lambda shards: shards.search(collection, queries))
-
-    async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
-        check_name(collection)
-        check_selected_ids(selection)
-        return await self._do(lambda shards: shards.get(collection, selection))
-
-    async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None = None) -> PointPage:
-        check_name(collection)
-        check_selection(selection)
-        check_limit(limit)
-        if cursor is not None:
-            check_id(cursor)
-        return await self._do(lambda shards: shards.scroll(collection, selection, limit, cursor))
-
-    async def count(self, collection: str, selection: Selection) -> int:
-        check_name(collection)
-        check_selection(selection)
-        return await self._do(lambda shards: shards.count(collection, selection))
-
-    async def delete(self, collection: str, selection: Selection) -> None:
-        check_name(collection)
-        check_selection(selection)
-        await self._do(lambda shards: shards.delete(collection, selection))
-
     async def aclose(self) -> None:
         """Finish what was begun, write everything down and let the folder go."""
         thread, self._thread = self._thread, None
@@ -106,6 +45,9 @@ class EdgeVectors:
         if self._shards is not None:
             await asyncio.get_running_loop().run_in_executor(thread, self._shards.close)
         thread.shutdown()
+
+    async def _call(self, call: str, *args: Any) -> Any:
+        return await self._do(lambda shards: getattr(shards, call)(*args))
 
     async def _do(self, work: Callable[[EdgeShards], T]) -> T:
         if self._thread is None:

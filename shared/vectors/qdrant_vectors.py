@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pentad.shared.errors import MemoryOutageError, SettingsError
-from pentad.shared.vectors.limits import (
-    check_dimensions,
-    check_id,
-    check_limit,
-    check_name,
-    check_points,
-    check_queries,
-    check_selected_ids,
-    check_selection,
-)
-from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
-from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.points import Hit, Point
+from pentad.shared.vectors.selection import VectorQuery
 
 if TYPE_CHECKING:
     from pentad.shared.vectors.qdrant_calls import QdrantCalls
-
-T = TypeVar("T")
 
 IN_MEMORY = ":memory:"
 """Instead of a URL: the client's own store in this process, slow and gone with it. For tests."""
 
 
-class QdrantVectors:
+class QdrantVectors(CheckedVectors):
     """A server that any number of processes use: see `Vectors`. The client is loaded and connects at the first use."""
 
     def __init__(self, url: str, api_key: str | None = None, timeout_s: float = 5.0) -> None:
@@ -41,57 +30,6 @@ class QdrantVectors:
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def prepare(self, name: str, dimensions: int) -> None:
-        check_name(name)
-        check_dimensions(dimensions)
-        await self._do(lambda calls: calls.prepare(name, dimensions))
-
-    async def switch(self, alias: str, name: str) -> None:
-        check_name(alias)
-        check_name(name)
-        await self._do(lambda calls: calls.switch(alias, name))
-
-    async def collections(self) -> list[Collection]:
-        return await self._do(lambda calls: calls.collections())
-
-    async def drop(self, name: str) -> None:
-        check_name(name)
-        await self._do(lambda calls: calls.drop(name))
-
-    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        check_name(collection)
-        check_points(points)
-        if points:
-            await self._do(lambda calls: calls.upsert(collection, points))
-
-    async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        check_name(collection)
-        check_queries(queries)
-        return await self._do(lambda calls: calls.search(collection, queries)) if queries else []
-
-    async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
-        check_name(collection)
-        check_selected_ids(selection)
-        return await self._do(lambda calls: calls.get(collection, selection))
-
-    async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None = None) -> PointPage:
-        check_name(collection)
-        check_selection(selection)
-        check_limit(limit)
-        if cursor is not None:
-            check_id(cursor)
-        return await self._do(lambda calls: calls.scroll(collection, selection, limit, cursor))
-
-    async def count(self, collection: str, selection: Selection) -> int:
-        check_name(collection)
-        check_selection(selection)
-        return await self._do(lambda calls: calls.count(collection, selection))
-
-    async def delete(self, collection: str, selection: Selection) -> None:
-        check_name(collection)
-        check_selection(selection)
-        await self._do(lambda calls: calls.delete(collection, selection))
-
     async def aclose(self) -> None:
         """Close the connections."""
         self._closed = True
@@ -99,13 +37,20 @@ class QdrantVectors:
         if calls is not None:
             await calls.aclose()
 
-    async def _do(self, ask: Callable[[QdrantCalls], Awaitable[T]]) -> T:
+    async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
+        if points:
+            await super()._upsert(collection, points)
+
+    async def _search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        return await super()._search(collection, queries) if queries else []
+
+    async def _call(self, call: str, *args: Any) -> Any:
         if self._closed:
             raise MemoryOutageError(f"the connection to Qdrant at {self._place} is closed")
         calls = await self._opened()
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                return await ask(calls)
+                return await getattr(calls, call)(*args)
         except TimeoutError:
             if not limit.expired():
                 raise
