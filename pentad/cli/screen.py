@@ -70,6 +70,11 @@ class Screen:
         if self._session.app.is_running and not self._session.app.is_done:
             self._session.app.exit(exception=EOFError())
 
+    def leave_when_empty(self) -> None:
+        """End ``lines``, unless something is being typed."""
+        if not self._session.default_buffer.text:
+            self.leave()
+
     def forget(self) -> bool:
         """Empty the line being typed; whether there was anything."""
         typed = self._session.default_buffer.text

@@ -138,6 +138,8 @@ class TypedChat:
         finally:
             self._running = None
             self._screen.show("")
+        if running.stopping is not None and running.turn.end is not None and running.turn.end.outcome == "completed":
+            self._screen.leave_when_empty()  # the Ctrl-C came after the answer: it meant the chat
 
     def _told_to(self, running: "Running", event: MessageRouted) -> None:
         if event.decision == "append" and running.turn.end is None:

@@ -80,7 +80,7 @@ async def test_what_is_typed_while_a_tool_runs_joins_its_task(tmp_path: Path) ->
             await terminal.sees("the file says go")
             await terminal.sees("6*7 = 42")
             await terminal.shows("you>")
-            terminal.type("\x03")
+            terminal.type("\x04")
             assert await terminal.code() == 0
         listed = pentad(up, "tasks")
     assert len(listed.stdout.splitlines()) == 2, f"one task, below the header: {listed.stdout}"
@@ -104,7 +104,7 @@ async def test_coming_back_to_a_session_follows_the_task_that_was_left_running(t
                 file.write("go\n")
             await terminal.sees("wait_for_file: the file says go")  # the answer, not the tool's result
             await terminal.shows("you>")
-            terminal.type("\x03")
+            terminal.type("\x04")
             assert await terminal.code() == 0
 
 

@@ -48,6 +48,11 @@ async def test_a_conversation_shows_tools_switches_and_withdrawn_text(tmp_path: 
     assert len({query["session_id"] for query in gateway.connections}) == 1
 
 
+def with_no_end(message: Json) -> list[Json]:
+    """A turn whose answer has been told, and whose end has not."""
+    return list(turn_events()(message))[:-2]
+
+
 async def test_the_spinner_counts_seconds_while_nothing_comes(tmp_path: Path) -> None:
     def silent(message: Json) -> list[Json]:
         return list(turn_events()(message))[:2]
@@ -93,6 +98,38 @@ async def test_a_second_ctrl_c_leaves(tmp_path: Path) -> None:
         await terminal.sees("cancelling")
         terminal.type("\x03")
         assert await terminal.code() == 0
+
+
+def too_late(_: Json) -> list[Json]:
+    """What a cancel brings when the answer was whole before it came."""
+    return list(turn_events()({"message_id": "", "content": ""}))[-2:]
+
+
+async def test_a_ctrl_c_right_after_the_answer_leaves(tmp_path: Path) -> None:
+    async with (
+        fake_gateway(script=with_no_end, on_cancel=too_late) as gateway,
+        Terminal("chat", gateway.url, tmp_path) as terminal,
+    ):
+        await terminal.sees("you>")
+        terminal.type("6 * 7?\r")
+        await terminal.sees("42")
+        terminal.type("\x03")
+        assert await terminal.code() == 0
+
+
+async def test_a_ctrl_c_right_after_the_answer_keeps_what_is_being_typed(tmp_path: Path) -> None:
+    async with (
+        fake_gateway(script=with_no_end, on_cancel=too_late) as gateway,
+        Terminal("chat", gateway.url, tmp_path) as terminal,
+    ):
+        await terminal.sees("you>")
+        terminal.type("6 * 7?\r")
+        await terminal.sees("42")
+        terminal.type("and times 2?\x03")
+        await terminal.sees("cancelling")
+        gateway.script = turn_events("task-0-b", answer="84")
+        terminal.type("\r")
+        await terminal.sees("84")
 
 
 async def test_what_was_typed_is_kept_for_the_next_time_and_for_nobody_else(tmp_path: Path) -> None:
