@@ -91,7 +91,7 @@ class ToolHandler(Handler):
             await self._closing.close(entry, command, keys, await self._execute(source, command, 1))
             return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
-        ours = verdict in (b"run", b"mine")
+        ours = verdict in (b"run", b"claimed")
         if ours and command.tool_call_id in self._running:
             return Done.LEFT
         # What is ours already: our claim's answer was lost, or what we wrote since was, with the call's end.

@@ -73,13 +73,13 @@ async def test_an_unsafe_call_has_one_owner_ever(moves: Moves) -> None:
     assert await start(moves, entry, "a", "unsafe") == ["run", "1"]
     assert await start(moves, entry, "b", "unsafe") == ["unknown", "1"]
     assert await release(moves, entry, "a", "unsafe") == "started"
-    assert await start(moves, entry, "a", "unsafe") == ["mine", "1"]
+    assert await start(moves, entry, "a", "unsafe") == ["claimed", "1"]
 
 
 async def test_a_start_whose_reply_was_lost_is_still_the_owners(moves: Moves) -> None:
     entry = await queued(moves)
     await start(moves, entry, "a")
-    assert await start(moves, entry, "a") == ["mine", "1"]
+    assert await start(moves, entry, "a") == ["claimed", "1"]
 
 
 async def test_too_many_starts_are_poison(moves: Moves) -> None:
