@@ -13,6 +13,7 @@ from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import make_embedder
+from pentad.shared.embedder.sparing import SparingEmbedder
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -36,7 +37,8 @@ class Router(ConsumingService):
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         self._keeper = LeaseKeeper(actors)
         self._book = InstructionBook(self.store, configured_instructions(settings))
-        self._embedder = None if settings.embed_model_type == "simple" else make_embedder(settings, self.store)
+        hashes = settings.embed_model_type == "simple"
+        self._embedder = None if hashes else SparingEmbedder(make_embedder(settings, self.store))
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
         confirming = ConfirmingModel(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
         weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))
