@@ -6,6 +6,7 @@ Keys that must commit together share the hash tag ``{shard}``. ``pentad:inbound`
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -63,10 +64,15 @@ class Stream:
 
     def key(self, shard: int = 0, **parts: str) -> str:
         """The Redis key; the shard's hash tag has literal braces."""
-        key = self.template.replace("{shard}", f"{{{shard}}}")
+        key = _of_shard(self.template, shard)
         for name, value in parts.items():
             key = key.replace(f"{{{name}}}", value)
         return key
+
+
+@lru_cache(maxsize=1024)
+def _of_shard(template: str, shard: int) -> str:
+    return template.replace("{shard}", f"{{{shard}}}")
 
 
 INBOUND = Stream(

@@ -6,18 +6,23 @@
     metrics.step_seconds.labels("committed").observe(0.2)
     metrics.websockets.labels().inc()
 
-``labels`` hands out the same bound child each time, for the price of one dictionary look-up. Nothing is created, and
-``prometheus_client`` not imported, before the first use. No metric carries the tenant: see docs/operate.md.
+``labels`` hands out the same bound child each time, for the price of one dictionary look-up. ``prometheus_client`` is
+not imported before a gauge is used or a page is made. No metric carries the tenant: see docs/operate.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from pentad.shared.counting import Counter, Histogram
+
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client import CollectorRegistry, Gauge
+    from prometheus_client.metrics_core import Metric as Family
 
 Kind = Literal["counter", "gauge", "histogram"]
 M = TypeVar("M")
@@ -48,7 +53,7 @@ SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 
 @dataclass(frozen=True, eq=False)
 class Metric(Generic[M]):
-    """One row. ``M`` is the kind's class in ``prometheus_client``."""
+    """One row. ``M``: `Counter`, `Histogram`, or ``Gauge`` of ``prometheus_client``."""
 
     name: str
     kind: Kind
@@ -65,15 +70,26 @@ class Metric(Generic[M]):
         children: dict[tuple[str, ...], M] = self.__dict__["_children"]
         child = children.get(values)
         if child is None:
-            family = _family(cast(Metric[Any], self))
-            child = children[values] = family.labels(*values) if self.label_names else _bare(family, values)
+            if len(values) != len(self.label_names):
+                raise ValueError(f"{self.name} has {len(self.label_names) or 'no'} labels, not {len(values)}")
+            child = children[values] = cast(M, _child(self, values))
         return child
 
+    @property
+    def children(self) -> dict[tuple[str, ...], M]:
+        """Every child that there is, by its labels' values. One without labels is always there."""
+        if not self.label_names:
+            self.labels()
+        return cast(dict[tuple[str, ...], M], self.__dict__["_children"])
 
-def _bare(family: Any, values: tuple[str, ...]) -> Any:
-    if values:
-        raise ValueError("this metric has no labels")
-    return family
+
+def _child(metric: Metric[Any], values: tuple[str, ...]) -> Any:
+    if metric.kind == "counter":
+        return Counter()
+    if metric.kind == "histogram":
+        return Histogram(metric.buckets)
+    gauge = _gauge_family(metric)
+    return gauge.labels(*values) if values else gauge
 
 
 _rows: list[Metric[Any]] = []
@@ -240,18 +256,36 @@ def registry() -> CollectorRegistry:
     made = CollectorRegistry(auto_describe=False)
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=made)
+    made.register(_Counted())
     return made
 
 
 @cache
-def _family(metric: Metric[Any]) -> Any:
-    import prometheus_client as prometheus
+def _gauge_family(metric: Metric[Any]) -> Gauge:
+    from prometheus_client import Gauge
 
-    words = (metric.name, metric.meaning, metric.label_names)
-    if metric.kind == "histogram":
-        return prometheus.Histogram(*words, registry=registry(), buckets=metric.buckets)
-    kind = prometheus.Counter if metric.kind == "counter" else prometheus.Gauge
-    return kind(*words, registry=registry())
+    return Gauge(metric.name, metric.meaning, metric.label_names, registry=registry())
+
+
+class _Counted:
+    """Shows the registry what has been counted."""
+
+    def collect(self) -> Iterator[Family]:
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        for metric in METRICS:
+            words = (metric.name, metric.meaning)
+            if metric.kind == "counter":
+                counter = CounterMetricFamily(*words, labels=metric.label_names)
+                for values, count in metric.children.items():
+                    counter.add_metric(values, count.value)
+                yield counter
+            elif metric.kind == "histogram":
+                histogram = HistogramMetricFamily(*words, labels=metric.label_names)
+                for values, times in metric.children.items():
+                    buckets = [("+Inf" if bound == inf else str(bound), number) for bound, number in times.buckets()]
+                    histogram.add_metric(values, buckets, times.sum)
+                yield histogram
 
 
 def exposition() -> tuple[bytes, str]:
@@ -259,7 +293,8 @@ def exposition() -> tuple[bytes, str]:
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
     for metric in METRICS:
-        _family(metric)
+        if metric.kind == "gauge":
+            _gauge_family(metric)
     return generate_latest(registry()), CONTENT_TYPE_LATEST
 
 

@@ -1,13 +1,7 @@
 """What a commit counts: collected while it is written, applied by its outcome."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from pentad.shared.counting import Counter, Histogram
 from pentad.shared.keys import DAY_S
-
-if TYPE_CHECKING:
-    from prometheus_client import Counter, Histogram
 
 _OLDEST_MS = 365 * DAY_S * 1000
 """A time further back than this is none: a producer may give its entries any id."""

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Gauge
 
 from pentad.shared import metrics
+from pentad.shared.counting import Counter, Histogram
 from pentad.shared.metrics import Metric
 
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pentad.shared import metrics
+from tests.support.counting import Counts
 
 _DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -59,3 +60,21 @@ def test_a_page_names_every_metric_also_unused_and_the_process() -> None:
         assert f"# TYPE {metric.name} {metric.kind}" in text
     assert "process_resident_memory_bytes" in text
     assert "python_info" in text
+
+
+def test_a_page_says_what_was_counted_and_how_long_it_took() -> None:
+    counts = Counts()
+    metrics.consumed.labels("inbound", "a-page").inc(3)
+    for seconds in (0.001, 0.2, 9999):
+        metrics.step_seconds.labels("a-page").observe(seconds)
+    assert counts.of(metrics.consumed, stream="inbound", type="a-page") == 3
+    assert counts.observed(metrics.step_seconds, outcome="a-page") == 3
+    assert counts.seconds(metrics.step_seconds, outcome="a-page") == 9999.201
+    page = metrics.exposition()[0].decode()
+    for bound, number in (("0.001", 1), ("0.0025", 1), ("0.25", 2), ("600.0", 2), ("+Inf", 3)):
+        assert f'pentad_step_seconds_bucket{{le="{bound}",outcome="a-page"}} {number}.0' in page
+
+
+def test_a_counter_only_grows() -> None:
+    with pytest.raises(ValueError, match="only grows"):
+        metrics.consumed.labels("inbound", "a-test").inc(-1)
