@@ -44,9 +44,9 @@ class Chaos:
         self._limit_s = minutes * 60
         self._ledger = Ledger(directory / "ledger")
         self._sessions: Alone | Several = (
-            Alone(self._rng, tasks, setup.deadly)
+            Alone(self._rng, tasks, setup.deadly, setup.tool_ms)
             if setup.each == 1
-            else Several(self._rng, tasks, setup.each, setup.deadly, self._gateways)
+            else Several(self._rng, tasks, setup, self._gateways)
         )
         self.report = Report(tasks=self._sessions.sessions * setup.each)
         self._followers: list[Follower] = []

@@ -16,8 +16,11 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-_CANCEL_S = 5.0
+_CANCEL_S = 20.0
 """Cancel takes effect within a second; this is for a machine that is busy. Without it nothing here would ever end."""
+
+DEADLINE_S = 2.0
+"""Long enough to be at work by then, also on a machine that is busy."""
 
 
 def in_seconds(seconds: float) -> str:
@@ -61,7 +64,7 @@ async def test_cancel_inside_a_running_tool_takes_effect_within_a_second(pentad_
         await api.post(f"/v1/tasks/{task_id}/cancel")
         end = await line.until("task_end")
         took = time.monotonic() - begun
-        await wait_until("the tool to be stopped", lambda: "stopped" in ledger.read_text(), 1.5)
+        await wait_until("the tool to be stopped", lambda: "stopped" in ledger.read_text())
         transcript = await api.transcript(task_id)
         await api.post(f"/v1/tasks/{task_id}/cancel", status=409)
         await api.post("/v1/tasks/task-0-nobody/cancel", status=404)
@@ -116,21 +119,21 @@ async def test_a_deadline_ends_the_turn_in_the_middle_of_a_model_call(pentad_up:
     held = say("never", chunks=2, wait=asyncio.Event(), wait_after=2)
     async with pentad_up.model(lambda _: held), pentad_up.line() as line, pentad_up.api() as api:
         begun = time.monotonic()
-        message = {"content": "quick!", "session_id": line.session, "deadline": in_seconds(0.8)}
+        message = {"content": "quick!", "session_id": line.session, "deadline": in_seconds(DEADLINE_S)}
         await publish(pentad_up.redis_url, message)
         end = await line.until("task_end")
         took = time.monotonic() - begun
         transcript = await api.transcript(end["task_id"])
-    print(f"deadline after 0.8 s: ended after {took:.2f} s")
+    print(f"deadline after {DEADLINE_S} s: ended after {took:.2f} s")
     assert (end["status"], end["reason"]) == ("failed", "deadline_exceeded")
-    assert 0.7 < took < 0.8 + _CANCEL_S
+    assert DEADLINE_S - 0.1 < took < DEADLINE_S + _CANCEL_S
     assert ill_formed(transcript) == []
 
 
 async def test_a_deadline_ends_the_turn_in_the_middle_of_a_tool(pentad_up: Stage, tmp_path: Path) -> None:
     asked = call(("hold", {"mine": str(tmp_path / "ledger"), "until": [str(tmp_path / "never")], "answer": ""}))
     async with pentad_up.model(lambda _: asked), pentad_up.line() as line, pentad_up.api() as api:
-        message = {"content": "quick!", "session_id": line.session, "deadline": in_seconds(0.8)}
+        message = {"content": "quick!", "session_id": line.session, "deadline": in_seconds(DEADLINE_S)}
         await publish(pentad_up.redis_url, message)
         end = await line.until("task_end")
         transcript = await api.transcript(end["task_id"])

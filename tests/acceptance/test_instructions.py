@@ -14,8 +14,8 @@ import pytest
 import pentad
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, call, say
+from tests.support.ports import free_port
 from tests.support.processes.up import PENTAD, ROOT, Up
-from tests.support.redis.redis_server import free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -95,7 +95,7 @@ async def test_one_that_is_registered_runs_at_once_and_a_task_keeps_the_one_that
             await agent.run("judge", "go")
             return prompts[-1] == "Second."
 
-        await wait_until("the new one to be known", renewed, 2.5)
+        await wait_until("the new one to be known", renewed)
         assert prompts[:2] == ["First.", "First."]
         transcript = await agent.inspection.transcript(run.task_id or "")
         assert transcript.messages[-1]["content"] == "so it is"
@@ -121,7 +121,7 @@ async def test_the_executor_can_be_replaced(tmp_path: Path) -> None:
                 pass
             return prompts[-1] == "Ours."
 
-        await wait_until("ours to be asked", replaced, 2.5)
+        await wait_until("ours to be asked", replaced)
 
 
 def command(up: Up, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -32,7 +32,7 @@ async def taught(agent: Agent) -> None:
     async def remembered() -> bool:
         return (await agent.inspection.memory_stats()).tasks == ALL_TASKS
 
-    await wait_until("all tasks to be remembered", remembered, 20)
+    await wait_until("all tasks to be remembered", remembered)
 
 
 async def best(agent: Agent, question: str, user_id: str | None = None) -> FoundMemory:

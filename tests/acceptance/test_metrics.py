@@ -19,11 +19,11 @@ from pentad.shared.metrics import METRICS, Metric
 from tests.support.clients.line import Line
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import MODEL, Reply, cut, fail, say
+from tests.support.ports import free_port
 from tests.support.processes.gates import plan, planned
 from tests.support.processes.up import Up
 from tests.support.redis.bus_client import Bus
-from tests.support.redis.redis_server import free_port
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -58,7 +58,7 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as reply:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
         text: str = reply.read().decode()
     return text
 
@@ -79,15 +79,15 @@ class System:
 
     async def cancel(self, task: str) -> None:
         request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/cancel", method="POST")
-        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
 
     async def move(self, task: str, message_id: str) -> None:
         body = json.dumps({"message_id": message_id, "to": "new"}).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/move", body, headers, method="POST")
-        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
 
-    async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = 20) -> None:
+    async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = PATIENCE_S) -> None:
         """Wait until a page says so."""
 
         async def there() -> bool:
@@ -150,7 +150,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await running.bus.until("waits", "task_end")
         await running.cancel(begun)
         await running.bus.until("holds", "task_end")
-        await running.until("the archive", lambda page: page.of(metrics.archived, outcome="ok") >= 1, GRACE_S + 20)
+        await running.until("the archive", lambda page: page.of(metrics.archived, outcome="ok") >= 1)
         await settled(running)
         page = await running.page()
         exact(page)
@@ -294,7 +294,7 @@ async def settled(running: System) -> None:
         await asyncio.sleep(0.3)
         return len(last) > 3 and len(set(last[-3:])) == 1
 
-    await wait_until("the counts to stay", quiet, 40)
+    await wait_until("the counts to stay", quiet)
 
 
 MESSAGES = 17

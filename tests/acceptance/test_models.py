@@ -60,9 +60,9 @@ async def test_200_tasks_complete_while_the_main_model_fails_three_calls_of_ten(
             return (await states(agent))["main"] in wanted
 
         await go(TASKS)
-        await wait_until("the main model to be left alone", lambda: becomes("open", "probing"), 40)
+        await wait_until("the main model to be left alone", lambda: becomes("open", "probing"))
         main.script = lambda _: say("from the main one")
-        await wait_until("the main model to be asked again", lambda: becomes("ok", "failing"), 40)
+        await wait_until("the main model to be asked again", lambda: becomes("ok", "failing"))
         ends = [(await bus.until(name, "task_end"))[0] for name in sent]
     print(f"\n{len(ends)} tasks; {len(main.chats)} calls of the main model, {len(spare.chats)} of the spare")
     assert {end["status"] for end in ends} == {"completed"}
@@ -80,7 +80,7 @@ async def test_a_model_that_is_registered_answers_within_two_seconds_in_every_pr
         async def known() -> bool:
             return (await states(agent)).get("new") == "ok"
 
-        await wait_until("the task-runner to tell of it", known, 4)
+        await wait_until("the task-runner to tell of it", known)
         await bus.send("go", "s1")
         (end,) = await bus.until("s1", "task_end")
         assert end["status"] == "completed"
@@ -88,7 +88,7 @@ async def test_a_model_that_is_registered_answers_within_two_seconds_in_every_pr
         assert (message["content"], message["model_id"]) == ("from the spare", "spare")
         transcript = await agent.inspection.transcript(end["task_id"])
         assert transcript.messages[-1]["model_id"] == "spare"
-        await wait_until("the wrong key to be told", lambda: _main_is(agent, "open"), 6)
+        await wait_until("the wrong key to be told", lambda: _main_is(agent, "open"))
         await agent.management.delete_model("new")
         assert len(main.chats) == 1
 

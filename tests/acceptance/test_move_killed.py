@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-MOST_ROUNDS = 6
+MOST_ROUNDS = 20
 """In which a runner dies: until it has carried out a part of the moves."""
 SESSIONS = 6
 """Of each round; the moved message is being answered in every other one."""

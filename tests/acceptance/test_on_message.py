@@ -13,9 +13,9 @@ import pentad
 from pentad.contracts.events import Content, MessageEvent, TaskEnd
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, say
+from tests.support.ports import free_port
 from tests.support.processes.up import PENTAD, Up
-from tests.support.redis.redis_server import free_port
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -68,7 +68,7 @@ async def test_steer_queue_and_interrupt_side_by_side(tmp_path: Path) -> None:
     async with system(tmp_path) as (_, agent, model, counting):
         first = {policy: await begun(agent, model, policy) for policy in POLICIES}
         second = {policy: asyncio.create_task(turn_of(agent, "and three", policy)) for policy in POLICIES}
-        cut, after = await asyncio.wait_for(asyncio.gather(first["interrupt"], second["interrupt"]), 10)
+        cut, after = await asyncio.wait_for(asyncio.gather(first["interrupt"], second["interrupt"]), PATIENCE_S)
         assert not counting.go_on.is_set(), "nobody has waited for the answer that was cut"
         assert said(cut) == [("one ", "interrupted"), ("so: and three", "stop")]
         assert said(after)[-1] == ("so: and three", "stop")
@@ -97,8 +97,8 @@ async def test_an_interrupted_task_outlives_the_death_of_everything(tmp_path: Pa
         up.kill_everything()
         up.start()
         await up.ready()
-        events = await asyncio.wait_for(turn, 30)
-        await asyncio.wait_for(again, 30)
+        events = await asyncio.wait_for(turn, PATIENCE_S)
+        await asyncio.wait_for(again, PATIENCE_S)
         assert said(events)[-1][0].startswith("so: ")
         (task,) = await agent.inspection.tasks()
         lines = (await agent.inspection.transcript(task.task_id)).messages

@@ -16,7 +16,7 @@ from tests.support.models.replies import Reply, say
 from tests.support.processes.cluster import Cluster
 from tests.support.processes.stage import new_session
 from tests.support.redis.raw_redis import INBOUND, events_of, publish, redis_at, unacknowledged
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, in_time, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -49,7 +49,7 @@ async def settled(cluster: Cluster, session: str, count: int) -> list[Event]:
     return events if routed >= count and open_tasks == 0 and kinds[-1] == "task_end" else []
 
 
-async def check_order(cluster: Cluster, sessions: list[str], seconds: float = 40.0) -> None:
+async def check_order(cluster: Cluster, sessions: list[str], seconds: float = PATIENCE_S) -> None:
     """Routed in order, and in the transcripts in order; each message once."""
     async with Api(cluster.gateways[0]) as api:
         for session in sessions:
@@ -94,7 +94,7 @@ async def test_messages_keep_their_order_while_routers_are_killed(cluster: Clust
         for n in range(ones):
             await send_all(cluster, sessions, range(n, n + 1))
             # In the middle: some of this wave are routed, the others lie before and behind the ingress.
-            await wait_until("the first of a wave", partial(routed_any, cluster, sessions, n), 20)
+            await wait_until("the first of a wave", partial(routed_any, cluster, sessions, n))
             await cluster.kill_router(n)
         left = await kill_in_the_ingress(cluster, sessions, LONG)
         await check_order(cluster, sessions)
@@ -108,9 +108,9 @@ async def kill_in_the_ingress(cluster: Cluster, sessions: list[str], numbers: ra
     """Kill all routers while one of them moves entries; returns how many it had read and not acknowledged."""
     async with redis_at(cluster.redis_url) as redis:
         # One of them must hold the ingress again, after the kills before.
-        await wait_until("the ingress to be empty", partial(ingress_is_empty, redis), 20)
+        await wait_until("the ingress to be empty", partial(ingress_is_empty, redis))
         sending = asyncio.create_task(send_all(cluster, sessions, numbers))
-        async with asyncio.timeout(20):
+        async with in_time():
             # Asked as fast as Redis answers: a batch is moved within milliseconds.
             while not (await unacknowledged(redis) or (sending.done() and await ingress_is_empty(redis))):
                 pass

@@ -14,11 +14,13 @@ from pentad.services.embedding.domain import content_key
 from pentad.shared.keys import vector
 from pentad.shared.metrics import dead
 from tests.support.models.model_server import ScriptedModel
+from tests.support.ports import free_port
 from tests.support.processes.crew import LONG, Crew, crew
 from tests.support.processes.eyes import doctor, metric
 from tests.support.processes.gates import Gates, plan, planned
+from tests.support.processes.hurried import hurried
 from tests.support.redis.bus_client import Bus
-from tests.support.redis.redis_server import RedisServer, free_port
+from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -114,7 +116,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         # And the task whose header cannot be read gets its result; the archiver cannot read it either.
         await bus.until("route", "error")
         gates.open("later")
-        letters = await bus.until_letters(DEAD.key(0), 10, 20)
+        letters = await bus.until_letters(DEAD.key(0), 10)
         [told] = [e for e in await bus.until("route", "error") if "message_id" in e]
         await bus.send(plan([("echo", {"text": "on"})]), "next")
         await bus.until("next", "task_end")
@@ -137,15 +139,22 @@ async def test_a_store_that_is_down_sends_nothing_to_the_dead_letters(tmp_path: 
     embedding = {"EMBED_MODEL_TYPE": "openai", "EMBED_BASE_URL": f"http://127.0.0.1:{port}/v1"}
     async with (
         RedisServer() as server,
-        crew(server.url, records.parent, PENTAD_GRACE_S="0", PENTAD_MAX_ATTEMPTS="2", **embedding) as team,
+        crew(
+            server.url,
+            records.parent,
+            launcher=hurried("pentad.shared.seldom:EVERY_S=0.2"),
+            PENTAD_GRACE_S="0",
+            PENTAD_MAX_ATTEMPTS="2",
+            **embedding,
+        ) as team,
         Bus(server.url) as bus,
     ):
         begun = time.monotonic()
         await bus.send("hello", "s1")
         [end] = await bus.until("s1", "task_end")
         reply = await bus.ask_to_embed(["a text"], "later")
-        await wait_until("the archiver to try again", lambda: tries(team, "archiver") >= RETRIES, 20)
-        await wait_until("the embedding to try again", lambda: tries(team, "embedding") >= RETRIES, 20)
+        await wait_until("the archiver to try again", lambda: tries(team, "archiver") >= RETRIES)
+        await wait_until("the embedding to try again", lambda: tries(team, "embedding") >= RETRIES)
         await asyncio.sleep(max(0.0, begun + DOWN_S - time.monotonic()))  # the minute of the long form
         down = time.monotonic() - begun
         assert await bus.letters(DEAD.key(0)) == []

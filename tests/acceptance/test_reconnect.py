@@ -146,7 +146,7 @@ async def test_a_long_history_is_replayed_whole(pentad_up: Stage) -> None:
     session, count = new_session(), 400
     async with pentad_up.model(lambda _: say("yes")), pentad_up.line(session) as live:
         await publish(pentad_up.redis_url, *({"content": f"{n}", "session_id": session} for n in range(count)))
-        await live.until("message_routed", count=count, seconds=30)
+        await live.until("message_routed", count=count)
         routed_last = live.answers("message_routed")[-1]
         await live.until("task_end", lambda e: position(e) > position(routed_last))
     on_stream = await events_of(pentad_up.redis_url, session)
@@ -169,7 +169,7 @@ async def test_a_cursor_that_is_no_longer_kept_gets_an_error_and_a_snapshot(stri
         await publish(strict.redis_url, *({"content": f"more {n}", "session_id": session} for n in range(300)))
         async with strict.line(session) as live:
             await live.say("the last", "last")
-            await live.until("message_routed", lambda e: e["message_id"] == "last", seconds=30)
+            await live.until("message_routed", lambda e: e["message_id"] == "last")
             await live.until("task_end", lambda e: follows(live, e, "last"))
         kept = await events_of(strict.redis_url, session)
         async with strict.line(session, after=gone) as late:

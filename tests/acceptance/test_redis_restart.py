@@ -19,7 +19,7 @@ from tests.support.processes.crew import FIVE, crew
 from tests.support.processes.gates import Gates, plan, planned
 from tests.support.redis.bus_client import Bus, Event, durable, twice
 from tests.support.redis.redis_server import Aof, RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -67,7 +67,7 @@ class Work:
         self._gates.open("all")
         await wait_until("the tools to end", lambda: len(self._gates.ledger("end")) == EACH)
 
-    async def check(self, seconds: float = 15) -> dict[str, list[Event]]:
+    async def check(self, seconds: float = PATIENCE_S) -> dict[str, list[Event]]:
         """All end, each durable event is there once; returns the events of every session."""
         everyone = [*self.thinking, *self.working, *self.fresh]
         await self.bus.until_last(everyone, "task_end", seconds)
@@ -210,6 +210,6 @@ def lose_tail(server: RedisServer, earlier: Path) -> None:
 
 async def converse(bus: Bus, session: str) -> None:
     await bus.send("what is 6*7?", session)
-    [result] = await bus.until(session, "tool_result", seconds=15)
+    [result] = await bus.until(session, "tool_result")
     assert result["result"] == "42"
     await bus.until(session, "task_end")

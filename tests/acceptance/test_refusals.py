@@ -21,7 +21,7 @@ from tests.support.redis import refusing
 from tests.support.redis.bus_client import Bus, durable, twice
 from tests.support.redis.redis_server import RedisServer
 from tests.support.redis.refusing import Way
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -63,7 +63,7 @@ def _ask(url: str, body: dict[str, Any] | None = None) -> str:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=15) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
             return f"{reply.status} {reply.read().decode()}"
     except urllib.error.HTTPError as error:
         with error:
@@ -78,7 +78,7 @@ async def saying(url: str, session: str) -> AsyncIterator[None]:
         message = {"content": "what is 6*7?", "session_id": session, "message_id": f"{session}-m"}
         return (await asyncio.to_thread(_ask, f"{url}/v1/messages", message)).startswith("202")
 
-    client = asyncio.create_task(wait_until(f"{session} to be accepted", accepted, 60))
+    client = asyncio.create_task(wait_until(f"{session} to be accepted", accepted))
     yield
     await client
 
@@ -96,10 +96,10 @@ async def test_what_redis_refuses_is_waited_for(crew: tuple[RedisServer, Crew], 
         await bus.until(sessions[0], "message_routed")
         async with saying(team.named("gateway")[0].url, f"{name}-edge"):
             async with refuse(server):
-                await wait_until(f"a service to say {words!r}", lambda: _says(team, words), 30)
-            await wait_until("all to be ready again", lambda: _all_ready(team), 30)
+                await wait_until(f"a service to say {words!r}", lambda: _says(team, words))
+            await wait_until("all to be ready again", lambda: _all_ready(team))
         for session in [*sessions, f"{name}-edge"]:
-            await bus.until(session, "task_end", seconds=30)
+            await bus.until(session, "task_end")
             events = await bus.events(session)
             assert Counter(e["type"] for e in durable(events)) == TURN, session
             assert twice(events) == []

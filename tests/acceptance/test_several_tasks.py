@@ -13,6 +13,12 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.acceptance
 
 
+async def all_completed(url: str, count: int) -> bool:
+    """Whether so many tasks have ended well, and there is no other."""
+    async with pentad.connect(url) as agent:
+        return [task.status for task in await agent.inspection.tasks(session_id="s1")] == ["completed"] * count
+
+
 async def test_three_subjects_in_one_chat_are_three_tasks_and_each_answer_says_whose_it_is(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with Up(tmp_path / "up", {"PENTAD_PLUGINS": PLUGINS}) as up:
@@ -21,10 +27,11 @@ async def test_three_subjects_in_one_chat_are_three_tasks_and_each_answer_says_w
             await chat.shows("session s1", "what you say", "you>")
 
             async def answers(count: int) -> None:
-                """The offline model has said so often that it knows no more, and the prompt is idle."""
+                """The offline model has said so often that it knows no more, and nothing goes on."""
                 said = "(and LLM_MODEL_ID) to talk to a real model."
                 await wait_until("the answer", lambda: sum(said in row for row in chat.rows) == count)
                 await wait_until("the idle prompt", lambda: chat.rows[-1] == "you>" and said in chat.rows[-2])
+                await wait_until("the end", lambda: all_completed(url, count))
 
             chat.type("I want to book a flight from Berlin to Lisbon next Friday.\r")
             await answers(1)
@@ -40,6 +47,7 @@ async def test_three_subjects_in_one_chat_are_three_tasks_and_each_answer_says_w
             with gate.open("a") as file:
                 file.write("go\n")
             await chat.shows("[3 By the way, write a sho…] wait_for_file: the file says go", "you>")
+            await wait_until("the ends", lambda: all_completed(url, 3))  # answers are shown while they are being given
             chat.type("/tasks\r")
             await chat.shows("completed", "completed", "completed", "you>")
             chat.type("\x04")

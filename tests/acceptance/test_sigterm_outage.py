@@ -13,14 +13,15 @@ from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply
 from tests.support.processes.crew import FIVE, Crew, crew
 from tests.support.processes.gates import Gates, plan, planned
+from tests.support.processes.hurried import hurried
 from tests.support.processes.system import Process
 from tests.support.redis.bus_client import Bus, durable, twice
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
-SOON_S = 8.0
+SOON_S = 20.0
 """Seconds from the signal to the end of every process: one or two, and more where the machine is busy."""
 ALL = {"gateway": 1, **FIVE}
 Outage = tuple[Callable[[RedisServer], None], Callable[[RedisServer], None]]
@@ -40,7 +41,7 @@ def _set(server: RedisServer, name: str, value: str) -> None:
 
 async def ended(process: Process) -> int:
     assert process.running is not None
-    return await asyncio.to_thread(process.running.wait, 40)
+    return await asyncio.to_thread(process.running.wait, PATIENCE_S)
 
 
 async def stop(team: Crew) -> tuple[dict[str, float], set[int]]:
@@ -97,7 +98,7 @@ async def test_what_holds_nothing_unsafe_stops_at_once_and_its_work_goes_on_late
         gates.open("all")
         async with crew(server.url, tmp_path / "two", FIVE, **settings):
             for session in ("thinking", "working", "telling"):
-                [last] = await bus.until(session, "task_end", seconds=20)
+                [last] = await bus.until(session, "task_end")
                 assert last["status"] == "completed"
                 assert twice(durable(await bus.events(session))) == []
     print(f"\nRedis {kind}:", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(took.items())))
@@ -111,7 +112,14 @@ async def test_the_result_of_an_unsafe_call_waits_for_redis(tmp_path: Path) -> N
     async with (
         RedisServer(aof="always") as server,
         ScriptedModel(planned) as model,
-        crew(server.url, tmp_path / "run", counts, LLM_BASE_URL=model.base_url, **gates.environment) as team,
+        crew(
+            server.url,
+            tmp_path / "run",
+            counts,
+            launcher=hurried("pentad.shared.seldom:EVERY_S=0.5"),
+            LLM_BASE_URL=model.base_url,
+            **gates.environment,
+        ) as team,
         Bus(server.url) as bus,
     ):
         await bus.send(plan([("gate_unsafe", {"gate": "all", "tag": "u"})]), "s1")
@@ -125,5 +133,5 @@ async def test_the_result_of_an_unsafe_call_waits_for_redis(tmp_path: Path) -> N
         holder.running.send_signal(signal.SIGTERM)
         await wait_until("it to be tried on", lambda: "more like this since the last" in team.log_of("tool-worker"))
         await asyncio.to_thread(server.start)
-        [result] = await bus.until("s1", "tool_result", seconds=10)
+        [result] = await bus.until("s1", "tool_result")
         assert (result["result"], await ended(holder)) == ("passed u", 0)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.test_face import pentad
 from tests.support.processes.up import Up
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -36,7 +36,7 @@ async def test_a_question_and_a_pause_outlive_the_death_of_everything(tmp_path: 
         resumed = pentad(up, "resume", task["task_id"])
         assert (resumed.returncode, resumed.stdout) == (0, f"{task['task_id']} goes on\n")
         await wait_until("its end", lambda: has_status(up, "completed"))
-        async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+        async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_S) as http:
             about = f"/v1/tasks/{task['task_id']}"
             said = (await http.get(f"{about}/transcript")).json()["messages"]
             assert [m["role"] for m in said] == ["user", "assistant", "tool", "user", "assistant", "tool", "assistant"]
@@ -49,7 +49,7 @@ async def test_a_question_and_a_pause_outlive_the_death_of_everything(tmp_path: 
 
 
 async def only_task(up: Up) -> dict[str, Any]:
-    async with httpx2.AsyncClient(base_url=up.url, trust_env=False) as http:
+    async with httpx2.AsyncClient(base_url=up.url, trust_env=False, timeout=PATIENCE_S) as http:
         (task,) = (await http.get("/v1/tasks")).json()["items"]
     found: dict[str, Any] = task
     return found

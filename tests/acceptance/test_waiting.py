@@ -17,6 +17,8 @@ pytestmark = pytest.mark.acceptance
 
 WAITING = 1000
 GROWTH_MB = 20
+SERVED_S = 20.0
+"""A tenth of a second as a rule. Held up, it would be for as long as the gate is closed."""
 WAIT_S = 60.0 if LONG else 0.0
 """How long they wait at least; the short form waits until memory was measured and others were served."""
 
@@ -44,7 +46,7 @@ async def test_a_thousand_waiting_tasks_cost_the_runner_no_memory_and_hold_up_no
         names = [f"w{n}" for n in range(WAITING)]
         for name in names:
             await bus.send(plan([("gate_pure", {"gate": "all", "tag": name})]), name)
-        await wait_until("all tools to run", lambda: len(gates.ledger()) >= WAITING, 60)
+        await wait_until("all tools to run", lambda: len(gates.ledger()) >= WAITING)
         begun, during = time.monotonic(), rss(runner)
         slowest = await converse(bus, 10, "other")
         await asyncio.sleep(max(0.0, begun + WAIT_S - time.monotonic()))  # the minute of the long form
@@ -56,7 +58,7 @@ async def test_a_thousand_waiting_tasks_cost_the_runner_no_memory_and_hold_up_no
     assert results == [f"passed {name}" for name in names]
     assert [s.tag for s in gates.ledger("end") if s.attempt != 1] == []
     assert during - before < GROWTH_MB
-    assert slowest < 2
+    assert slowest < SERVED_S
 
 
 async def converse(bus: Bus, turns: int, session: str) -> float:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import free_port
 from tests.support.processes.system import MODULES, ROOT, Process, System
-from tests.support.redis.redis_server import RedisServer, free_port
+from tests.support.redis.redis_server import RedisServer
 
 _START_S = 20.0
 

@@ -22,8 +22,9 @@ from pentad.shared.store.store import Store
 from tests.bench.common import Effort, Row, cpu_seconds, family, make_group, middle
 from tests.bench.processes import model, module
 from tests.bench.websocket import Socket
+from tests.support.ports import free_port
 from tests.support.processes.system import MODULES, Process, System
-from tests.support.redis.redis_server import RedisServer, free_port
+from tests.support.redis.redis_server import RedisServer
 
 _LIMIT_S = 1.0
 _TASK = TaskKeys(0, "default", "t0-1")

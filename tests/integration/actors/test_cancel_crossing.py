@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from pentad.shared.models.ports import ChatRequest, ModelRefused
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 LIVE = ("pending", "active", "waiting", "stale")
 
@@ -65,11 +65,11 @@ async def test_it_leaves_nothing_to_do(store: Store, tmp_path: Path) -> None:
 
 async def test_the_next_cancel_is_heard(store: Store, tmp_path: Path) -> None:
     flow = await crossed(store, tmp_path)
-    flow.model.pause_s = 30
+    flow.model.pause_s = 600
     step = await asked(flow)
     assert await cancel(flow) == "active"
     beat = asyncio.create_task(flow.keeper.run())
-    await asyncio.wait_for(step, 5)
+    await asyncio.wait_for(step, PATIENCE_S)
     beat.cancel()
     await asyncio.gather(beat, return_exceptions=True)
     assert await ends(store) == ["completed", "cancelled"]

@@ -100,7 +100,7 @@ async def test_one_that_was_read_and_not_begun_and_cannot_be_read_is_no_end_eith
     await flow.say("hi")
     await rewritten(store, SESSION.header, SESSION_WAKE.key(0), unreadable)
     await store.call("XREADGROUP", "GROUP", "router", "flow", "STREAMS", SESSION_WAKE.key(0), ">")
-    async with serving(flow, SESSION_WAKE, lease_ms=60_000):
+    async with serving(flow, SESSION_WAKE, lease_ms=600_000):
         pass
     assert len(await letters(store)) == 1
     await flow.drive()

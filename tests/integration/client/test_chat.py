@@ -79,7 +79,7 @@ async def test_ctrl_c_cancels_the_task_and_ctrl_d_leaves(tmp_path: Path) -> None
         async with Terminal("chat", gateway.url, tmp_path) as terminal:
             await terminal.sees("you>")
             terminal.type("count to a million\r")
-            await terminal.sees("4")
+            await terminal.shows("4", "you>")
             terminal.type("\x03")
             await terminal.sees("cancelling")
             await terminal.sees("cancelled")
@@ -93,7 +93,7 @@ async def test_a_second_ctrl_c_leaves(tmp_path: Path) -> None:
     async with fake_gateway(script=endless) as gateway, Terminal("chat", gateway.url, tmp_path) as terminal:
         await terminal.sees("you>")
         terminal.type("count to a million\r")
-        await terminal.sees("4")
+        await terminal.shows("4", "you>")
         terminal.type("\x03")
         await terminal.sees("cancelling")
         terminal.type("\x03")

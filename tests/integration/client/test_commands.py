@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,8 @@ import pentad
 from pentad.cli import send, tasks
 from pentad.shared.settings import Settings
 from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
+from tests.support.ports import free_port
+from tests.support.waiting import in_time
 
 Command = Callable[[argparse.Namespace, Settings], int]
 DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "instruction", "status", "limit", "id"), None)
@@ -23,7 +24,7 @@ async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> in
     """Run a command as the command line would, in a thread with a loop of its own."""
     args = argparse.Namespace(**(DEFAULTS | {"json": False, "debug": False, "watch": False, "limit": 100} | given))
     settings = Settings(pentad_url=gateway.url) if gateway else Settings()
-    async with asyncio.timeout(20):
+    async with in_time():
         return await asyncio.to_thread(run, args, settings)
 
 
@@ -105,8 +106,7 @@ async def test_send_fails_when_the_message_is_not_taken(capsys: pytest.CaptureFi
 
 
 async def test_the_url_of_the_command_line_wins() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     async with fake_gateway() as gateway:
         with pytest.raises(pentad.GatewayUnreachable, match=url):
             await command(send.run, gateway, text="6 * 7?", url=url)

@@ -34,8 +34,11 @@ async def test_the_last_message_is_moved_and_its_new_task_answers_in_the_termina
         await chat.sees("went to task")
         await chat.sees("has no message left: cancelled")
         await chat.shows("6*7 = 42", "you>")
-        tasks = await agent.inspection.tasks()
-        assert [task.status for task in tasks] == ["completed", "cancelled"]
+
+        async def ended() -> bool:
+            return [task.status for task in await agent.inspection.tasks()] == ["completed", "cancelled"]
+
+        await wait_until("both to have ended", ended)  # answers are shown while they are being given
         chat.type("/tasks\r")
         await wait_until("the list", lambda: any(row.startswith("cancelled") for row in chat.rows))
         chat.type("\x04")

@@ -11,14 +11,14 @@ import pentad
 from pentad.contracts.records import Task
 from tests.support.clients.fake_gateway import fake_gateway, task, turn_events
 from tests.support.clients.fake_wire import Json
-from tests.support.waiting import wait_until
+from tests.support.waiting import in_time, wait_until
 
 CANCELLED: Json = {"type": "task_end", "task_id": "task-0-a", "status": "cancelled"}
 
 
 async def following(lists: AsyncIterator[list[Task]]) -> dict[str, str]:
     """The next list, as status by task."""
-    async with asyncio.timeout(20):
+    async with in_time():
         return {found.task_id: found.status for found in await anext(lists)}
 
 

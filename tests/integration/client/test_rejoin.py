@@ -7,7 +7,7 @@ import pentad
 from tests.support.clients.fake_gateway import FakeGateway, cancelled, endless, fake_gateway, task, turn_events
 from tests.support.clients.fake_wire import Json
 from tests.support.processes.terminal import Terminal, piped
-from tests.support.waiting import wait_until
+from tests.support.waiting import in_time, wait_until
 
 STEP = {"task_id": "task-0-a", "step": 1, "attempt": 1}
 REST: list[Json] = [
@@ -110,7 +110,7 @@ async def test_a_task_that_ends_before_it_is_followed_is_seen_to_end() -> None:
         assert turn is not None
         assert turn.running == ["task-0-a"]
         gateway.say("s1", *REST)
-        async with asyncio.timeout(20):
+        async with in_time():
             assert [received.event.type async for received in turn] == ["content", "message", "task_end"]
         assert turn.end is not None
         assert turn.end.ok

@@ -1,6 +1,5 @@
 """`turn.say`: what is said while a turn lasts belongs to it, across lost connections and refusals."""
 
-import asyncio
 from collections import deque
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 import pentad
 from pentad.contracts.events import SessionEvent
 from tests.support.clients.fake_gateway import fake_gateway, turn_events
+from tests.support.waiting import in_time
 
 
 def types(events: list[SessionEvent]) -> list[str]:
@@ -28,7 +28,7 @@ async def test_what_is_said_while_a_turn_lasts_is_part_of_it_wherever_the_wire_i
     cuts = deque([] if cut is None else [cut, 0])
     async with fake_gateway(script=joining, cut_after=cuts) as gateway, pentad.connect(gateway.url) as agent:
         turn, events = agent.turn("6 * 7?"), []
-        async with asyncio.timeout(20):
+        async with in_time():
             async for received in turn:
                 events.append(received.event)
                 if received.event.type == "content":
@@ -45,7 +45,7 @@ async def test_what_is_said_while_a_turn_lasts_is_part_of_it_wherever_the_wire_i
 async def test_a_busy_answer_to_what_is_said_later_ends_that_turn_alone() -> None:
     async with fake_gateway(script=joining) as gateway, pentad.connect(gateway.url) as agent:
         turn, events = agent.turn("6 * 7?", session_id="s1"), []
-        async with asyncio.timeout(20):
+        async with in_time():
             async for received in turn:
                 events.append(received.event)
                 if received.event.type == "content":
@@ -64,7 +64,7 @@ async def test_a_busy_answer_to_what_is_said_later_ends_that_turn_alone() -> Non
 async def test_what_is_said_while_the_gateway_is_away_goes_out_when_it_is_back() -> None:
     async with fake_gateway(script=joining) as gateway, pentad.connect(gateway.url) as agent:
         turn, events = agent.turn("6 * 7?"), []
-        async with asyncio.timeout(20):
+        async with in_time():
             async for received in turn:
                 events.append(received.event)
                 if received.event.type == "content":

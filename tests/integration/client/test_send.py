@@ -1,7 +1,6 @@
 """`agent.send` against a gateway that misbehaves on a real socket."""
 
 import asyncio
-import socket
 from collections import deque
 from typing import Any
 
@@ -11,13 +10,14 @@ import pentad
 from pentad.client import Agent
 from pentad.contracts.events import SessionEvent
 from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
-from tests.support.waiting import wait_until
+from tests.support.ports import free_port
+from tests.support.waiting import in_time, wait_until
 
 TURN = ["message_routed", "task_start", "content", "content", "message", "task_end"]
 
 
 async def said(agent: Agent, text: str = "6 * 7?", **options: Any) -> list[SessionEvent]:
-    async with asyncio.timeout(20):
+    async with in_time():
         return [event async for event in agent.send(text, **options)]
 
 
@@ -137,9 +137,7 @@ async def test_patience_ends_with_words() -> None:
 
 
 async def test_nobody_at_the_address_is_said_at_once() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    async with pentad.connect(f"http://127.0.0.1:{port}") as agent:
+    async with pentad.connect(f"http://127.0.0.1:{free_port()}") as agent:
         with pytest.raises(pentad.GatewayUnreachable, match=r"no gateway answers at .*make run.*--url"):
             await said(agent)
 

@@ -64,7 +64,7 @@ async def test_the_watched_list_is_drawn_again_at_each_change_until_ctrl_c(tmp_p
             gateway.tasks["task-0-a"] = task("task-0-a", "failed")
             gateway.say("s1", {"type": "task_end", "task_id": "task-0-a", "status": "failed"})
             await terminal.sees("failed")
-            assert not any("waiting" in row for row in terminal.rows)
+            await wait_until("the list before to be gone", lambda: not any("waiting" in row for row in terminal.rows))
             terminal.type("\x03")
             assert await terminal.code() in (0, 130)
 

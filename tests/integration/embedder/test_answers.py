@@ -9,9 +9,7 @@ from pentad.shared.embedder.embedding_client import EmbeddingClient
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from pentad.shared.store.store import Store
 from tests.integration.embedder.embedding import REQUESTER, asked, reply_to, write
-from tests.support.waiting import wait_until
-
-PATIENT_S = 20.0
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.mark.parametrize(
@@ -29,7 +27,7 @@ PATIENT_S = 20.0
 async def test_what_are_not_the_vectors_asked_for_is_refused(
     store: Store, vectors: list[list[float]], complaint: str
 ) -> None:
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     asking = asyncio.create_task(client.embed(["a", "b"], REQUESTER))
     command = await asked(store)
     await write(store, command, reply_to(command, vectors).to_json())
@@ -39,7 +37,7 @@ async def test_what_are_not_the_vectors_asked_for_is_refused(
 
 
 async def test_the_models_refusal_reaches_the_caller(store: Store) -> None:
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     asking = asyncio.create_task(client.embed(["a"], REQUESTER))
     command = await asked(store)
     await write(store, command, reply_to(command, [], "the text is too long").to_json())
@@ -52,7 +50,7 @@ async def test_what_nobody_can_read_or_has_asked_for_is_dropped_and_the_answer_b
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "MOST_REPLY_BYTES", 10_000)
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     asking = asyncio.create_task(client.embed(["a"], REQUESTER))
     command = await asked(store)
     good = reply_to(command, [[1.0, 2.0]])
@@ -97,7 +95,7 @@ async def test_an_answer_that_comes_late_reaches_nobody_and_ends_by_itself(store
 
 
 async def test_answers_that_were_read_are_cut_while_others_are_waited_for(store: Store) -> None:
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     waiting = asyncio.create_task(client.embed(["never"], REQUESTER))
     await asked(store)
     for n in range(20):

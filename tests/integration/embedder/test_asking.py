@@ -20,15 +20,13 @@ from tests.integration.embedder.embedding import (
     left,
     requests,
 )
-from tests.support.redis.redis_server import free_port
-from tests.support.waiting import wait_until
-
-PATIENT_S = 20.0
+from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[EmbeddingClient]:
-    made = EmbeddingClient(store, PATIENT_S)
+    made = EmbeddingClient(store, PATIENCE_S)
     yield made
     await made.aclose()
 
@@ -131,7 +129,7 @@ async def test_too_much_at_once_is_refused_before_it_is_sent(client: EmbeddingCl
 
 async def test_too_many_requests_at_once_are_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pentad.shared.embedder.embedding_client._MOST_WAITING", 3)
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     asking = [asyncio.create_task(client.embed(["a"], REQUESTER)) for _ in range(3)]
     await asked(store, 3)
     with pytest.raises(ModelUnavailable, match="3 requests wait for the embedding service"):

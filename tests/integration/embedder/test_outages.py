@@ -11,9 +11,7 @@ from pentad.shared.store.store import Store
 from tests.integration.embedder.embedding import REQUESTER, STREAM, asked, embedding_service, hashed
 from tests.support.redis.redis_server import RedisServer
 from tests.support.redis.refusing import Way, busy, demoted, full
-from tests.support.waiting import wait_until
-
-PATIENT_S = 20.0
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -31,11 +29,11 @@ async def answered(client: EmbeddingClient) -> bool:
 
 async def test_a_redis_that_is_killed_ends_the_waiting_and_its_return_needs_nothing(server: RedisServer) -> None:
     store = Store(server.url)
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     asking = [asyncio.create_task(client.embed([str(n)], REQUESTER)) for n in range(10)]
     await asked(store, 10)
     await asyncio.to_thread(server.kill9)
-    async with asyncio.timeout(PATIENT_S / 2):
+    async with asyncio.timeout(PATIENCE_S / 2):
         ended = await asyncio.gather(*asking, return_exceptions=True)
     assert {type(error) for error in ended} == {ModelUnavailable}
     with pytest.raises(ModelUnavailable, match="Redis is unavailable"):
@@ -52,7 +50,7 @@ async def test_a_redis_that_is_killed_ends_the_waiting_and_its_return_needs_noth
 @pytest.mark.parametrize("way", [demoted, full, busy], ids=lambda way: way.__name__)
 async def test_a_redis_that_refuses_is_an_outage_and_its_end_needs_nothing(server: RedisServer, way: Way) -> None:
     store = Store(server.url)
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     async with embedding_service(server.url):
         assert await answered(client)
         async with way(server):
@@ -79,7 +77,7 @@ async def test_a_redis_that_is_silent_costs_no_more_than_the_time_limit(server: 
 
 async def test_a_stream_of_answers_that_was_lost_costs_no_later_answer(server: RedisServer) -> None:
     store = Store(server.url)
-    client = EmbeddingClient(store, PATIENT_S)
+    client = EmbeddingClient(store, PATIENCE_S)
     lost = asyncio.create_task(client.embed(["lost"], REQUESTER))
     await asked(store)
     await store.call("FLUSHALL")

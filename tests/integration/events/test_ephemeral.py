@@ -16,7 +16,7 @@ from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.store.store import Store
 from tests.integration.actors.moves import TASK, Moves, commit
 from tests.integration.handlers.flow import SESSION, Flow, answer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 TTL_S = 50
 
@@ -93,7 +93,7 @@ async def test_nothing_is_written_over_a_new_connection_before_the_lease_is_know
 async def test_after_a_flush_the_last_deltas_of_a_lost_step_leave_a_stream_with_an_end(
     store: Store, tmp_path: Path
 ) -> None:
-    flow = await Flow(store, tmp_path, lambda _: answer("late"), pause_s=30).prepare()
+    flow = await Flow(store, tmp_path, lambda _: answer("late"), pause_s=600).prepare()
     await flow.say("hi")
     step = asyncio.create_task(flow.drive())
     await wait_until("the model to be asked", lambda: flow.model.asked)
@@ -101,7 +101,7 @@ async def test_after_a_flush_the_last_deltas_of_a_lost_step_leave_a_stream_with_
     flow.model.say("and more")
     await wait_until("the delta", lambda: store.call("EXISTS", SESSION.events))
     beat = asyncio.create_task(flow.keeper.run())
-    await asyncio.wait({step}, timeout=5)
+    await asyncio.wait({step}, timeout=PATIENCE_S)
     beat.cancel()
     await asyncio.gather(beat, step, return_exceptions=True)
     assert await ttl(store) > 0

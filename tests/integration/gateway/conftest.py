@@ -1,6 +1,5 @@
 """A gateway on a real port over a real Redis."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,11 +14,9 @@ from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import Speaker
 from tests.support.redis.redis_server import redis_server, redis_url
+from tests.support.waiting import PATIENCE_S, in_time
 
 __all__ = ["redis_server", "redis_url"]
-
-PATIENCE_S = 30.0
-"""How long a frame or an event is waited for: one that never comes fails its test instead of holding up all."""
 
 
 @asynccontextmanager
@@ -42,7 +39,7 @@ class Client:
 
     async def receive(self) -> dict[str, Any]:
         """The next frame."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with in_time():
             frame: dict[str, Any] = json.loads(await self.connection.recv())
         return frame
 
@@ -94,5 +91,5 @@ async def gateway(redis_url: str, tmp_path: Any) -> AsyncIterator[GatewayService
 async def http(gateway: GatewayService) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of it."""
     async with AsyncExitStack() as stack:
-        client = httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=20)
+        client = httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S)
         yield await stack.enter_async_context(client)

@@ -15,7 +15,7 @@ from pentad.shared.keys import load
 from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
 from tests.integration.gateway.conftest import running
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 LIMIT, SHARE = 10_000, 5_000
 Clients = dict[str, httpx2.AsyncClient]
@@ -30,7 +30,10 @@ async def tenants(redis_url: str, tmp_path: Any) -> AsyncIterator[Clients]:
         )
         clients = {
             tenant: httpx2.AsyncClient(
-                base_url=service.address, trust_env=False, timeout=20, headers={"authorization": f"Bearer {key}"}
+                base_url=service.address,
+                trust_env=False,
+                timeout=PATIENCE_S,
+                headers={"authorization": f"Bearer {key}"},
             )
             for tenant, key in (("acme", "ka"), ("bolt", "kb"))
         }

@@ -19,6 +19,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.dead_letter_limits import DeadLetterLimits
 from pentad.shared.work.dead_letters import BODY_LIMIT, make_letter
 from tests.integration.gateway.conftest import running
+from tests.support.waiting import PATIENCE_S
 
 HOSTILE = "\x1b[31m\x00<b>" + "x" * 300
 
@@ -37,7 +38,7 @@ async def keyed(redis: str, key: str | None, **settings: Any) -> AsyncIterator[h
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with (
         running(redis, **settings) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, headers=headers, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=gateway.address, headers=headers, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         yield http
 

@@ -16,7 +16,7 @@ from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 BODY = {"content": "transfer 100 EUR", "session_id": "s1"}
 
@@ -33,7 +33,7 @@ async def served(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPa
     """A gateway that knows how much waits, and is soon out of patience."""
     monkeypatch.setattr(backlog, "_FRESH_S", 3600.0)
     async with running(redis.url, pentad_data_dir=tmp_path) as service:
-        async with httpx2.AsyncClient(base_url=service.address, trust_env=False) as http:
+        async with httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http:
             await http.post("/v1/messages", json={"content": "first", "session_id": "s1"})
         monkeypatch.setattr(persisting, "PATIENCE_S", 0.4)
         yield service
@@ -42,7 +42,7 @@ async def served(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 async def http(served: GatewayService) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=served.address, trust_env=False, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=served.address, trust_env=False, timeout=PATIENCE_S) as client:
         yield client
 
 

@@ -17,6 +17,7 @@ from tests.evaluation.routing import main as evaluate
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.integration.gateway.test_moves import OTHER, asked, two_tasks
+from tests.support.waiting import PATIENCE_S, in_time
 
 
 @asynccontextmanager
@@ -25,7 +26,7 @@ async def keeping(redis: str, tmp_path: Path, folder: Path | None) -> AsyncItera
     settings = {} if folder is None else {"pentad_eval_cases": str(folder)}
     async with (
         running(redis, pentad_data_dir=tmp_path, **settings) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=20) as http,
+        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
 
         async def move(message: str, to: str) -> int:
@@ -142,7 +143,7 @@ async def test_a_disk_that_hangs_holds_a_move_for_a_second_and_the_next_not_at_a
     monkeypatch.setattr(eval_cases, "_write", hang)
     monkeypatch.setattr(eval_cases, "_LIMIT_S", 0.1)
     try:
-        async with keeping(redis_url, tmp_path, tmp_path / "cases") as move, asyncio.timeout(10):
+        async with keeping(redis_url, tmp_path, tmp_path / "cases") as move, in_time():
             assert [await move("m2", "new"), await move("m1", OTHER)] == [202, 202]
     finally:
         hung.set()

@@ -10,8 +10,9 @@ from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.openapi import document
 from pentad.services.gateway.rest import ROUTES
 from pentad.shared.store.store import Store
-from tests.integration.gateway.conftest import PATIENCE_S, opened, running
+from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
+from tests.support.waiting import PATIENCE_S
 
 PROBLEM = "application/problem+json"
 BOLT = {"Authorization": "Bearer kb"}
@@ -66,7 +67,7 @@ async def test_a_tenant_sees_only_its_own(redis_url: str, store: Store) -> None:
     await acme.say("task_start", goal="secret")
     async with (
         running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,
-        httpx2.AsyncClient(base_url=service.address, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         for key, status in (("ka", 200), ("kb", 404), ("kc", 401), ("", 401)):
             headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -89,7 +90,7 @@ async def test_a_session_of_the_same_name_tells_another_tenant_its_own_events_al
     await bolt.say("task_start", goal="old")
     async with (
         running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,
-        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20) as http,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http,
         opened(service.address, "session_id=s1&after=0", additional_headers=BOLT) as client,
         http.stream("GET", "/v1/sessions/s1/events", headers=BOLT) as stream,
     ):
@@ -133,7 +134,7 @@ async def test_health_metrics_and_documents(http: httpx2.AsyncClient) -> None:
 async def test_the_root_says_what_this_is_without_a_key(redis_url: str, keys: str) -> None:
     async with (
         running(redis_url, pentad_api_keys=keys or None) as service,
-        httpx2.AsyncClient(base_url=service.address, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         data = (await http.get("/")).json()
         page = await http.get("/", headers={"Accept": "text/html,*/*"})

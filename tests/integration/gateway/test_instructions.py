@@ -16,6 +16,7 @@ from pentad.shared.keys import INSTRUCTIONS_REGISTRY
 from pentad.shared.presence.published import INSTRUCTIONS, TOOLS
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
+from tests.support.waiting import PATIENCE_S
 
 POET: dict[str, Any] = {"name": "poet", "description": "Writes poems.", "system_prompt": "Rhyme.", "tools": []}
 COUNTER: dict[str, Any] = {
@@ -67,7 +68,7 @@ async def test_the_file_goes_before_what_is_registered(redis_url: str, tmp_path:
     (file := tmp_path / "i.json").write_text(json.dumps({"instructions": [POET]}))
     async with (
         running(redis_url, pentad_data_dir=tmp_path, pentad_instructions=file) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         assert (await instructions(http))["poet"]["source"] == "file"
         assert "PENTAD_INSTRUCTIONS" in problem(await http.post("/v1/instructions", json=POET), 409)
@@ -89,7 +90,7 @@ async def test_the_model_that_it_names_must_be_there_and_then_stays(
     (file := tmp_path / "i.json").write_text(json.dumps({"instructions": [with_model]}))
     async with (
         running(redis_url, pentad_data_dir=tmp_path, pentad_instructions=file) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, trust_env=False) as other,
+        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S) as other,
     ):
         assert "instruction poet asks it" in problem(await other.delete("/v1/models/fast"), 409)
     assert (await http.delete("/v1/models/fast")).status_code == 204
@@ -158,7 +159,7 @@ async def test_everybody_with_a_key_may_look_and_the_operator_alone_may_change(r
     keys: dict[str, Any] = {"pentad_data_dir": tmp_path, "pentad_api_keys": "k:one", "pentad_admin_key": "boss"}
     async with (
         running(redis_url, **keys) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         for key, look, change in ((None, 401, 401), ("no", 401, 401), ("k", 200, 403), ("boss", 200, 201)):
             headers = {"authorization": f"Bearer {key}"} if key else {}

@@ -22,6 +22,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.gateway.conftest import running
 from tests.integration.memory.serving import serving
 from tests.support.remembering import COLLECTION, remember
+from tests.support.waiting import PATIENCE_S, in_time
 from tests.unit.segments.transcripts import AT, answered, said
 
 KEYS = {"us-key": "us", "them-key": "them"}
@@ -169,7 +170,7 @@ async def test_an_embedding_service_that_is_away_is_503_and_says_so(redis_url: s
     embedding = {"embed_model_type": "openai", "embed_base_url": "http://127.0.0.1:9/v1", "embed_model_name": "e"}
     async with (
         running(redis_url, pentad_data_dir=tmp_path, **embedding) as service,
-        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20) as http,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         for response in (await search(http, {}, q="cat"), await http.get("/v1/memory/stats")):
             assert response.status_code == 503
@@ -186,7 +187,7 @@ async def command(gateway: GatewayService, **given: Any) -> int:
     """`pentad memory` as the command line runs it, in a thread with a loop of its own."""
     args = argparse.Namespace(url=None, json=False, limit=None, user=None, window=None, **given)
     settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
-    async with asyncio.timeout(20):
+    async with in_time():
         return await asyncio.to_thread(memory_command.run, args, settings)
 
 

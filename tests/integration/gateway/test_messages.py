@@ -13,7 +13,7 @@ from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.counting import Counts
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, in_time, wait_until
 
 PROBLEM = "application/problem+json"
 
@@ -139,15 +139,16 @@ async def test_a_body_without_a_length_is_bounded_too(http: httpx2.AsyncClient) 
     assert response.status_code == 413
 
 
-async def test_stopping_ends_streams_and_waits(redis_url: str, store: Store) -> None:
+async def test_stopping_ends_streams_and_waits(redis_url: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pentad.services.gateway.app._GRACE_S", 600)
     async with (
         running(redis_url) as service,
-        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20) as http,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http,
         http.stream("GET", "/v1/sessions/s1/events") as response,
     ):
         waiting = asyncio.create_task(http.post("/v1/messages?wait=60", json={"content": "hi", "session_id": "s1"}))
         await wait_until("the message", lambda: store.call("XLEN", INBOUND.key()))
-        async with asyncio.timeout(3):
+        async with in_time():
             await service.stop()
             assert (await waiting).status_code == 202
             async for _ in response.aiter_text():

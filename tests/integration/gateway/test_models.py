@@ -25,7 +25,7 @@ from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.support.processes.running import beside
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 FILE = {
     "models": [
@@ -85,7 +85,7 @@ async def test_a_model_is_registered_replaced_listed_and_removed(store: Store, h
 async def test_the_file_goes_before_what_is_registered(redis_url: str, tmp_path: Path, file: Path) -> None:
     async with (
         running(redis_url, pentad_data_dir=tmp_path, pentad_models=file) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         assert [m["source"] for m in (await models(http)).values()] == ["environment", "file", "file"]
         assert "PENTAD_MODELS" in problem(await http.post("/v1/models", json={"id": "main"}), 409)
@@ -167,7 +167,7 @@ async def test_everybody_with_a_key_may_look_and_the_operator_alone_may_change(r
     keys: dict[str, Any] = {"pentad_data_dir": tmp_path, "pentad_api_keys": "k:one", "pentad_admin_key": "boss"}
     async with (
         running(redis_url, **keys) as gateway,
-        httpx2.AsyncClient(base_url=gateway.address, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         for key, look, change in ((None, 401, 401), ("no", 401, 401), ("k", 200, 403), ("boss", 200, 201)):
             headers = {"authorization": f"Bearer {key}"} if key else {}

@@ -8,13 +8,14 @@ import httpx2
 import pytest
 
 from pentad.contracts.streams import INBOUND
+from pentad.services.gateway import persisting
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import Speaker
 from tests.integration.gateway.test_cursors import gap
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -69,9 +70,12 @@ async def test_connections_survive_a_killed_redis(redis: RedisServer, served: Ga
         assert (await client.receive())["type"] == "accepted"
 
 
-async def test_rest_answers_503_with_retry_after(redis: RedisServer, served: GatewayService) -> None:
+async def test_rest_answers_503_with_retry_after(
+    redis: RedisServer, served: GatewayService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "PATIENCE_S", 0.5)
     redis.kill9()
-    async with httpx2.AsyncClient(base_url=served.address, trust_env=False, timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=served.address, trust_env=False, timeout=PATIENCE_S) as http:
         for response in (
             await http.post("/v1/messages", json={"content": "x", "session_id": "s1"}),
             await http.get("/v1/sessions"),

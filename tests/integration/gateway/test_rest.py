@@ -13,6 +13,7 @@ from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import AT, TASK, Speaker
+from tests.support.waiting import PATIENCE_S
 
 PROBLEM = "application/problem+json"
 
@@ -62,7 +63,7 @@ async def test_archived_tasks_answer_from_their_record(redis_url: str, tmp_path:
     record = TaskRecord(tenant_id="default", task=task, messages=[{"role": "user", "content": "q"}], steps=[])
     async with running(redis_url, pentad_data_dir=tmp_path, pentad_records_url=str(tmp_path / "r")) as service:
         await Records(str(tmp_path / "r")).write(record)
-        async with httpx2.AsyncClient(base_url=service.address, trust_env=False) as http:
+        async with httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http:
             assert (await http.get(f"/v1/tasks/{TASK}")).json()["archived_at"] == AT
             transcript = (await http.get(f"/v1/tasks/{TASK}/transcript")).json()
             assert transcript["messages"] == [{"role": "user", "content": "q"}]

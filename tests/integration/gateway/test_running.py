@@ -9,10 +9,9 @@ import pytest
 
 from pentad.contracts.streams import INBOUND
 from pentad.shared.store.store import Store
-from tests.integration.gateway.conftest import PATIENCE_S
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.integration.gateway.test_instructions import COUNTER, POET, problem
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 RUN = {"input": "how many?", "session_id": "s1", "message_id": "m1"}
 

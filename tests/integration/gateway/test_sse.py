@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx2
 
-from tests.integration.gateway.conftest import PATIENCE_S
 from tests.integration.gateway.speaker import Speaker
+from tests.support.waiting import PATIENCE_S
 
 PROBLEM = "application/problem+json"
 

@@ -11,7 +11,7 @@ from pentad.services.gateway.app import GatewayService
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, in_time, wait_until
 
 
 async def test_events_come_with_their_cursor_as_they_were_written(gateway: GatewayService, speaker: Speaker) -> None:
@@ -57,7 +57,7 @@ async def test_nothing_is_missed_or_repeated_across_a_reconnect(gateway: Gateway
 async def test_a_lost_ring_costs_time_and_no_event(gateway: GatewayService, speaker: Speaker) -> None:
     async with opened(gateway.address) as client:
         entry = await speaker.say("task_start", goal="g", ring=False)
-        async with asyncio.timeout(5):
+        async with in_time():
             assert (await client.receive())["id"] == entry
 
 
@@ -156,7 +156,7 @@ async def test_a_reader_that_is_too_slow_is_told_to_come_back(gateway: GatewaySe
                 steps.append((await client.receive())["step"])
 
         with pytest.raises(ConnectionClosed) as closed:
-            await asyncio.wait_for(read(), 10)
+            await asyncio.wait_for(read(), PATIENCE_S)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1013
         assert steps == list(range(len(steps)))

@@ -11,7 +11,7 @@ from pentad.shared.graph.neo4j_graph import Neo4jGraph
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node
 from tests.support.neo4j.neo4j_server import PASSWORD, Neo4jServer
-from tests.support.redis.redis_server import free_port
+from tests.support.ports import free_port
 from tests.support.redis.switch import Switch
 
 SECRET = "a-very-secret-word"

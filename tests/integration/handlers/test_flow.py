@@ -23,7 +23,7 @@ from pentad.shared.work.entry import Entry
 from pentad.shared.work.timers import TimerLoop
 from tests.integration.handlers import flow as flow_module
 from tests.integration.handlers.flow import SESSION, Flow, answer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ECHO = ("echo", '{"text":"x"}')
 
@@ -92,7 +92,7 @@ async def test_the_manifests_digests_are_a_chain_over_exactly_what_was_asked(sto
 
 
 async def test_cancel_is_carried_out_behind_any_number_of_messages(store: Store, tmp_path: Path) -> None:
-    flow = await Flow(store, tmp_path, lambda _: answer("slow"), pause_s=30).prepare()
+    flow = await Flow(store, tmp_path, lambda _: answer("slow"), pause_s=600).prepare()
     await flow.say("first")
     step = asyncio.create_task(flow.drive())
     await wait_until("the model being asked", lambda: flow.model.asked)
@@ -101,7 +101,7 @@ async def test_cancel_is_carried_out_behind_any_number_of_messages(store: Store,
         await flow.actors.post(task, "user", _user_mail(n), ("active",))
     await flow.actors.post(task, "cancel", b"{}", ("active",), "cancel")
     async with beating(flow):
-        await asyncio.wait_for(step, 5)
+        await asyncio.wait_for(step, PATIENCE_S)
     assert await flow.status() == "cancelled"
     assert [m["content"] for m in await log_of(flow)] == ["first", *(f"more {n}" for n in range(70))]
 
@@ -119,7 +119,7 @@ async def test_a_deadline_that_was_moved_does_not_interrupt_for_ever(store: Stor
     task = await flow.task()
     assert await flow.actors.post(task, "deadline", b"{}", ("active",), "deadline") == "active"
     async with beating(flow):
-        await asyncio.wait_for(step, 5)
+        await asyncio.wait_for(step, PATIENCE_S)
     assert (await flow.status(), flow.model.asked) == ("completed", 2)
     attempts = [e["attempt"] for e in await events(store) if e["type"] == "content"]
     assert attempts == [1, 2], "what was said before the interruption is void"

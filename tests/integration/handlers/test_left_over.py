@@ -15,7 +15,10 @@ from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailab
 from pentad.shared.store.store import Store
 from pentad.shared.work.timers import TimerLoop
 from tests.integration.handlers.flow import SESSION, Flow, answer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
+
+DEADLINE_MS = 1500
+"""From before the first turn: it must not be over when the second begins, also on a machine that is busy."""
 
 
 async def told(store: Store) -> list[tuple[str, str]]:
@@ -71,9 +74,9 @@ async def test_it_is_answered(store: Store, tmp_path: Path) -> None:
 
 
 async def test_its_deadline_ends_it_when_it_has_passed(store: Store, tmp_path: Path) -> None:
-    flow = await left_over(store, tmp_path, answer("late"), deadline=rfc3339(await store.clock() + 500))
-    passed = await store.clock() + 500
-    await wait_until("the deadline", lambda: _after(store, passed))
+    due = await store.clock() + DEADLINE_MS
+    flow = await left_over(store, tmp_path, answer("late"), deadline=rfc3339(due))
+    await wait_until("the deadline", lambda: _after(store, due))
     await flow.drive()
     assert (await told(store))[2:] == [("task_start", ""), ("task_end", "deadline_exceeded")]
     assert flow.model.asked == 1
@@ -84,16 +87,18 @@ async def _after(store: Store, ms: int) -> bool:
 
 
 async def test_its_deadline_interrupts_the_model(store: Store, tmp_path: Path) -> None:
-    flow = await left_over(store, tmp_path, answer("late"), deadline=rfc3339(await store.clock() + 800))
-    flow.model.pause_s = 30
+    flow = await left_over(store, tmp_path, answer("late"), deadline=rfc3339(await store.clock() + DEADLINE_MS))
+    flow.model.pause_s = 600
     async with clockwork(flow):
-        await asyncio.wait_for(flow.drive(), 5)
+        await asyncio.wait_for(flow.drive(), PATIENCE_S)
     assert (await told(store))[2:] == [("task_start", ""), ("task_end", "deadline_exceeded")]
     assert flow.model.asked == 2
 
 
 async def test_its_deadline_ends_the_waiting_for_a_model_that_is_not_to_be_had(store: Store, tmp_path: Path) -> None:
-    flow = await left_over(store, tmp_path, ModelUnavailable("busy", 30), deadline=rfc3339(await store.clock() + 800))
+    flow = await left_over(
+        store, tmp_path, ModelUnavailable("busy", 30), deadline=rfc3339(await store.clock() + DEADLINE_MS)
+    )
 
     async def over() -> bool:
         await flow.drive()

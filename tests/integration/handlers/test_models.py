@@ -27,6 +27,7 @@ from pentad.shared.registries.model_places import ModelPlaces
 from pentad.shared.store.store import Store
 from pentad.shared.work.timers import TimerLoop
 from tests.integration.handlers.flow import SESSION, Flow, answer
+from tests.support.waiting import PATIENCE_S
 
 ECHO = ToolCallDraft("echo", '{"text":"x"}')
 
@@ -186,4 +187,4 @@ async def test_a_task_without_a_place_comes_back_when_it_is_told(store: Store, t
     places.leave("a", held)
     await fire(flow, "retry")
     assert (await events(store))[-1]["status"] == "completed"
-    assert await asyncio.wait_for(places.enter("a", 1, "next", False), 5), "it gave its place back"
+    assert await asyncio.wait_for(places.enter("a", 1, "next", False), PATIENCE_S), "it gave its place back"

@@ -30,6 +30,7 @@ from pentad.shared.work.entry import Entry
 from tests.integration.handlers.cut import Cut
 from tests.integration.handlers.flow import SESSION, Flow, answer
 from tests.support.rebuilding import prompts_of
+from tests.support.waiting import in_time
 
 ECHO = ("echo", '{"text":"x"}')
 
@@ -184,11 +185,11 @@ async def test_the_sessions_last_turns_and_live_tasks_follow(store: Store, tmp_p
 
 async def running(flow: Flow) -> "asyncio.Task[None]":
     """A step whose model call is under way."""
-    flow.model.pause_s = 30
+    flow.model.pause_s = 600
     asked = flow.model.asked
     keeper = asyncio.create_task(flow.keeper.run())
     step = asyncio.create_task(flow.drive())
-    async with asyncio.timeout(10):
+    async with in_time():
         while flow.model.asked == asked:
             await asyncio.sleep(0)
     flow.model.pause_s = 0
@@ -203,7 +204,7 @@ async def test_a_running_step_is_cut_first(store: Store, tmp_path: Path, before:
     await mover.flow.say("pasta")
     step = await running(mover.flow)
     (first,) = await mover.tasks()
-    async with asyncio.timeout(10):  # the model would take longer
+    async with in_time():  # the model would take longer
         await mover.move(f"u{len(before) + 1}", first)
         await step
     await mover.flow.drive()

@@ -22,7 +22,7 @@ from tests.integration.handlers.flow import SESSION, Flow
 from tests.integration.handlers.test_flow import beating
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, call, fail, say
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ECHO = ("echo", {"text": "x"})
 ASK = ("ask_user", {"question": "Which city?"})
@@ -49,7 +49,7 @@ class Talk:
             step = asyncio.create_task(self.flow.drive())
             await wait_until("what the model has said", self.delta_shown)
             await self.say(text)
-            await wait_until("the call to be cut", lambda: self.server.seen.dropped > 0, 1.0)
+            await wait_until("the call to be cut", lambda: self.server.seen.dropped > 0)
             await step
 
     async def delta_shown(self) -> bool:
@@ -276,7 +276,7 @@ async def test_hundreds_of_queued_messages_do_not_keep_the_runner_busy(talking: 
         handled += 1
     assert handled <= 2
     await talk.flow.once(TOOL_CALLS)
-    await asyncio.wait_for(talk.flow.drive(), 30)
+    await asyncio.wait_for(talk.flow.drive(), PATIENCE_S)
     assert len(await talk.told("task_end")) == 301
 
 
@@ -312,7 +312,7 @@ async def test_several_messages_cut_one_call_after_the_other(talking: Talking) -
         for n in range(1, 4):
             await wait_until("a step to say something", lambda n=n: _spoken(talk, n))  # type: ignore[misc]
             await talk.say(f"no {n}")
-            await wait_until("the cut", lambda n=n: talk.server.seen.dropped == n, 2.0)  # type: ignore[misc]
+            await wait_until("the cut", lambda n=n: talk.server.seen.dropped == n)  # type: ignore[misc]
         await step
     reasons = [message["finish_reason"] for message in await talk.told("message")]
     assert reasons == ["interrupted", "interrupted", "interrupted", "stop"]
@@ -331,7 +331,7 @@ async def test_where_nothing_was_said_nothing_is_kept(talking: Talking, after: i
         step = asyncio.create_task(talk.flow.drive())
         await wait_until("the model to be asked", lambda: talk.server.seen.chats)
         await talk.say("to three")
-        await wait_until("the cut", lambda: talk.server.seen.dropped == 1, 2.0)
+        await wait_until("the cut", lambda: talk.server.seen.dropped == 1)
         await step
     lines = [(role, content) for role, content in await talk.lines() if content]
     assert lines[-1] == ("assistant", "three")
@@ -366,7 +366,7 @@ async def test_of_a_json_answer_that_is_cut_nothing_is_kept(talking: Talking) ->
         step = asyncio.create_task(talk.flow.drive())
         await wait_until("the model to be asked", lambda: talk.server.seen.answering or talk.server.seen.chats)
         await talk.say("to four")
-        await wait_until("the cut", lambda: talk.server.seen.dropped == 1, 2.0)
+        await wait_until("the cut", lambda: talk.server.seen.dropped == 1)
         await step
     assert [message["content"] for message in await talk.told("message")] == ['{"n":4}']
     assert [content for _, content in await talk.lines()] == ["count", "to four", '{"n":4}']

@@ -16,6 +16,7 @@ from pentad.shared.models.anthropic_prompt import anthropic_prompt
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
+from tests.support.waiting import PATIENCE_S
 
 ECHO = ("echo", '{"text":"x"}')
 ASK = ("ask_user", '{"question":"Which city?"}')
@@ -276,7 +277,7 @@ async def test_messages_that_wait_for_a_tool_do_not_keep_the_runner_busy(store: 
     mail = json.dumps({"message": {"content": "more", "session_id": "s1"}, "entry_id": "1-1", "at": "now"}).encode()
     for _ in range(600):
         await flow.actors.post(task, "user", mail, ("active",))
-    await asyncio.wait_for(flow.drive(), 10)
+    await asyncio.wait_for(flow.drive(), PATIENCE_S)
     assert await store.call("ZCARD", task.messages) == 600
 
 

@@ -14,7 +14,7 @@ from pentad.shared.kinds import ControlKind
 from pentad.shared.models.ports import ChatRequest, ModelUnavailable
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ECHO = ("echo", '{"text":"x"}')
 ASK = ("ask_user", '{"question":"Which city?"}')
@@ -49,15 +49,13 @@ def calling(*calls: tuple[str, str]) -> Any:
 
 
 async def test_a_running_step_is_cut_and_nothing_of_it_is_kept(store: Store, tmp_path: Path) -> None:
-    flow = await Flow(store, tmp_path, calling(), pause_s=30).prepare()
+    flow = await Flow(store, tmp_path, calling(), pause_s=600).prepare()
     beat = asyncio.create_task(flow.keeper.run())
     await flow.say("hello")
     step = asyncio.create_task(flow.drive())
     await wait_until("the model to be asked", lambda: flow.model.asked)
-    begun = asyncio.get_running_loop().time()
     await ask(flow, "pause")
-    await step
-    assert asyncio.get_running_loop().time() - begun < 1
+    await asyncio.wait_for(step, PATIENCE_S)  # the model would take longer
     assert (await flow.status(), await contents(flow)) == ("waiting", [])
     assert await statuses(store) == [("waiting", "paused")]
     flow.model.pause_s = 0
@@ -238,7 +236,7 @@ async def test_thousands_of_messages_to_a_paused_task_do_not_keep_the_runner_bus
     mail = b'{"message":{"content":"more","session_id":"s1"},"entry_id":"1-1","at":"now"}'
     for _ in range(600):
         await flow.actors.post(await flow.task(), "user", mail, LIVE)
-    await asyncio.wait_for(flow.drive(), 10)
+    await asyncio.wait_for(flow.drive(), PATIENCE_S)
     await ask(flow, "resume")
     await flow.drive()
     assert (await flow.status(), len(await contents(flow))) == ("completed", 601 + flow.model.asked)

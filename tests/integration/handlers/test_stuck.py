@@ -16,7 +16,7 @@ from pentad.shared.work.consumer import Consumer
 from tests.integration.actors.moves import TASK, Moves
 from tests.integration.handlers.flow import SESSION, Flow, answer
 from tests.integration.tool_worker.test_calls import GROUP, QUEUE, queued, release
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 CALLS = 100
 ECHO = ("echo", json.dumps({"text": "x"}))
@@ -43,7 +43,7 @@ async def test_a_step_with_more_results_than_one_reading_of_a_mailbox_goes_on(st
 
     flow = await Flow(store, tmp_path, script).prepare()
     await flow.say("go")
-    await asyncio.wait_for(flow.drive(), 20)
+    await asyncio.wait_for(flow.drive(), PATIENCE_S)
     assert len(await events(store, "tool_result")) == CALLS
     assert await flow.status() == "completed"
 
@@ -60,7 +60,7 @@ async def test_messages_before_a_result_do_not_hide_it(store: Store, tmp_path: P
         await flow.say(f"and {n}")
     await flow.drive()
     flow._served.append(tools)
-    await asyncio.wait_for(flow.drive(), 20)
+    await asyncio.wait_for(flow.drive(), PATIENCE_S)
     assert await flow.status() == "completed"
     assert flow.model.asked == 2
 

@@ -188,8 +188,8 @@ async def test_what_comes_while_another_is_handled_is_not_waited_for(
     foreseeing: Foreseeing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its news arrive while nobody listens; a blocked read that missed it would sleep for long."""
-    monkeypatch.setattr("pentad.shared.inbound.ingress._BLOCK_MS", 60_000)
-    foreseeing.mine._blocking_wire._timeout_s = 60
+    monkeypatch.setattr("pentad.shared.inbound.ingress._BLOCK_MS", 600_000)
+    foreseeing.mine._blocking_wire._timeout_s = 600
     route = foreseeing.recording.route
 
     async def slow(session: SessionKeys, message: InboundMessage, entry_id: str, source: Source) -> int | None:

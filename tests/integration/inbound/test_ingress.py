@@ -21,7 +21,7 @@ from pentad.shared.inbound.ingress import Ingress
 from pentad.shared.keys import INBOUND_LEASE, SessionKeys, dedup, load
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Command, Store
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SETTINGS = Settings(pentad_lease_s=0.5)
 LONG = Settings(pentad_lease_s=600)
@@ -116,15 +116,14 @@ async def _holder(store: Store, routers: list[Router]) -> Router:
 
 
 async def test_a_holder_that_leaves_lets_another_go_on_at_once(store: Store, start: Start) -> None:
-    long = Settings(pentad_lease_s=60)
-    one = start(long)
+    one = start(LONG)
     await send(store, *messages(1))
     await wait_until("the first", lambda: drained(store))
     await one.ingress.release()
     await one.kill()
     start(Settings(pentad_lease_s=1))
     await send(store, *messages(1, first=1))
-    await wait_until("the second", lambda: _count(store, "s0", 2), 2)
+    await wait_until("the second", lambda: _count(store, "s0", 2))
 
 
 async def _count(store: Store, session: str, count: int) -> bool:
@@ -213,7 +212,7 @@ async def test_nothing_is_acknowledged_before_it_is_moved(
     monkeypatch.setattr(one.store, "run", slow)
     sent = await send(store, *messages(3, first=1), "no json")
     await moving.wait()
-    await asyncio.wait_for(one.kill(), 5)  # in the middle of the move
+    await asyncio.wait_for(one.kill(), PATIENCE_S)  # in the middle of the move
     held = [entry.decode() for entry, *_ in await store.call("XPENDING", KEY, "router", "-", "+", 10)]
     assert held
     assert set(held) <= set(sent)

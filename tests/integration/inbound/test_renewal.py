@@ -16,7 +16,7 @@ from pentad.shared.keys import INBOUND_LEASE, NEW_INBOUND
 from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
 from tests.integration.inbound.test_ingress import LONG, contents, drained, send, start
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 __all__ = ["start"]
 
@@ -108,13 +108,13 @@ async def test_a_holder_of_before_moves_nothing_twice_when_it_wakes_up_late(
 
     monkeypatch.setattr(late.ingress, "_ingest", held)
     await send(store, *({"content": str(n), "session_id": "s1"} for n in range(3)))
-    await asyncio.wait_for(reached.wait(), 20)
+    await asyncio.wait_for(reached.wait(), PATIENCE_S)
     assert await renew(store) == 3
     start()
     await send(store, {"content": "3", "session_id": "s1"})
     await wait_until("everything to be moved", lambda: drained(store))
     go.set()
-    await asyncio.wait_for(moved.wait(), 20)
+    await asyncio.wait_for(moved.wait(), PATIENCE_S)
     await send(store, {"content": "4", "session_id": "s1"})
     await wait_until("the next one too", lambda: drained(store))
     assert await contents(store, "s1") == ["0", "1", "2", "3", "4"]

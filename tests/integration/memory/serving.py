@@ -11,9 +11,9 @@ from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entries import EntryHandler
 from pentad.shared.work.entry import Entry
+from tests.support.waiting import PATIENCE_S
 
 KEY = MEMORY.key(0)
-PATIENT_S = 20.0
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def serving(store: Store, work: Callable[[Entry], Awaitable[None]]) -> Asy
 async def archiver_memory(redis_url: str, vectors: Vectors) -> AsyncIterator[ArchiverVectors]:
     """The adapter of a service, and an archiver that has these vectors."""
     store = Store(redis_url)
-    asker = ArchiverVectors(store, PATIENT_S)
+    asker = ArchiverVectors(store, PATIENCE_S)
     try:
         async with serving(store, VectorRequests(store, vectors).handle):
             yield asker

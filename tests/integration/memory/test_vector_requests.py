@@ -20,9 +20,9 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, VectorQuery
 from pentad.shared.work.entry import Entry
-from tests.integration.memory.serving import KEY, PATIENT_S, serving
+from tests.integration.memory.serving import KEY, serving
 from tests.support.point_maker import ACME, ADA, OTHER, near, point, saying
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 REPLY_TO = MEMORY_REPLY.key(0, reply="r")
 
@@ -37,7 +37,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[EdgeVectors]:
 
 @pytest.fixture
 async def asker(store: Store) -> AsyncIterator[ArchiverVectors]:
-    made = ArchiverVectors(store, PATIENT_S)
+    made = ArchiverVectors(store, PATIENCE_S)
     yield made
     await made.aclose()
 
@@ -66,7 +66,7 @@ async def test_without_an_archiver_the_caller_is_told_in_time_and_the_call_is_ta
     begun = monotonic()
     with pytest.raises(MemoryOutageError, match="no archiver answered for the memory"):
         await asker.count("memory", Selection(ADA))
-    assert monotonic() - begun < PATIENT_S
+    assert monotonic() - begun < PATIENCE_S
     await gone(store)
     await asker.aclose()
 
@@ -82,7 +82,7 @@ async def test_an_archiver_that_dies_at_work_answers_nobody_and_the_next_drops_t
 
     async with serving(store, hang):
         asking = asyncio.create_task(asker.upsert("memory", [point("a")]))
-        await asyncio.wait_for(begun.wait(), PATIENT_S)
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
         with pytest.raises(MemoryOutageError, match="no archiver answered"):
             await asking
     await asker.aclose()
@@ -100,7 +100,7 @@ async def test_a_reply_that_comes_late_is_dropped_and_the_next_call_gets_its_own
         await asking
     await gone(store)
     await hasty.aclose()
-    asker = ArchiverVectors(store, PATIENT_S)
+    asker = ArchiverVectors(store, PATIENCE_S)
     asking = asyncio.create_task(asker.count("memory", Selection(ADA)))
     second = await waiting(store)
     for request, result in ((first, 1), (second, 2)):

@@ -14,6 +14,7 @@ from pentad.shared.models.ports import ChatRequest, ToolCallDraft, Usage
 from tests.integration.models.conftest import USER, Start, until
 from tests.support.models.protocols import ScriptedProtocol
 from tests.support.models.replies import Reply, call, raw, say
+from tests.support.waiting import PATIENCE_S
 
 TOOLS = b'[{"type":"function","function":{"name":"add"}}]'
 
@@ -134,7 +135,7 @@ async def test_a_server_that_keeps_the_line_open_after_the_last_event_does_not_h
 ) -> None:
     body = protocol.events(say("done"))
     bench = await start(raw(*body, wait=asyncio.Event(), wait_after=len(body)))
-    assert (await asyncio.wait_for(bench.ask(timeout_s=60), 5)).text == "done"
+    assert (await asyncio.wait_for(bench.ask(timeout_s=10 * PATIENCE_S), PATIENCE_S)).text == "done"
 
 
 async def test_an_empty_answer_is_an_answer(start: Start) -> None:

@@ -12,6 +12,7 @@ from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import say
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_a_server_that_never_answers_is_an_outage() -> None:
         model = OpenAIEmbedding(address, None, "embedder", timeout_s=0.1)
         with pytest.raises(ModelUnavailable, match="in time"):
             await model.embed(["x"])
-        await asyncio.wait_for(hung_up.wait(), 5)
+        await asyncio.wait_for(hung_up.wait(), PATIENCE_S)
         await model.aclose()
 
 

@@ -16,6 +16,7 @@ from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ToolCallDraft
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import call, fail, say
+from tests.support.waiting import PATIENCE_S
 
 ASKED: list[ChatCompletionUserMessageParam] = [{"role": "user", "content": "hi"}]
 
@@ -65,7 +66,7 @@ async def test_as_a_process_it_plays_a_turn() -> None:
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
-        ready = await asyncio.wait_for(process.stdout.readline(), 30)
+        ready = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
         model = OpenAIChat(ready.decode().split()[-1], None, None)
         asked = b'{"role":"user","content":"what is (1+2)*3?"}'
         wanted = await _ask(model, asked)
@@ -76,7 +77,7 @@ async def test_as_a_process_it_plays_a_turn() -> None:
         await model.aclose()
     finally:
         process.terminate()
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
 async def test_it_starts_again_on_the_same_port() -> None:

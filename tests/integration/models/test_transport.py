@@ -11,6 +11,7 @@ import pytest
 
 from pentad.shared.models.transport import PlainTransport
 from tests.integration.models.conftest import until
+from tests.support.waiting import PATIENCE_S
 
 
 class Wire:
@@ -96,7 +97,7 @@ async def test_a_broken_answer_is_an_error(kind: str) -> None:
     wire = Wire(answer, then_close=True)
     async with serving(wire) as client:
         with pytest.raises(expected):
-            await asyncio.wait_for(client.get(wire.url), 5)
+            await asyncio.wait_for(client.get(wire.url), PATIENCE_S)
 
 
 @pytest.mark.parametrize(

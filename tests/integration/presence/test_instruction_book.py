@@ -17,11 +17,12 @@ from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
+from tests.support.ports import free_port
 from tests.support.processes.running import beside
-from tests.support.redis.redis_server import free_port
 from tests.support.waiting import wait_until
 
 POET = Instruction(name="poet", system_prompt="Rhyme.")
+KNOWN_S = 2.0
 
 
 def worker(store: Store, folder: Path, *plugins: str) -> ToolWorker:
@@ -34,14 +35,17 @@ def worker(store: Store, folder: Path, *plugins: str) -> ToolWorker:
     return ToolWorker(Settings.model_validate(settings))
 
 
-async def test_a_plugins_instructions_are_known_everywhere(store: Store, tmp_path: Path) -> None:
+async def test_a_plugins_instructions_are_known_everywhere(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pentad.services.tool_worker.app._PUBLISH_S", 3600)
     running = worker(store, tmp_path, "tests.support.plugins.poet")
     await running.start()
     known = await InstructionBook(store).known("poet")
     assert {*known} == {*BUILT_IN, "poet", "counter"}
     assert (known["poet"].description, known["poet"].tools, known["counter"].output) == ("Writes poems.", [], "json")
     await store.call("FLUSHALL")
-    await wait_until("the instructions to be back", lambda: INSTRUCTIONS.read(store), 4)
+    await wait_until("the instructions to be back", lambda: INSTRUCTIONS.read(store))
     await running.stop()
 
 
@@ -102,6 +106,7 @@ async def register(store: Store, name: str, made: Instruction | None) -> None:
 async def test_a_registered_one_is_known_to_a_second_process_within_two_seconds_until_it_is_removed(
     store: Store,
 ) -> None:
+    assert instruction_book._EVERY_S < KNOWN_S
     ours, theirs = InstructionBook(store), InstructionBook(store)
     again = POET.model_copy(update={"system_prompt": "Do not rhyme."})
 
@@ -110,13 +115,13 @@ async def test_a_registered_one_is_known_to_a_second_process_within_two_seconds_
         return all((each and each.system_prompt) == prompt for each in both)
 
     async with beside(ours.follow()), beside(theirs.follow()):
-        await wait_until("nobody to know it", lambda: says(None), 2)
+        await wait_until("nobody to know it", lambda: says(None))
         await register(store, "poet", POET)
-        await wait_until("the poet", lambda: says("Rhyme."), 2)
+        await wait_until("the poet", lambda: says("Rhyme."))
         await register(store, "poet", again)
-        await wait_until("the new poet", lambda: says("Do not rhyme."), 2)
+        await wait_until("the new poet", lambda: says("Do not rhyme."))
         await register(store, "poet", None)
-        await wait_until("the poet to be gone", lambda: says(None), 2)
+        await wait_until("the poet to be gone", lambda: says(None))
 
 
 async def test_one_that_was_just_registered_is_found_at_once_by_its_name(store: Store) -> None:

@@ -17,13 +17,16 @@ from tests.support.waiting import wait_until
 ONE, TWO = (ToolSpec(name=name, effect=Effect.PURE) for name in ("one", "two"))
 
 
-async def test_a_worker_whose_tools_are_gone_publishes_them_again_at_once(store: Store, tmp_path: Path) -> None:
+async def test_a_worker_whose_tools_are_gone_publishes_them_again_at_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pentad.services.tool_worker.app._PUBLISH_S", 3600)
     settings = {"redis_url": store.url, "pentad_data_dir": tmp_path, "pentad_tool_processes": 1}
     worker = ToolWorker(Settings.model_validate(settings))
     await worker.start()
     before = await TOOLS.read(store)
     await store.call("FLUSHALL")
-    await wait_until("the tools to be back", lambda: TOOLS.read(store), 4)
+    await wait_until("the tools to be back", lambda: TOOLS.read(store))
     assert (await TOOLS.read(store), worker.alive()) == (before, True)
     await worker.stop()
 

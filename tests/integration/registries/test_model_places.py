@@ -14,6 +14,8 @@ from pentad.shared.store.store import Store
 from tests.support.processes.running import beside
 from tests.support.waiting import wait_until
 
+LEASE_MS = 1000
+
 
 async def refused(places: ModelPlaces, caller: str, limit: int = 2, wait: bool = True) -> float:
     """After how many seconds the caller is to come back."""
@@ -45,15 +47,16 @@ async def test_a_place_of_a_killed_process_is_free_after_its_lease_and_one_in_us
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BEAT_S", 0.05)
-    living, killed = ModelPlaces(store, 400), ModelPlaces(store, 400)
+    living, killed = ModelPlaces(store, LEASE_MS), ModelPlaces(store, LEASE_MS)
     await killed.enter("m", 2, "t1", False)
     await living.enter("m", 2, "t2", False)
     async with beside(living.keep()):
         await refused(living, "t3")
-        await wait_until("the killed one's place", lambda: _entered(living, "t3"), 5)
-        for _ in range(10):
+        await wait_until("the killed one's place", lambda: _entered(living, "t3"))
+        over = await store.clock() + 1.5 * LEASE_MS
+        while await store.clock() < over:
             await refused(living, "t4")
-            await asyncio.sleep(0.06)
+            await asyncio.sleep(0.05)
 
 
 async def test_those_far_behind_are_told_to_ask_seldom(store: Store) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from signal import SIGKILL, Signals
 from types import TracebackType
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 _MARK = "TEST_MARK"
 
@@ -45,7 +45,7 @@ class Started:
 
     async def ready(self) -> str:
         """Wait for the whole line that says so, and return the address in it."""
-        await wait_until("the ready line", lambda: self._is_ready or self.process.poll() is not None, 20)
+        await wait_until("the ready line", lambda: self._is_ready or self.process.poll() is not None)
         assert self._is_ready, f"ended with {self.process.returncode}: {self.err}"
         return self.out.split()[-1]
 
@@ -53,7 +53,7 @@ class Started:
     def _is_ready(self) -> bool:
         return "\n" in self.out.partition("ready on")[2]
 
-    async def exit_code(self, seconds: float = 15) -> int:
+    async def exit_code(self, seconds: float = PATIENCE_S) -> int:
         """Wait until it has ended."""
         await wait_until("the process to end", lambda: self.process.poll() is not None, seconds)
         code = self.process.returncode
@@ -74,9 +74,9 @@ class Started:
     def _is_ours(self, pid: int) -> bool:
         return self.mark.encode() in _environment_of(pid) or _folder_of(pid).is_relative_to(self.folder)
 
-    async def gone(self, seconds: float = 5) -> None:
+    async def gone(self) -> None:
         """Wait until nothing of it is left."""
-        await wait_until("its children to end", lambda: not self.descendants(), seconds)
+        await wait_until("its children to end", lambda: not self.descendants())
 
     def __enter__(self) -> "Started":
         return self
@@ -85,7 +85,7 @@ class Started:
         for pid in (*self.descendants(), *([self.process.pid] if self.process.poll() is None else ())):
             with _already_gone():
                 os.kill(pid, SIGKILL)
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=PATIENCE_S)
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from signal import SIGINT, SIGTERM, Signals
 
 import pytest
 
+from pentad.shared.service.run import STOP_LIMIT_S
 from tests.integration.service.asking import get
 from tests.integration.service.processes import Started
+from tests.support.ports import free_port
 from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -52,9 +54,7 @@ async def test_serves_its_health_and_stops_cleanly(tmp_path: Path, redis: RedisS
 
 async def test_health_answers_while_it_waits_to_start(tmp_path: Path, redis: RedisServer) -> None:
     (tmp_path / "play").write_text("embedding wait\n")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with serve(tmp_path, redis, "embedding", "--port", str(port)) as service:
         await wait_until("the port to be taken", lambda: answers(port))
         assert (await get(f"http://127.0.0.1:{port}/healthz"))[0] == 200
@@ -105,7 +105,7 @@ async def test_a_second_signal_hurries_a_stop_that_hangs(tmp_path: Path, redis: 
         service.signal(SIGTERM)
         await wait_until("the first signal to be heard", lambda: "stopping" in service.err)
         service.signal(SIGTERM)
-        assert await service.exit_code(5) == 1
+        assert await service.exit_code(STOP_LIMIT_S - 5) == 1
     assert "tool-worker did not stop in time" in service.err
 
 

@@ -21,7 +21,7 @@ from pentad.starting import running_system
 from tests.integration.service.asking import get
 from tests.integration.service.system import root
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 PROGRAM = '''
 import asyncio, sys
@@ -169,7 +169,7 @@ async def test_a_service_that_dies_ends_the_block_with_its_name(tmp_path: Path) 
             await asyncio.Event().wait()
 
     with pytest.raises(DiedError, match="embedding has died"):
-        await asyncio.wait_for(block(), 20)
+        await asyncio.wait_for(block(), PATIENCE_S)
     assert left_by(tmp_path) == []
 
 

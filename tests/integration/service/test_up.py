@@ -13,7 +13,7 @@ from pentad.shared.embedded.redis_child import ask
 from tests.integration.service.asking import get
 from tests.integration.service.processes import Started
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 _SYSTEM = "tests.integration.service.system"
 _OTHERS = [name for name in SERVICES if name != "gateway"]
@@ -173,7 +173,7 @@ async def test_websockets_are_told_that_it_restarts(tmp_path: Path) -> None:
         async with connect(address.replace("http", "ws") + "/v1/ws") as socket:
             system.signal(SIGTERM)
             with pytest.raises(ConnectionClosed) as closed:
-                await asyncio.wait_for(socket.recv(), 5)
+                await asyncio.wait_for(socket.recv(), PATIENCE_S)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1012
         assert await system.exit_code() == 0

@@ -14,7 +14,8 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.store.admission import admit
 from pentad.shared.store.server import look
 from pentad.shared.store.store import Store
-from tests.support.redis.redis_server import RedisServer, free_port
+from tests.support.ports import free_port
+from tests.support.redis.redis_server import RedisServer
 from tests.support.redis.refusing import configured, crowded, demoted, say
 from tests.support.waiting import wait_until
 

@@ -19,7 +19,7 @@ from pentad.shared.store import wire as wire_module
 from pentad.shared.store.replies import RedisReplies
 from pentad.shared.store.wire import Wire
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Talk = Callable[[bytes], bytes | None]
 """What a pretended server answers to what it was sent; None hangs up."""
@@ -210,7 +210,7 @@ async def test_closing_in_the_middle_of_opening_leaves_nothing_behind(server_url
         await asyncio.sleep(0)
     await wire.close()
     assert given_up.done()
-    assert await asyncio.wait_for(wire.ask("PING"), 5) == b"PONG"
+    assert await asyncio.wait_for(wire.ask("PING"), PATIENCE_S) == b"PONG"
     await wire.close()
 
 
@@ -260,16 +260,16 @@ async def test_what_is_told_right_before_the_close_arrives(server_url: str, conn
 async def test_a_close_waits_for_what_was_told_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server says nothing more: whoever stops goes on, and a read that waits is cancelled."""
     monkeypatch.setattr(wire_module, "_FLUSH_S", 0.1)
-    async with pretended(lambda _: b"", timeout_s=30) as wire:
-        waiting = wire.ask("XREAD", "BLOCK", 20_000, "STREAMS", "s", "$")
+    async with pretended(lambda _: b"", timeout_s=600) as wire:
+        waiting = wire.ask("XREAD", "BLOCK", 600_000, "STREAMS", "s", "$")
         wire.tell("SET", "a", "b")
-        await asyncio.wait_for(wire.close(), 15)
+        await asyncio.wait_for(wire.close(), PATIENCE_S)
         assert waiting.cancelled()
 
 
 async def test_a_close_without_anything_told_does_not_wait_for_a_read(server_url: str) -> None:
     wire = Wire(server_url)
-    waiting = wire.ask("BLPOP", "nothing", 25)
+    waiting = wire.ask("BLPOP", "nothing", 600)
     await asyncio.sleep(0)
-    await asyncio.wait_for(wire.close(), 15)
+    await asyncio.wait_for(wire.close(), PATIENCE_S)
     assert waiting.cancelled()

@@ -79,7 +79,7 @@ async def test_who_only_reads_does_not_stay_behind(
     async def reads_the_new_one() -> bool:
         return bool(await made.ask("GET", KEY) == b"new")
 
-    await wait_until("the new server", reads_the_new_one, 5)
+    await wait_until("the new server", reads_the_new_one)
 
 
 async def test_who_waits_does_not_stay_behind(wire: tuple[Wire, Switch], old: RedisServer, new: RedisServer) -> None:
@@ -91,7 +91,7 @@ async def test_who_waits_does_not_stay_behind(wire: tuple[Wire, Switch], old: Re
         await made.ask("XREAD", "COUNT", 1, "BLOCK", 200, "STREAMS", "pentad:s", "$")
         return made.opened == 2
 
-    await wait_until("the new server", waits_at_the_new_one, 5)
+    await wait_until("the new server", waits_at_the_new_one)
 
 
 async def test_a_server_that_stays_read_only_is_not_besieged(

@@ -16,6 +16,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection
 from tests.support.point_maker import ADA, near, point, point_id, saying
 from tests.support.processes.system import ROOT
+from tests.support.waiting import PATIENCE_S
 
 WRITES = """
 import asyncio, os, signal, sys
@@ -45,7 +46,7 @@ def writer(folder: Path, then: str) -> subprocess.Popen[str]:
 
 async def test_what_was_awaited_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
     with writer(tmp_path, "die") as process:
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=PATIENCE_S)
     assert (said, process.returncode) == ("written\n", -9)
     vectors = EdgeVectors(tmp_path)
     assert await vectors.count("now", Selection(ADA)) == 500
@@ -65,7 +66,7 @@ async def test_a_second_process_is_told_who_has_it_and_gets_it_afterwards(tmp_pa
             await vectors.open()
         with pytest.raises(MemoryOutageError, match="used by another process"):
             await vectors.count("now", Selection(ADA))
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     await vectors.open()
     assert await vectors.count("now", Selection(ADA)) == 500
     await vectors.aclose()

@@ -10,7 +10,7 @@ from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, PentadEr
 from pentad.shared.vectors.qdrant_vectors import QdrantVectors
 from pentad.shared.vectors.selection import Selection
 from tests.support.point_maker import ADA, point
-from tests.support.redis.redis_server import free_port
+from tests.support.ports import free_port
 
 SECRET = "a-very-secret-key"
 

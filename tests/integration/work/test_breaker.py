@@ -95,7 +95,7 @@ async def test_actors_are_handed_back_untouched_while_everything_fails(store: St
     actors = Actors(store, "one", 2000)
     keeper = LeaseKeeper(actors)
     handler = _Broken(actors, keeper)
-    tasks = [TaskKeys(0, "default", f"t{number}") for number in range(6)]
+    tasks = [TaskKeys(0, "default", f"t{number}") for number in range(24)]  # the breaker looks at 20 attempts
     for task in tasks:
         await store.call("HSET", task.header, "status", "active")
         await actors.post(task, "user", b"{}", ("active",))

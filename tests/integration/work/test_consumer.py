@@ -80,7 +80,7 @@ async def test_a_busy_consumer_holds_no_more_than_its_slots_and_one_small_batch(
         running["now"] -= 1
 
     await add(store, *map(str, range(200)))
-    async with consuming(store, "one", work, slots=4, lease_ms=60_000):
+    async with consuming(store, "one", work, slots=4, lease_ms=600_000):
         await wait_until("four running", lambda: running["now"] == 4)
         assert await pending(store) <= 8
         go.set()
@@ -147,7 +147,7 @@ async def test_an_outage_is_waited_for_and_the_entry_is_handled_again(store: Sto
         if len(tries) < 3:
             raise OutageError("away")
 
-    async with consuming(store, "one", work, lease_ms=60_000):
+    async with consuming(store, "one", work, lease_ms=600_000):
         await add(store, "x")
         await wait_until("the third try", lambda: len(tries) == 3)
         await wait_until("the acknowledgement", lambda: settled(store))
@@ -180,11 +180,11 @@ async def test_what_was_not_begun_is_handed_back_at_once(store: Store) -> None:
         seen.append(entry.data)
 
     await add(store, *map(str, range(8)))
-    async with consuming(store, "one", slow, slots=2, lease_ms=60_000):
+    async with consuming(store, "one", slow, slots=2, lease_ms=600_000):
         await wait_until("a full consumer", lambda: pending(store))
         await wait_until("two running", lambda: pending(store, "one"))
         asyncio.get_running_loop().call_later(0.05, go.set)
-    async with consuming(store, "two", quick, lease_ms=60_000):
+    async with consuming(store, "two", quick, lease_ms=600_000):
         await wait_until("the rest, long before its lease ends", lambda: settled(store))
     assert len(seen) >= 4
     assert len(set(seen)) == len(seen)
@@ -219,7 +219,7 @@ async def test_an_unreadable_entry_does_not_keep_the_rest_from_being_handed_back
     async def work(entry: Entry) -> None:
         raise RuntimeError("left pending")
 
-    async with consuming(store, "one", work, lease_ms=60_000):
+    async with consuming(store, "one", work, lease_ms=600_000):
         await wait_until("both being read", lambda: _held(store, 2))
     assert await pending(store) == 0
     assert await store.call("XLEN", DEAD.key(0)) == 1

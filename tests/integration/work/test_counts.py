@@ -30,7 +30,7 @@ async def test_a_consumer_counts_what_it_handled_what_failed_and_what_it_set_asi
         return bool(group["name"] == GROUP.encode() and (group["pending"], group["lag"]) == (1, 0))
 
     counts = Counts()
-    async with consuming(store, "one", work, lease_ms=60_000):
+    async with consuming(store, "one", work, lease_ms=600_000):
         await add(store, "good", "good", "bad", "poison")
         await wait_until("all but the bad one to be acknowledged", one_left)
     grown = [counts.of(metric, stream=STREAM) for metric in (metrics.consumed, metrics.failed, metrics.dead)]

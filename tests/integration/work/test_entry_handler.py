@@ -96,7 +96,7 @@ async def test_what_is_interrupted_is_handed_back_at_once(store: Store) -> None:
         begun.set()
         await asyncio.sleep(60)
 
-    async with working(store, "one", slow, lease_ms=60_000):
+    async with working(store, "one", slow, lease_ms=600_000):
         await add(store, "x")
         await begun.wait()
     assert await pending(store) == 0
@@ -105,8 +105,8 @@ async def test_what_is_interrupted_is_handed_back_at_once(store: Store) -> None:
     async def quick(entry: Entry) -> None:
         seen.append(entry.data)
 
-    async with working(store, "two", quick, lease_ms=60_000):
-        await wait_until("the other worker", lambda: seen, 1)
+    async with working(store, "two", quick, lease_ms=600_000):
+        await wait_until("the other worker", lambda: seen)
     assert await store.call("EXISTS", attempts(0)) == 0
 
 
@@ -157,7 +157,7 @@ async def test_work_that_another_has_taken_over_is_stopped(store: Store) -> None
         finally:
             stopped.set()
 
-    async with working(store, "one", slow, lease_ms=60_000):
+    async with working(store, "one", slow, lease_ms=600_000):
         (entry,) = await add(store, "x")
         await begun.wait()
         await store.call("XCLAIM", KEY, GROUP, "another", 0, entry)

@@ -38,7 +38,7 @@ async def test_a_burst_is_spread_over_all_that_have_room_and_the_rest_waits_for_
     work = {name: Busy() for name in ("one", "two", "three")}
     async with AsyncExitStack() as stack:
         for name, busy in work.items():
-            await stack.enter_async_context(consuming(store, name, busy, slots=8, lease_ms=60_000))
+            await stack.enter_async_context(consuming(store, name, busy, slots=8, lease_ms=600_000))
         await add(store, *map(str, range(96)))
         await wait_until("all to be busy", lambda: all(len(b.running) == 8 for b in work.values()))
         assert [await pending(store, name) for name in work] == [8, 8, 8]
@@ -64,7 +64,7 @@ async def test_what_silent_workers_left_takes_places_too_and_leaves_some_to_what
     await store.call("XCLAIM", KEY, GROUP, "dead", 0, *left, "IDLE", 3_600_000, "JUSTID")
     await add(store, *(f"fresh {n}" for n in range(20)))
     busy = Busy()
-    async with consuming(store, "one", busy, slots=4, lease_ms=60_000):
+    async with consuming(store, "one", busy, slots=4, lease_ms=600_000):
         await wait_until("it to be busy", lambda: len(busy.running) == 4)
         assert await pending(store, "one") == 4
         assert sorted(e.data.split()[0] for e in busy.running) == [b"fresh", b"fresh", b"left", b"left"]
@@ -80,9 +80,9 @@ async def test_a_place_that_frees_up_is_used_at_once_by_whoever_has_one(store: S
         done.append(entry)
 
     await add(store, "a", "b")
-    async with consuming(store, "one", first, slots=1, lease_ms=60_000):
+    async with consuming(store, "one", first, slots=1, lease_ms=600_000):
         await wait_until("the only place to be taken", lambda: first.running)
-        async with consuming(store, "two", second, slots=1, lease_ms=60_000):
+        async with consuming(store, "two", second, slots=1, lease_ms=600_000):
             await wait_until("what did not fit to be done elsewhere", lambda: done)
         first.go.set()
 
@@ -95,7 +95,7 @@ async def sharing(
     slots, consumers = Slots(places), []
     for stream in streams:
         handler = Plain(store, "one", work(stream.name))
-        consumers.append(Consumer(store, stream, stream.key(0), 0, "one", handler, slots, 60_000))
+        consumers.append(Consumer(store, stream, stream.key(0), 0, "one", handler, slots, 600_000))
         await consumers[-1].start()
     try:
         yield slots, consumers

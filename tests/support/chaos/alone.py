@@ -14,9 +14,9 @@ from tests.support.clients.follower import Follower, News
 class Alone:
     """``tasks``: so many sessions."""
 
-    def __init__(self, rng: random.Random, tasks: int, deadly: float) -> None:
+    def __init__(self, rng: random.Random, tasks: int, deadly: float, tool_ms: int) -> None:
         self.sessions, self.plays = tasks, Model()
-        self._plans = [make_plan(rng, number, deadly) for number in range(tasks)]
+        self._plans = [make_plan(rng, number, deadly, tool_ms) for number in range(tasks)]
         self._followers: dict[int, Follower] = {}
 
     async def hold(self, number: int, follower: Follower) -> None:

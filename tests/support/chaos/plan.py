@@ -11,14 +11,16 @@ from tests.support.models.replies import Reply, call, say
 
 Step = list[tuple[str, dict[str, Any]]]
 TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")
+MOST_MS = 2000
+"""That a tool call takes."""
 _DEADLY = 0.08
 """Share of the calls whose first run kills its process."""
 _THINK_S, _CHUNKS, _CHUNK_S = 0.3, 8, 0.05
 
 
-def make_plan(rng: random.Random, number: int, deadly: float = _DEADLY) -> list[Step]:
+def make_plan(rng: random.Random, number: int, deadly: float = _DEADLY, most_ms: int = MOST_MS) -> list[Step]:
     """One to four tool calls in one to three model answers."""
-    calls = [(rng.choice(TOOLS), _arguments(rng, f"{number}.{n}", deadly)) for n in range(rng.randint(1, 4))]
+    calls = [(rng.choice(TOOLS), _arguments(rng, f"{number}.{n}", deadly, most_ms)) for n in range(rng.randint(1, 4))]
     steps: list[Step] = []
     for one in calls:
         if steps and rng.random() < 0.5:
@@ -28,8 +30,8 @@ def make_plan(rng: random.Random, number: int, deadly: float = _DEADLY) -> list[
     return steps
 
 
-def _arguments(rng: random.Random, tag: str, deadly: float) -> dict[str, Any]:
-    arguments = {"ms": rng.randint(0, 2000), "tag": tag}
+def _arguments(rng: random.Random, tag: str, deadly: float, most_ms: int) -> dict[str, Any]:
+    arguments = {"ms": rng.randint(0, most_ms), "tag": tag}
     return arguments | ({"die": rng.choice(("exit", "kill"))} if rng.random() < deadly else {})
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.support.chaos.plan import MOST_MS
 from tests.support.chaos.troubles import EVERYTHING, Kind
 
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
@@ -38,5 +39,7 @@ class Setup:
     launcher: Sequence[str] = ()
     deadly: float = 0.08
     """Share of the tool calls whose first run kills its process."""
+    tool_ms: int = MOST_MS
+    """That a tool call takes at most."""
     each: int = 1
     """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""

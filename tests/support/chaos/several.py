@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tests.support.chaos.person import Person, Situation
 from tests.support.chaos.report import Report
+from tests.support.chaos.setup import Setup
 from tests.support.chaos.several_checks import faults_of_person
 from tests.support.chaos.several_model import SeveralModel
 from tests.support.chaos.talk import make_talk
@@ -13,13 +14,17 @@ from tests.support.clients.follower import Follower, News
 
 
 class Several:
-    """``each``: tasks of a session; ``tasks``: of all of them."""
+    """``setup.each``: tasks of a session; ``tasks``: of all of them."""
 
     def __init__(
-        self, rng: random.Random, tasks: int, each: int, deadly: float, gateways: Callable[[], Sequence[str]]
+        self,
+        rng: random.Random,
+        tasks: int,
+        setup: Setup,
+        gateways: Callable[[], Sequence[str]],
     ) -> None:
-        self.sessions, self._each, self._gateways = -(-tasks // each), each, gateways
-        self._talks = [make_talk(rng, number, each, deadly) for number in range(self.sessions)]
+        self.sessions, self._each, self._gateways = -(-tasks // setup.each), setup.each, gateways
+        self._talks = [make_talk(rng, number, setup) for number in range(self.sessions)]
         said = [saying for talk in self._talks for saying in talk.all]
         self.plays = SeveralModel(random.Random(rng.random()), said)
         self._people: dict[int, Person] = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.support.chaos.plan import Step, make_plan
+from tests.support.chaos.setup import Setup
 
 _SUBJECTS = (
     ("I want to book a flight from Berlin to Lisbon next Friday.", "Is the flight from Berlin to Lisbon direct?"),
@@ -51,13 +52,14 @@ class Talk:
         return (*self.first, *self.then)
 
 
-def make_talk(rng: random.Random, session: int, subjects: int, deadly: float) -> Talk:
-    """A session on so many subjects, five at most. Some tasks ask or are paused, some messages are moved."""
+def make_talk(rng: random.Random, session: int, setup: Setup) -> Talk:
+    """A session on ``setup.each`` subjects, five at most. Some tasks ask or are paused, some messages are moved."""
+    subjects = setup.each
     chosen = rng.sample(_SUBJECTS, subjects)
     first = []
     for subject, (opening, _) in enumerate(chosen):
         number = session * _OF_ONE + subject
-        steps = make_plan(rng, number, deadly)
+        steps = make_plan(rng, number, setup.deadly, setup.tool_ms)
         if rng.random() < _ASKED:
             steps = [*steps, [("ask_user", {"question": "Is that what you want?"})]]
         first.append(_saying(number, subject, opening, steps, pauses=rng.random() < _PAUSED))
@@ -65,7 +67,9 @@ def make_talk(rng: random.Random, session: int, subjects: int, deadly: float) ->
     for subject, (_, following) in enumerate(chosen):
         number = session * _OF_ONE + subjects + subject
         leaves = rng.random() < _MOVED
-        then.append(_saying(number, subject, following, make_plan(rng, number, deadly), leaves=leaves))
+        then.append(
+            _saying(number, subject, following, make_plan(rng, number, setup.deadly, setup.tool_ms), leaves=leaves)
+        )
     return Talk((*first,), (*then,))
 
 

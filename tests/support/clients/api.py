@@ -7,6 +7,8 @@ from typing import Any
 
 from httpx2 import AsyncClient, Response
 
+from tests.support.waiting import PATIENCE_S
+
 Event = dict[str, Any]
 
 
@@ -15,7 +17,7 @@ class Api:
 
     def __init__(self, url: str, key: str = "") -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = AsyncClient(base_url=url, timeout=40, trust_env=False, headers=headers)
+        self._client = AsyncClient(base_url=url, timeout=PATIENCE_S, trust_env=False, headers=headers)
 
     async def __aenter__(self) -> "Api":
         return self

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.clients.fake_wire import AT, Json, Plan, Script, Wire
+from tests.support.ports import free_port
 
 
 def turn_events(task_id: str = "task-0-a", answer: str = "42", decision: str = "new", **routed: Any) -> Script:
@@ -58,7 +59,7 @@ class FakeGateway(Plan):
     """A ``Plan`` and the HTTP around it."""
 
     script: Script = field(default_factory=turn_events)
-    port: int = 0
+    port: int = field(default_factory=free_port)
     key: str | None = None
     refuse: deque[tuple[int, dict[str, str]]] = field(default_factory=deque)
     """Statuses with headers for the next requests, whatever they are."""
@@ -90,7 +91,6 @@ class FakeGateway(Plan):
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Close the port and cut every connection."""

@@ -13,7 +13,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Event = dict[str, Any]
 Wanted = Callable[[Event], bool]
@@ -32,7 +32,7 @@ class Line:
         self._said = 0
 
     async def __aenter__(self) -> "Line":
-        self._socket = await connect(self._url, open_timeout=10, close_timeout=1, proxy=None, max_size=None)
+        self._socket = await connect(self._url, open_timeout=PATIENCE_S, close_timeout=1, proxy=None, max_size=None)
         self._listening = asyncio.create_task(self._listen(self._socket))
         await wait_until("the first frame", lambda: self.frames)
         return self
@@ -78,7 +78,9 @@ class Line:
         """Where it has read to."""
         return str(self.events[-1]["id"]) if self.events else str(self.frames[0]["cursor"])
 
-    async def until(self, kind: str, wanted: Wanted | None = None, count: int = 1, seconds: float = 15.0) -> Event:
+    async def until(
+        self, kind: str, wanted: Wanted | None = None, count: int = 1, seconds: float = PATIENCE_S
+    ) -> Event:
         """Wait until ``count`` frames of a type have come that are wanted; returns the last of them."""
 
         def found() -> list[Event]:
@@ -88,7 +90,7 @@ class Line:
             return len(found()) >= count
 
         try:
-            await wait_until(f"{count} {kind} in {self.session}", enough, seconds)
+            await wait_until(f"{count} {kind} in {self.session}", enough)
         except AssertionError as error:
             raise AssertionError(f"{error}; heard: {json.dumps(self.frames[-30:], indent=1)}") from None
         return found()[count - 1]

@@ -31,7 +31,7 @@ PLACE_RULES = (
             Edit("_lib", "redis.pcall('HGET', header, 'place') == place", "true"),
         ),
         "limits",
-        first=14,
+        first=31,
     ),
     Rule(
         "who_gets_a_place_is_woken",

@@ -36,7 +36,7 @@ _RULES = (
             ),
         ),
         "cancel",
-        first=4,
+        first=24,
     ),
     Rule(
         "a_cancel_ends_with_its_turn",
@@ -54,7 +54,7 @@ _RULES = (
         "sender_checks_the_status",
         (Edit("commit", "~= ARGV[i + 2] then return {'overtaken', t} end", "== '?' then return {'overtaken', t} end"),),
         "cancel",
-        first=52,
+        first=79,
     ),
     Rule(
         "giving_up_waits_for_results",

@@ -23,6 +23,7 @@ from pentad.shared.models.embeddings import HashingEmbedding
 from tests.support.models import model_wire as wire
 from tests.support.models.protocols import PROTOCOLS, ScriptedProtocol
 from tests.support.models.replies import MODEL, Reply, call, error_body, fail, say
+from tests.support.ports import free_port
 
 _SUM = re.compile(r"\(*\d[\d\s.()+*/-]*[+*/-][\d\s.()+*/-]*[\d)]")
 
@@ -65,7 +66,7 @@ class ScriptedModel:
         self.record = record
         self.seen = Seen()
         self.embedding = HashingEmbedding(dims)
-        self._port = port
+        self._port = port or free_port()
         self._server: asyncio.Server | None = None
         self._open: set[_Connection] = set()
 
@@ -82,7 +83,6 @@ class ScriptedModel:
     async def __aenter__(self) -> ScriptedModel:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Connection(self, self._open), "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(

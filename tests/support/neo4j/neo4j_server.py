@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.redis.redis_server import free_port
+from tests.support.ports import free_port
 
 PASSWORD = "only-for-tests"
 HERE = Path(__file__).parent

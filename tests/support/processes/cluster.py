@@ -7,9 +7,10 @@ from pathlib import Path
 
 from tests.support.models.model_server import Script, ScriptedModel
 from tests.support.models.replies import MODEL
+from tests.support.ports import free_port
 from tests.support.processes.stage import PLUGINS
 from tests.support.processes.system import System
-from tests.support.redis.redis_server import RedisServer, free_port
+from tests.support.redis.redis_server import RedisServer
 
 COUNTS = {"router": 3, "task-runner": 2, "gateway": 2, "tool-worker": 1}
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -55,11 +55,16 @@ class Crew(System):
 
 @asynccontextmanager
 async def crew(
-    redis_url: str, directory: Path, counts: Mapping[str, int] = FIVE, /, **environment: str
+    redis_url: str,
+    directory: Path,
+    counts: Mapping[str, int] = FIVE,
+    /,
+    launcher: Sequence[str] = (),
+    **environment: str,
 ) -> AsyncIterator[Crew]:
     """A running crew that is gone afterwards, its tool children too: what is left then is an error."""
     mark = f"crew-{uuid4().hex}"
-    team = Crew(redis_url, directory, counts, {"CREW_MARK": mark, **environment})
+    team = Crew(redis_url, directory, counts, {"CREW_MARK": mark, **environment}, launcher)
     team.mark = mark
     try:
         async with team:

@@ -7,9 +7,10 @@ import sys
 import urllib.request
 from typing import Any
 
+from tests.support.ports import free_port
 from tests.support.processes.crew import Crew
 from tests.support.processes.system import Process
-from tests.support.redis.redis_server import free_port
+from tests.support.waiting import PATIENCE_S
 
 
 async def doctor(team: Crew) -> dict[str, Any]:
@@ -34,6 +35,6 @@ async def metric(process: Process, name: str, label: str = "") -> float:
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as reply:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
         text: str = reply.read().decode()
     return text

@@ -19,8 +19,8 @@ from tests.support.clients.api import Api
 from tests.support.clients.line import Line
 from tests.support.models.model_server import Script, ScriptedModel
 from tests.support.models.replies import MODEL
+from tests.support.ports import free_port
 from tests.support.processes.up import Up
-from tests.support.redis.redis_server import free_port
 
 PLUGINS = "tests.support.plugins.staged_tools"
 

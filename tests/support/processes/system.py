@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.redis.redis_server import free_port
-from tests.support.waiting import wait_until
+from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_S, wait_until
 
 MODULES = {
     "gateway": "pentad.services.gateway",
@@ -109,7 +109,7 @@ class System:
         """Kill a process at once, or ask it to end; waits until it is gone."""
         assert process.running is not None
         process.running.send_signal(number)
-        process.running.wait(timeout=40)
+        process.running.wait(timeout=PATIENCE_S)
         process.kills += 1
 
     def pause(self, process: Process) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 
 import pyte
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import in_time, wait_until
 
 COLUMNS, ROWS = 100, 30
 _PROGRAM = """
@@ -55,6 +55,7 @@ class Terminal:
         self._display = pyte.Screen(COLUMNS, ROWS)
         self._drawn = pyte.Stream(self._display)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._all_read = False
 
     @property
     def rows(self) -> list[str]:
@@ -91,21 +92,23 @@ class Terminal:
 
     async def sees(self, text: str) -> str:
         """Wait until the text is shown; the screen up to its end, which later calls do not see again."""
-        await wait_until(f"{text!r} on the screen, which shows {self.screen!r}", lambda: text in self.screen, 10)
+        await wait_until(f"{text!r} on the screen, which shows {self.screen!r}", lambda: text in self.screen)
         before, _, self.screen = self.screen.partition(text)
         return before + text
 
     async def shows(self, *rows: str) -> None:
         """Wait until the last rows that a person sees begin with these."""
         try:
-            await wait_until("the rows", lambda: _begin_with(self.rows[-len(rows) :], rows), 10)
+            await wait_until("the rows", lambda: _begin_with(self.rows[-len(rows) :], rows))
         except AssertionError:
             raise AssertionError(f"the screen does not come to end with {rows}:\n" + "\n".join(self.rows)) from None
 
     async def code(self) -> int:
-        """Wait for the end."""
-        async with asyncio.timeout(10):
-            return await self._process.wait()
+        """Wait for the end, and until all that it wrote is shown."""
+        async with in_time():
+            code = await self._process.wait()
+        await wait_until("its last words", lambda: self._all_read)
+        return code
 
     def _read(self) -> None:
         try:
@@ -113,6 +116,7 @@ class Terminal:
         except BlockingIOError:  # woken for nothing
             return
         except OSError:  # the other side is closed
+            self._all_read = True
             asyncio.get_running_loop().remove_reader(self._master)
             return
         text = self._decoder.decode(data)
@@ -141,6 +145,6 @@ async def piped(module: str, url: str, home: Path, stdin: str = "", **options: s
         stderr=asyncio.subprocess.PIPE,
         env=_environment(url, home),
     )
-    async with asyncio.timeout(20):
+    async with in_time():
         out, err = await process.communicate(stdin.encode())
     return process.returncode or 0, out.decode(), err.decode()

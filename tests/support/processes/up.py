@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 PENTAD = Path(sys.executable).with_name("pentad")
@@ -70,7 +70,7 @@ class Up:
         ours = {"PENTAD_DATA_DIR": str(self.data), "PYTHONPATH": str(ROOT), _MARK: self._mark}
         return kept | ours | self._environment
 
-    async def ready(self, seconds: float = 30.0) -> str:
+    async def ready(self, seconds: float = PATIENCE_S) -> str:
         """Wait for the whole line that says so; returns the address in it."""
         await wait_until("the ready line", lambda: self._is_ready or self.returned is not None, seconds)
         assert self._is_ready, f"ended with {self.returned}: {self.err[-3000:]}"
@@ -80,12 +80,12 @@ class Up:
     def _is_ready(self) -> bool:
         return "\n" in self.out.partition("ready on ")[2]
 
-    async def started(self, seconds: float = 30.0) -> float:
+    async def started(self, seconds: float = PATIENCE_S) -> float:
         """Wait until it is ready; returns the seconds since its start."""
         await self.ready(seconds)
         return time.monotonic() - self._begun
 
-    async def ended(self, seconds: float = 30.0) -> int:
+    async def ended(self, seconds: float = PATIENCE_S) -> int:
         """Wait for its end; returns the exit code."""
         await wait_until("the process to end", lambda: self.returned is not None, seconds)
         assert self.returned is not None
@@ -108,7 +108,7 @@ class Up:
         for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=PATIENCE_S)
         return len(victims)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Event = dict[str, Any]
 EPHEMERAL = frozenset({"thinking", "content", "tool_progress"})
@@ -46,7 +46,7 @@ class Bus:
         return [e for e in read if not kinds or e["type"] in kinds]
 
     async def until(
-        self, session: str, kind: str, count: int = 1, seconds: float = 20, tenant: str = "default"
+        self, session: str, kind: str, count: int = 1, seconds: float = PATIENCE_S, tenant: str = "default"
     ) -> list[Event]:
         """Wait for so many events of a type; returns all of them."""
 
@@ -78,7 +78,7 @@ class Bus:
         await self.add("pentad:{0}:embed", json.dumps(head | whose | {"texts": texts, "reply_to": key} | fields))
         return key
 
-    async def answer(self, key: str, seconds: float = 20) -> Event:
+    async def answer(self, key: str, seconds: float = PATIENCE_S) -> Event:
         """The embedding service's answer on this stream."""
 
         async def there() -> list[Any]:
@@ -93,7 +93,7 @@ class Bus:
         """The dead letters of a stream."""
         return [json.loads(fields["data"]) for _, fields in await self.redis.xrange(stream)]
 
-    async def until_letters(self, stream: str, count: int, seconds: float = 15) -> list[Event]:
+    async def until_letters(self, stream: str, count: int, seconds: float = PATIENCE_S) -> list[Event]:
         """Wait for so many dead letters; there may be no more."""
 
         async def enough() -> list[Event]:

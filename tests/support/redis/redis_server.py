@@ -21,18 +21,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+import hiredis
 import pytest
 
+from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_S
+
 Aof = Literal["no", "everysec", "always"]
-_START_S = 10.0
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class RedisServer:
@@ -71,7 +66,7 @@ class RedisServer:
             self._process = subprocess.Popen(
                 self._command(config or {}), stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        limit = time.monotonic() + _START_S
+        limit = time.monotonic() + PATIENCE_S
         while not self._answers(answer):
             if time.monotonic() > limit or self._process.poll() is not None:
                 self.kill9()
@@ -105,10 +100,10 @@ class RedisServer:
         Raises ``RuntimeError`` when that takes too long.
         """
         self.command("REPLICAOF", "127.0.0.1", str(port))
-        limit = time.monotonic() + _START_S
+        limit = time.monotonic() + PATIENCE_S
         while b"master_link_status:up" not in self.command("INFO", "replication"):
             if time.monotonic() > limit:
-                raise RuntimeError(f"no replica of port {port} within {_START_S:g} s")
+                raise RuntimeError(f"no replica of port {port} within {PATIENCE_S:g} s")
             time.sleep(0.01)
 
     def demote(self, port: int = 1) -> None:
@@ -120,11 +115,15 @@ class RedisServer:
         self.command("REPLICAOF", "NO", "ONE")
 
     def command(self, *words: str) -> bytes:
-        """Send one command over a connection of its own; returns the start of the raw reply (64 KiB at most)."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as wire:
+        """Send one command over a connection of its own; returns the raw reply, which comes in any number of pieces."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as wire:
             parts = [word.encode() for word in words]
             wire.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts))
-            return wire.recv(65_536)
+            said, reader = b"", hiredis.Reader()
+            while reader.gets() is False and (part := wire.recv(65_536)):
+                said += part
+                reader.feed(part)
+            return said
 
     def close(self) -> None:
         """End the process and remove its folder."""
@@ -164,7 +163,7 @@ class RedisServer:
             return
         self._signal(signal.SIGCONT)
         self._signal(number)
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=PATIENCE_S)
         self._process = None
 
     def __enter__(self) -> "RedisServer":

@@ -93,14 +93,15 @@ async def busy(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def loading(server: RedisServer) -> AsyncIterator[None]:
-    """LOADING: killed, and started again with data that it takes a while to read."""
+    """LOADING: killed, and started again with data that it takes long to read, until the end."""
     slow = {"key-load-delay": "1000", "loading-process-events-interval-bytes": "1024"}
     await asyncio.to_thread(server.kill9)
     await asyncio.to_thread(server.start, slow, b"-LOADING")
     try:
         yield
     finally:
-        await wait_until("the data", lambda: server.command("PING").startswith(b"+PONG"), 120)
+        say(server, "CONFIG", "SET", "key-load-delay", "0")
+        await wait_until("the data", lambda: server.command("PING").startswith(b"+PONG"))
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from pentad.services.tool_worker.builtins.echo import echo
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.shared.plugins.registry import define
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("name", ["calculator", "current_time", "echo"])
@@ -47,5 +48,5 @@ async def test_a_builtin_that_takes_longer_than_its_time_limit_is_ended() -> Non
 
     tool = define(never, effect=Effect.PURE)
     source = Builtins({"never": tool})
-    outcome = await asyncio.wait_for(source.run(ToolInvocation("never", {}, 0.01), lambda *_: None), 10)
+    outcome = await asyncio.wait_for(source.run(ToolInvocation("never", {}, 0.01), lambda *_: None), PATIENCE_S)
     assert (outcome.kind, outcome.error) == ("timeout", "never: no result within 0.01 s")

@@ -4,6 +4,7 @@ import asyncio
 
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.work.slots import Slots
+from tests.support.waiting import PATIENCE_S
 
 
 async def settle() -> None:
@@ -53,11 +54,11 @@ async def test_a_place_is_not_lost_with_whoever_gave_up_waiting() -> None:
     await settle()
     slots.give(1)  # the first is told, and cancelled before it can take
     first.cancel()
-    assert await asyncio.wait_for(second, 1) == 1
+    assert await asyncio.wait_for(second, PATIENCE_S) == 1
     assert (first.cancelled(), slots.free) == (True, 0)
     third, fourth = [asyncio.create_task(slots.acquire(1)) for _ in range(2)]
     await settle()
     third.cancel()
     await settle()
     slots.give(1)
-    assert await asyncio.wait_for(fourth, 1) == 1
+    assert await asyncio.wait_for(fourth, PATIENCE_S) == 1
