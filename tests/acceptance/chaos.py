@@ -10,6 +10,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from operator import itemgetter
 from pathlib import Path
@@ -116,13 +117,19 @@ class Chaos:
         while len(self._troubles.done) < fire.most:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._calm.wait(), fire.every_s)
-            while fire.aimed and not (self._calm.is_set() or self._unsafe & self._ledger.running(seen)):
+            while fire.aimed and not (self._calm.is_set() or self._in_the_middle(fire.victims, seen)):
                 await asyncio.sleep(0.01)
             if self._calm.is_set():
                 return
             self.report.faults += self._troubles.raise_the_dead()
             seen = len(self._ledger.lines())
             await self._troubles.make(fire.kinds, targets)
+
+    def _in_the_middle(self, victims: Sequence[str], seen: int) -> bool:
+        """Whether something is under way that the death of a victim cuts. ``seen``: lines of the ledger."""
+        if "task-runner" in victims:
+            return self._model.seen.answering > 0
+        return bool(self._unsafe & self._ledger.running(seen))
 
     def _look_for_losses(self, primary: RedisServer) -> None:
         accepted = {message_id for follower in self._followers for message_id in follower.accepted}

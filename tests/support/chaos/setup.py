@@ -20,7 +20,7 @@ class Fire:
     victims: Sequence[str] = ()
     """The services to kill and stop; all when empty."""
     aimed: bool = False
-    """Kill only while an unsafe call runs, however slowly the machine gets there."""
+    """Kill a runner only while it asks the model, others only while an unsafe call runs: however long that takes."""
     most: int = sys.maxsize
     """So many faults; then the system is left alone, and what is not done in the end never will be."""
     calm_s: float = 0.0

@@ -126,7 +126,7 @@ _RULES = (
         "a_lease_too_far_ahead_is_over",
         (Edit("_lib", "if left <= 0 or left > tonumber(length) then return 0 end", "if left <= 0 then return 0 end"),),
         "clock",
-        first=6,
+        first=21,
     ),
     Rule(
         "early_timers_are_set_again",
@@ -143,7 +143,7 @@ _RULES = (
     Rule(
         "early_archiving_is_set_again",
         stress="clock",
-        first=6,
+        first=19,
         patches=(Patch("tests.support.interleave.store:SteppedStore.call", "spent"),),
     ),
     Rule(

@@ -30,9 +30,12 @@ def _exists(path: str) -> bool:
 
 @tool(effect="pure", timeout=120)
 async def wait_for_file(path: str) -> str:
-    """Like ``hold``, with the one argument that the offline model can fill in: waits for a last line ``go``."""
+    """Like ``hold``, with the one argument that the offline model can fill in: waits for a line ``go``.
+
+    The test may write it as soon as the file is there: before our own line.
+    """
     _write(path, "begun")
-    while not _read(path).endswith("go\n"):
+    while "go" not in _read(path).splitlines():
         await asyncio.sleep(0.005)
     return "the file says go"
 

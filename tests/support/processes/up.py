@@ -127,7 +127,7 @@ class Up:
 
     @property
     def out(self) -> str:
-        return self._log.read_text()
+        return self._log.read_text(errors="replace")
 
     @property
     def err(self) -> str:
