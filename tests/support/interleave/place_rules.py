@@ -43,6 +43,7 @@ PLACE_RULES = (
             ),
         ),
         "limits",
+        first=2,
     ),
     Rule(
         "a_place_that_comes_meanwhile_is_noticed",

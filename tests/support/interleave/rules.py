@@ -59,7 +59,7 @@ _RULES = (
     Rule(
         "giving_up_waits_for_results",
         (Edit("commit", "if newer_signal('result') then return {'overtaken', t} end"),),
-        first=97,
+        first=107,
     ),
     Rule(
         "acknowledged_only_by_the_commit",
@@ -207,7 +207,7 @@ _RULES = (
         "redrive",
         first=9,
     ),
-    Rule("a_move_outlives_the_end_of_a_turn", (Edit("commit", " and kind ~= 'move'"),), "move", first=1),
+    Rule("a_move_outlives_the_end_of_a_turn", (Edit("commit", " and kind ~= 'move'"),), "move", first=7),
     Rule(
         "an_end_by_a_move_waits_for_the_newest_message",
         (Edit("commit", "if newer_message then return {'overtaken', t} end"),),
