@@ -17,6 +17,9 @@ from pentad.shared.work.handler import MAX_STARTS
 from tests.integration.work.crew import GROUP, KEY, add, pending, settled, working
 from tests.support.waiting import wait_until
 
+LEASE_MS = 3000
+"""Longer than a busy machine leaves a process without a turn."""
+
 
 async def letters(store: Store) -> list[DeadLetter]:
     return [DeadLetter.model_validate_json(f[1]) for _, f in await store.call("XRANGE", DEAD.key(0), "-", "+")]
@@ -58,9 +61,12 @@ async def test_long_work_is_not_given_to_another(store: Store) -> None:
 
     async def slow(name: str) -> None:
         seen[name] += 1
-        await asyncio.sleep(2.2)
+        await asyncio.sleep(1.2 * LEASE_MS / 1000)
 
-    async with working(store, "one", lambda _: slow("one")), working(store, "two", lambda _: slow("two")):
+    async with (
+        working(store, "one", lambda _: slow("one"), lease_ms=LEASE_MS),
+        working(store, "two", lambda _: slow("two"), lease_ms=LEASE_MS),
+    ):
         await add(store, "x")
         await wait_until("the work being done", lambda: settled(store) if seen else False)
     assert seen.total() == 1
