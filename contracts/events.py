@@ -187,6 +187,9 @@ class TaskEnd(ClientEvent):
     queues: bool | None = None
     """True: the instruction queues messages. This ends the turn of the message that ``correlation_id`` names, and no
     other: what else was said to the task has turns of its own."""
+    finish_reason: str | None = None
+    """Why the model stopped, as the last `message` says it: of a completed task `length` and `content_filter` mean that
+    its answer is not whole. Absent where no answer ended it."""
     steps: int = 0
     usage: TaskUsage = TaskUsage()
 

@@ -67,6 +67,7 @@ class AnswerWriter(WaitWriter):
             fields |= {"unanswered": 1}
             self._go_on(following)
         self._open(calls, fields)
+        self._finish_reason = answer.finish_reason
         self._follow(following, question)
 
     def _spend(self, used: Usage, *, of_turn: bool) -> None:
@@ -84,7 +85,7 @@ class AnswerWriter(WaitWriter):
     def _log_answer(
         self, answer: ModelAnswer, text: str, calls: Sequence[RequestedCall], asked: Asked, *, cut: bool
     ) -> None:
-        said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls])
+        said = assistant(text, [(c.id, c.tool, c.arguments) for c in calls], answer.thoughts)
         meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
         if cut:
             meta["finish_reason"] = INTERRUPTED
@@ -164,6 +165,7 @@ class AnswerWriter(WaitWriter):
         by |= {"finish_reason": said_in.finish_reason}
         self.emit(MessageEvent, step=said_in.step, attempt=said_in.attempt, content=answer, **by)
         self.commit.untimer(self.keys, "timeout")
+        self._finish_reason = said_in.finish_reason
         self._complete_with(answer, "answered")
 
     def _ask_person(self, question: str) -> None:
@@ -186,9 +188,17 @@ class AnswerWriter(WaitWriter):
 
     def cut_unsaid(self, used: Usage) -> None:
         """A message has cut the model call before anything was said: all stays as it is but what the call has cost."""
+        self._spend_in_vain(used)
+        self.commit.rewake()
+
+    def said_nothing(self, answer: ModelAnswer) -> None:
+        """An answer without text or calls is no step; what it has cost is kept."""
+        self._finish_reason = answer.finish_reason
+        self._spend_in_vain(answer.usage)
+
+    def _spend_in_vain(self, used: Usage) -> None:
         self._spend(used, of_turn=False)
         self.commit.set(self.keys.header, **self._usage.model_dump())
-        self.commit.rewake()
 
     def _fail(self, following: Fail) -> None:
         text = f"the model's answer is not of the form that the instruction asks for: {following.problem}"

@@ -17,7 +17,7 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answered import AnswerWriter, Asked
 from pentad.services.task_runner.asking import Asking, rules_of
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
-from pentad.services.task_runner.domain.after_answer import REDRIVEN, Next, after_cut, what_comes_next
+from pentad.services.task_runner.domain.after_answer import REDRIVEN, Next, NothingSaid, after_cut, what_comes_next
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
@@ -100,6 +100,10 @@ class ModelSteps:
             asking.deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
         following = what_comes_next(answer, asking.rules)
+        if isinstance(following, NothingSaid):
+            asking.deltas.stop()
+            again = self._model_again(step, closed, "silent", following.problem, said=answer)
+            return "failed" if await again else "overtaken"
         return await self._answered(asking, answer, following, redriven=isinstance(planned, CallAgain))
 
     async def _asking(self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed]) -> Asking:
@@ -185,37 +189,52 @@ class ModelSteps:
         return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first, kinds)
 
     async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
-        if isinstance(error, ModelUnavailable | ModelCutOff):
-            return await self._model_again(step, closed, error)
+        if isinstance(error, ModelUnavailable):
+            reason: RetryReason = "busy" if isinstance(error, ModelBusy) else "unavailable"
+            return await self._model_again(step, closed, reason, str(error), error.retry_after)
+        if isinstance(error, ModelCutOff):
+            return await self._model_again(step, closed, "cut_off", str(error))
         return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
 
-    async def _model_again(self, step: Step, closed: Sequence[Closed], error: ModelUnavailable | ModelCutOff) -> bool:
-        reason: RetryReason = "unavailable"
-        if isinstance(error, ModelCutOff | ModelBusy):
-            reason = "cut_off" if isinstance(error, ModelCutOff) else "busy"
+    async def _model_again(
+        self,
+        step: Step,
+        closed: Sequence[Closed],
+        reason: RetryReason,
+        why: str,
+        retry_after: float | None = None,
+        said: ModelAnswer | None = None,
+    ) -> bool:
+        """The model is asked later, or no more. ``said``: its answer, when there is one that says nothing."""
         began = step.taken.lease.now
         again = after_model_error(
             replace(step.task, retry_since=step.task.retry_since or began),
             reason,
             await guarded("clock", self._steps.actors.store.clock),
-            error.retry_after if isinstance(error, ModelUnavailable) else None,
+            retry_after,
             random.random(),
             (self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms),
         )
         if again is None:
-            return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
+            return await self._failed(step, closed, ErrorCode.MODEL_ERROR, why, said)
         level = logging.DEBUG if reason == "busy" else logging.WARNING
-        log.log(level, "%s: %s; again in %d ms", step.keys.actor, error, again.delay_ms)
+        log.log(level, "%s: %s; again in %d ms", step.keys.actor, why, again.delay_ms)
         writer = self._steps.writer(step)
-        writer.retry(again, str(error))
+        if said is not None:
+            writer.said_nothing(said)
+        writer.retry(again, why)
         return await self._steps.commit(writer, step) != "overtaken"
 
-    async def _failed(self, step: Step, closed: Sequence[Closed], code: ErrorCode, text: str) -> bool:
+    async def _failed(
+        self, step: Step, closed: Sequence[Closed], code: ErrorCode, text: str, said: ModelAnswer | None = None
+    ) -> bool:
         """There will be no answer: the turn ends; what came since starts the next one."""
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
         writer.ended_without_answer()
+        if said is not None:
+            writer.said_nothing(said)
         writer.failed(code, text)
         writer.commit.mode = "fail"
         writer.end("failed", code.value)

@@ -31,14 +31,18 @@ def tool_result(call_id: str, content: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def assistant(text: str, calls: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
-    """The model's answer; ``calls`` are (our id, name, arguments)."""
+def assistant(
+    text: str, calls: Sequence[tuple[str, str, str]], thoughts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The model's answer; ``calls`` are (our id, name, arguments). ``thoughts``: what it is sent back with them."""
     message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
     if calls:
         message["tool_calls"] = [
             {"id": i, "type": "function", "function": {"name": _sendable(name), "arguments": arguments}}
             for i, name, arguments in calls
         ]
+        if thoughts:
+            message["thinking"] = thoughts
     return message
 
 

@@ -201,7 +201,15 @@ class TurnWriter(TaskEvents):
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
         queues = (self._arrived.queues and self.commit.mode == "fail") or None
-        self.emit(TaskEnd, status=status, reason=reason, queues=queues, steps=self._steps, usage=self._usage)
+        self.emit(
+            TaskEnd,
+            status=status,
+            reason=reason,
+            queues=queues,
+            finish_reason=self._finish_reason,
+            steps=self._steps,
+            usage=self._usage,
+        )
         if status != "completed":  # the next message may still belong to what is completed
             self.commit.unset(session.header, *fields_of_task(keys.task))
         self.commit.set(session.header, done=keys.task)
@@ -252,6 +260,7 @@ class TurnWriter(TaskEvents):
         return self.task.step + self._made
 
     _made = 0
+    _finish_reason: str | None = None
     _answer_usage = TaskUsage()
 
     @property

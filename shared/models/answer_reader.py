@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pentad.shared.models.assembly import AnswerAssembly, parse_object
+from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
 from pentad.shared.models.failures import from_stream_error, shortened
-from pentad.shared.models.ports import ModelAnswer, ModelCutOff, ModelMisconfigured
+from pentad.shared.models.loose_values import parse_object
+from pentad.shared.models.ports import ModelAnswer, ModelCutOff, ModelMisconfigured, ModelUnavailable
 from pentad.shared.models.sse_decoder import SseDecoder
 
 _TAIL_S = 5.0  # how long to wait for the token count once the answer itself is complete
@@ -23,6 +24,11 @@ class AnswerReader:
         self._size = 0
         self._done = False
         self.began = False
+
+    @property
+    def said(self) -> bool:
+        """Something of the answer has come: until then it is an outage when nothing more comes."""
+        return not self._assembly.empty
 
     @property
     def finished(self) -> bool:
@@ -55,7 +61,7 @@ class AnswerReader:
                 raise self._cut_off(str(error)) from None
 
     def end(self) -> None:
-        """The body ended in good order. Raises `ModelCutOff` when the answer had not."""
+        """The body ended in good order. Raises `ModelCutOff` or `ModelUnavailable` when the answer had not."""
         try:
             if self._document is None:
                 self._read_events(self._decoder.flush())
@@ -69,7 +75,7 @@ class AnswerReader:
             raise self._cut_off("its stream ended before the answer did")
 
     def broke(self, error: Exception) -> None:
-        """The connection broke. Raises `ModelCutOff` unless the answer was whole by then."""
+        """The connection broke. Raises `ModelCutOff` or `ModelUnavailable` unless the answer was whole by then."""
         if not self.finished:
             raise self._cut_off(self._endpoint.redacted(str(error)) or "the connection broke") from None
 
@@ -92,10 +98,13 @@ class AnswerReader:
                 return
 
     def _check_error(self, chunk: dict[str, object]) -> None:
-        failure = from_stream_error(chunk, not self._assembly.empty, self._endpoint.place)
+        failure = from_stream_error(chunk, self.said, self._endpoint.place)
         if failure is not None:
             failure.args = (self._endpoint.redacted(str(failure)),)
             raise failure
 
-    def _cut_off(self, why: str) -> ModelCutOff:
-        return ModelCutOff(f"the answer of the model server at {self._endpoint.place} was cut off: {shortened(why)}")
+    def _cut_off(self, why: str) -> ModelCutOff | ModelUnavailable:
+        server = f"the model server at {self._endpoint.place}"
+        if self.said:
+            return ModelCutOff(f"the answer of {server} was cut off: {shortened(why)}")
+        return ModelUnavailable(f"{server} answered 200 and then nothing: {shortened(why)}; try again later")

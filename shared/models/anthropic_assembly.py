@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pentad.shared.models.assembly import NAME_LENGTH, AnswerAssembly, as_dict, as_text, token_count
+from pentad.shared.models.assembly import AnswerAssembly
+from pentad.shared.models.call_assembly import NAME_LENGTH
+from pentad.shared.models.loose_values import as_dict, as_text, token_count
 from pentad.shared.models.ports import DeltaSink, Usage
+from pentad.shared.models.thoughts import BLOCKS, Fragments
 
 _MOST_BLOCKS = 10_000
 """Blocks of one answer."""
@@ -26,12 +29,16 @@ _FINISH = {
 class MessageAssembly(AnswerAssembly):
     """One answer in the Anthropic protocol. `add` takes each event as parsed JSON."""
 
-    __slots__ = ("_blocks", "_tools", "_usage")
+    protocol = "anthropic"
+    __slots__ = ("_blocks", "_mixed", "_signed", "_spoken", "_tools", "_usage")
 
     def __init__(self, emit: DeltaSink) -> None:
         super().__init__(emit)
         self._tools: set[int] = set()
         self._blocks = 0
+        self._signed = Fragments()
+        self._spoken = self._mixed = False
+        """Whether other blocks than thoughts have come, and thoughts after them."""
         self._usage: dict[str, int] = {}
 
     def add(self, chunk: dict[str, Any]) -> None:
@@ -61,7 +68,11 @@ class MessageAssembly(AnswerAssembly):
         if kind == "text_delta":
             self._say(as_text(delta.get("text")))
         elif kind == "thinking_delta":
-            self._think(as_text(delta.get("thinking")))
+            thought = as_text(delta.get("thinking"))
+            self._think(thought)
+            self._signed.add([{"type": "thinking", "index": index, "thinking": thought}])
+        elif kind == "signature_delta":
+            self._signed.add([{"type": "thinking", "index": index, "signature": delta.get("signature")}])
         elif kind == "input_json_delta" and type(index) is int and index in self._tools:
             self._calls.add({"index": index, "function": {"arguments": delta.get("partial_json")}})
 
@@ -70,15 +81,26 @@ class MessageAssembly(AnswerAssembly):
         if self._blocks > _MOST_BLOCKS:
             raise ValueError(f"it has more than {_MOST_BLOCKS} blocks")
         kind = block.get("type")
+        if kind in ("thinking", "redacted_thinking"):
+            self._mixed = self._mixed or self._spoken
+            self._think(as_text(block.get("thinking")))
+            self._signed.add([{**block, "index": index}])
+            return
+        self._spoken = True
         if kind == "text":
             self._say(as_text(block.get("text")))
-        elif kind == "thinking":
-            self._think(as_text(block.get("thinking")))
         elif kind == "tool_use" and type(index) is int:
             self._tools.add(index)
+            self._calls.begin()
             # A block begins with an empty object, whose text follows in pieces; some servers send it whole.
             function = {"name": block.get("name"), "arguments": block.get("input") or None}
             self._calls.add({"index": index, "id": block.get("id"), "function": function})
+
+    def _thoughts(self) -> dict[str, Any]:
+        """The signed blocks; they must be given back as they came, and a transcript keeps no order among blocks."""
+        blocks = [{k: v for k, v in block.items() if k != "index"} for block in self._signed.objects()]
+        whole = all(block.get("signature") or block.get("data") for block in blocks)
+        return {BLOCKS: blocks} if blocks and whole and not self._mixed else {}
 
     def _head(self, message: dict[str, Any]) -> None:
         self._model = self._model or as_text(message.get("model"))[:NAME_LENGTH]

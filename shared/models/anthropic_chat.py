@@ -54,8 +54,8 @@ class AnthropicChat(StreamedChat):
         super().__init__(endpoint, "/v1/messages", stall_s)
         self._model = model
         self._parameters = _members(given)
-        # Thinking that takes up what a call of tools interrupted must begin with the thoughts before it, signed. A
-        # transcript does not keep them, so in this mode the rest of such an answer is given without thinking.
+        # Thinking that takes up what a call of tools interrupted must begin with the thoughts before it, signed. Where
+        # another model has called them there are none: in this mode the rest of such an answer is given without.
         signed = _thinks_by_budget(given)
         self._midway = _members({k: v for k, v in given.items() if k != "thinking"}) if signed else self._parameters
         cached = given["cache_control"]
@@ -71,7 +71,7 @@ class AnthropicChat(StreamedChat):
 
     def _body(self, model: str, request: ChatRequest) -> bytes:
         try:
-            prompt = anthropic_prompt(request.messages)
+            prompt = anthropic_prompt(request.messages, model)
             tools = b"" if request.tools is None else b'"tools":%s,' % anthropic_tools(request.tools)
         except ValueError as error:
             raise ModelRefused(f"the conversation cannot be sent: {error}") from None
@@ -79,7 +79,7 @@ class AnthropicChat(StreamedChat):
             tools += b'"tool_choice":{"type":"none"},'
         # Tools and system are the same for many tasks, the messages for the steps of one: each has its mark.
         system = b'"system":[%s%s}],' % (prompt.system.removesuffix(b"}"), self._mark) if prompt.system else b""
-        parameters = self._midway if prompt.calling else self._parameters
+        parameters = self._midway if prompt.unsigned else self._parameters
         return b'{"model":%s,"stream":true,%s%s%s"messages":[%s]}' % (
             to_json(model),
             parameters,

@@ -15,7 +15,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.assembly import as_dict, as_text, parse_object
+from pentad.shared.models.loose_values import as_dict, as_text, parse_object
+from pentad.shared.models.thoughts import signed_blocks
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FAILED = "error: "
@@ -31,8 +32,8 @@ class AnthropicPrompt:
 
     system: bytes
     messages: bytes
-    calling: bool
-    """The assistant's last turn has called tools: its answer is still under way."""
+    unsigned: bool
+    """The assistant's last turn has called tools: its answer is under way, without the thoughts that it began with."""
 
 
 @immutable
@@ -42,20 +43,21 @@ class _Said:
     role: str
     results: tuple[bytes, ...] = ()
     blocks: tuple[bytes, ...] = ()
-    calls: bool = False
+    unsigned: bool = False
+    """It calls tools, and says nothing of the thoughts before that."""
 
 
-def anthropic_prompt(messages: Sequence[bytes]) -> AnthropicPrompt:
-    """The conversation. Raises `ValueError` for a message that is not a JSON object."""
+def anthropic_prompt(messages: Sequence[bytes], model: str) -> AnthropicPrompt:
+    """The conversation as `model` is sent it. Raises `ValueError` for a message that is not a JSON object."""
     system: list[bytes] = []
     turns = _Turns()
     for raw in messages:
-        said = _said(raw)
+        said = _said(raw, model)
         if said.role == "system" and turns.empty:
             system += said.blocks
         elif said.results or said.blocks:
             turns.add(said)
-    return AnthropicPrompt(b",".join(system), b",".join(turns.messages()), turns.calling)
+    return AnthropicPrompt(b",".join(system), b",".join(turns.messages()), turns.unsigned)
 
 
 @lru_cache(maxsize=8)
@@ -74,14 +76,14 @@ class _Turns:
         self._results: list[bytes] = []
         self._blocks: list[bytes] = []
         self.empty = True
-        self.calling = False
+        self.unsigned = False
 
     def add(self, said: _Said) -> None:
         role = "assistant" if said.role == "assistant" else "user"
         if role != self._role:
             self._turn(role)
         if role == "assistant":
-            self.calling = said.calls
+            self.unsigned = said.unsigned
         self._results += said.results
         self._blocks += said.blocks
         self.empty = False
@@ -103,7 +105,7 @@ class _Turns:
         self._results, self._blocks = [], []
 
 
-def _said(raw: bytes) -> _Said:
+def _said(raw: bytes, model: str) -> _Said:
     message = parse_object(raw)
     role, content = as_text(message.get("role")), as_text(message.get("content"))
     if role == "tool":
@@ -112,7 +114,8 @@ def _said(raw: bytes) -> _Said:
     calls = message.get("tool_calls") if role == "assistant" else None
     if calls and isinstance(calls, list):
         blocks += [_call(as_dict(call)) for call in calls]
-        return _Said(role, blocks=tuple(blocks), calls=True)
+        signed = [to_json(block) for block in signed_blocks(message, model)]
+        return _Said(role, blocks=(*signed, *blocks), unsigned=not signed)
     return _Said(role, blocks=tuple(blocks))
 
 

@@ -1,7 +1,8 @@
 """Whether a model is asked just now: one that keeps failing is left alone for a while. No I/O; time is passed in.
 
 closed   every call goes through; 3 failures in a row, or 5 among the last 20 calls, open it
-open     nothing is asked until its time is up: 1 s at first, doubled by each probe that fails, 30 s at most
+open     nothing is asked until its time is up: as long as the server asks for, 60 s at most; where it does not say,
+         1 s at first, doubled by each probe that fails, 30 s at most
 probing  one call goes through and decides
 """
 
@@ -84,7 +85,7 @@ class Circuit:
         self.error = error
         if self._until is not None:
             if probe:
-                self._open(now, min(_MOST_S, self._pause_s * 2), asked_s, hopeless)
+                self._open(now, self._pause_s * 2, asked_s, hopeless)
             return
         if now - self._failed_at > _FORGOTTEN_S:
             self._history = 0
@@ -98,5 +99,9 @@ class Circuit:
     def _open(self, now: float, pause_s: float, asked_s: float | None, hopeless: bool) -> None:
         if self._until is None:
             self.since = now
-        self._pause_s, self._probing, self.hopeless = pause_s, False, hopeless
-        self._until = now + max(pause_s, min(asked_s or 0.0, _ASKED_S))
+        self._probing, self.hopeless = False, hopeless
+        if asked_s is None:
+            self._pause_s = min(_MOST_S, pause_s)
+            self._until = now + self._pause_s
+        else:
+            self._until = now + max(_FIRST_S, min(asked_s, _ASKED_S))

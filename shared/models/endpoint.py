@@ -13,8 +13,8 @@ from urllib.request import getproxies
 
 from pydantic_core import from_json
 
-from pentad.shared.models.assembly import as_dict, parse_object
-from pentad.shared.models.failures import from_status, retry_after, shortened
+from pentad.shared.models.failures import error_in, from_status, retry_after, shortened
+from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.official import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 
@@ -198,19 +198,18 @@ class Endpoint:
         return lambda body: http.send(again(request, body), stream=True)
 
     def _failed(self, response: httpx2.Response) -> ModelFailed:
-        detail = self.redacted(_detail(response) or response.reason_phrase)
-        return from_status(response.status_code, detail, retry_after(response.headers), self.place)
+        said = _said(response)
+        error = error_in(said)
+        text = self.redacted(str(error.get("message") or said or response.reason_phrase))
+        return from_status(response.status_code, text, retry_after(response.headers), self.place, error)
 
 
-def _detail(response: httpx2.Response) -> str:
+def _said(response: httpx2.Response) -> object:
     """What the server says of its refusal, in whatever form."""
     try:
-        said: object = from_json(response.content)
+        return from_json(response.content)
     except ValueError:
         return response.text
-    fields = as_dict(said)
-    inner = fields.get("error", fields)
-    return str(as_dict(inner).get("message") or inner or "") if fields else str(said or "")
 
 
 def shown_place(url: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from time import time
+from types import MappingProxyType
 from typing import Any
 
-from pentad.shared.models.assembly import as_dict
+from pentad.shared.models.loose_values import as_dict
 from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
 
 _LATER = frozenset({408, 409, 429})
@@ -23,25 +25,47 @@ _ADVICE = {
     413: "the conversation is too long for this model",
 }
 
-_STATUS_OF_TYPE = {
+_STATUS_OF_NAME = {
+    "BadRequestError": 400,
     "invalid_request_error": 400,
     "authentication_error": 401,
+    "invalid_api_key": 401,
     "billing_error": 402,
     "permission_error": 403,
+    "model_not_found": 404,
     "not_found_error": 404,
     "conflict_error": 409,
     "request_too_large": 413,
+    "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
     "api_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status of an error that comes within a stream and says its type alone."""
+"""The HTTP status of an error that comes within a stream and says its type or code alone."""
+_NO_CREDIT = frozenset(
+    {
+        "arrearage",
+        "billing_hard_limit_reached",
+        "exceeded_current_quota_error",
+        "insufficient_balance",
+        "insufficient_quota",
+    }
+)
+"""Types and codes, in lower case, of what is sent as "too many requests" and does not pass by waiting."""
+_TOO_LONG = re.compile(
+    r"maximum context length|context[ _](?:length|size|window)|(?:prompt|input) is too long|request too large", re.I
+)
+"""What servers say of a conversation that is too long, with statuses of all kinds."""
+_PAYMENT, _TOO_LARGE = 402, 413
 
 
-def from_status(status: int, detail: str, retry_after: float | None, place: str) -> ModelFailed:
-    """The failure that an HTTP error status means. `detail` is the server's own text."""
+def from_status(
+    status: int, detail: str, retry_after: float | None, place: str, error: Mapping[str, Any] = MappingProxyType({})
+) -> ModelFailed:
+    """The failure that an HTTP error status means. `detail` is the server's own text, `error` its error object."""
     said = f"the model server at {place} answered {status}: {shortened(detail)}"
+    status = _meant(status, detail, error) or status
     if is_later(status):
         return ModelUnavailable(f"{said}; try again later", retry_after)
     kind = ModelMisconfigured if status in _MISCONFIGURED else ModelRefused
@@ -59,14 +83,32 @@ def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> Mode
     Without a status of its own, and once text has come, it is an answer cut off.
     """
     error = chunk.get("error") or (chunk if chunk.get("object") == "error" or chunk.get("type") == "error" else None)
-    if not error or chunk.get("choices"):
+    if not error:
         return None
     fields = as_dict(error)
-    status = _status(fields)
     detail = str(fields.get("message") or error)
+    status = _meant(_status(fields), detail, fields)
     if status is not None and (not is_later(status) or not began):
         return from_status(status, detail, None, place)
     return ModelCutOff(f"the model server at {place} stopped with an error: {shortened(detail)}; try again")
+
+
+def error_in(said: object) -> Mapping[str, Any]:
+    """The error object of a body that was read as JSON, empty when there is none. Some servers send it in a list."""
+    if isinstance(said, list):
+        said = next(iter(said), None)
+    fields = as_dict(said)
+    inner = fields.get("error", fields)
+    return inner if isinstance(inner, dict) else {"message": inner}
+
+
+def _meant(status: int | None, detail: str, error: Mapping[str, Any]) -> int | None:
+    """The status that says what to do, where the server's own would have the same asked again in vain."""
+    if status is not None and not is_later(status):
+        return status
+    if any(str(error.get(name)).lower() in _NO_CREDIT for name in ("code", "type")):
+        return _PAYMENT
+    return _TOO_LARGE if _TOO_LONG.search(f"{detail[:_MAX_TEXT]} {error.get('code')} {error.get('type')}") else status
 
 
 def _status(error: Mapping[str, Any]) -> int | None:
@@ -76,15 +118,23 @@ def _status(error: Mapping[str, Any]) -> int | None:
             value = int(value)
         if type(value) is int and 400 <= value <= 599:
             return value
-    kind = error.get("type")
-    return _STATUS_OF_TYPE.get(kind) if isinstance(kind, str) else None
+    names = (error.get("code"), error.get("type"))
+    return next((_STATUS_OF_NAME[name] for name in names if isinstance(name, str) and name in _STATUS_OF_NAME), None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a `Retry-After` header asks for (a number or a date), None when it does not say."""
-    value = headers.get("retry-after", "").strip()
+    """Seconds that the server asks for, None when it does not say.
+
+    `retry-after-ms` goes before `Retry-After`, which is a number of seconds or a date.
+    """
+    exact = _seconds(headers.get("retry-after-ms", ""), 0.001)
+    return _seconds(headers.get("retry-after", "")) if exact is None else exact
+
+
+def _seconds(value: str, unit: float = 1.0) -> float | None:
+    value = value.strip()
     try:
-        seconds = float(value)
+        seconds = float(value) * unit
     except ValueError:
         seconds = _until(value)
     return seconds if 0 <= seconds < 1e6 else None

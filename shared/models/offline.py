@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.tools import RESERVED_NAMES
-from pentad.shared.models.assembly import as_dict, as_text
+from pentad.shared.models.loose_values import as_dict, as_text
 from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 

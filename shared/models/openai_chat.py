@@ -10,8 +10,9 @@ from pydantic_core import to_json
 
 from pentad.shared.models.assembly import Assembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
 from pentad.shared.models.streamed_chat import StreamedChat
+from pentad.shared.models.thoughts import REASONING, openai_messages
 
 UNNAMED = "default"
 
@@ -37,6 +38,7 @@ class OpenAIChat(StreamedChat):
         self._model = model
         self._parameters = b"" if not parameters else to_json(parameters)[1:-1] + b","
         self._asking = asyncio.Lock()
+        self._filled = False
 
     @property
     def name(self) -> str:
@@ -54,6 +56,12 @@ class OpenAIChat(StreamedChat):
     def _assembly(self, on_delta: DeltaSink) -> Assembly:
         return Assembly(on_delta)
 
+    def _learned(self, refusal: ModelRefused) -> bool:
+        """Servers that think miss the reasoning where another model has called tools."""
+        learned = not self._filled and REASONING in str(refusal)
+        self._filled = self._filled or learned
+        return learned
+
     def _body(self, model: str, request: ChatRequest) -> bytes:
         tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
         if tools and not request.may_call:
@@ -62,7 +70,7 @@ class OpenAIChat(StreamedChat):
             to_json(model),
             self._parameters,
             tools,
-            b",".join(request.messages),
+            openai_messages(request.messages, model, filled=self._filled),
         )
 
 

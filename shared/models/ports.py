@@ -6,8 +6,9 @@ The failures answer the only question a caller has: never again (`ModelRefused`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Literal, Protocol
 
 from pentad.shared.immutable import immutable
 
@@ -59,7 +60,7 @@ class Usage:
 @immutable
 class ModelAnswer:
     """A complete answer. `model` is the id the server says it used, `model_id` the registry's id of who answered:
-    '' for the environment's model."""
+    '' for the environment's model. `thoughts`: what the model must be sent back with its tool calls, see `kept`."""
 
     text: str
     thinking: str
@@ -68,6 +69,7 @@ class ModelAnswer:
     usage: Usage
     model: str
     model_id: str = ""
+    thoughts: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ModelCutOff, ModelUnavailable
+from pentad.shared.models.ports import (
+    ChatRequest,
+    DeltaSink,
+    ModelAnswer,
+    ModelCutOff,
+    ModelRefused,
+    ModelUnavailable,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -51,10 +58,15 @@ class StreamedChat(ABC):
             deadline = asyncio.get_running_loop().time() + request.timeout_s
             async with asyncio.timeout(_patience(request)) as limit:
                 model = model or await self._chosen()
-                body, once = self._body(model, request), request.begin_s is not None
-                response = await self._endpoint.open(self._path, body, once)
+                once = request.begin_s is not None
                 try:
-                    await self._read(response, reader, limit, deadline)
+                    response = await self._endpoint.open(self._path, self._body(model, request), once)
+                except ModelRefused as refusal:
+                    if not self._learned(refusal):
+                        raise
+                    response = await self._endpoint.open(self._path, self._body(model, request), once)
+                try:
+                    await self._read(response, reader, limit, deadline, hurried=once)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -75,6 +87,10 @@ class StreamedChat(ABC):
         """The model for a request that names none."""
         return self.name
 
+    def _learned(self, refusal: ModelRefused) -> bool:
+        """Whether the refusal tells how its server wants to be asked: from then on it is, this request too."""
+        return False
+
     @abstractmethod
     def _body(self, model: str, request: ChatRequest) -> bytes:
         """The request as the protocol says it."""
@@ -84,8 +100,9 @@ class StreamedChat(ABC):
         """What puts one answer together."""
 
     async def _read(
-        self, response: httpx2.Response, reader: AnswerReader, limit: asyncio.Timeout, deadline: float
+        self, response: httpx2.Response, reader: AnswerReader, limit: asyncio.Timeout, deadline: float, *, hurried: bool
     ) -> None:
+        """Read the body. ``hurried``: until the answer itself has begun, nothing that comes gives it more time."""
         import httpx2
 
         reader.check_kind(response.headers.get("content-type", ""))
@@ -94,6 +111,8 @@ class StreamedChat(ABC):
             async with aclosing(_parts(response)) as parts:
                 async for part in parts:
                     reader.feed(part)
+                    if hurried and not reader.said:
+                        continue
                     limit.reschedule(min(deadline, now() + reader.patience(self._stall_s)))
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             reader.broke(error)
@@ -102,10 +121,11 @@ class StreamedChat(ABC):
 
     def _out_of_time(self, reader: AnswerReader) -> None:
         place = self._endpoint.place
-        if not reader.began:
+        if reader.finished:
+            return
+        if not reader.said:
             raise ModelUnavailable(f"the model server at {place} did not answer in time; try again later") from None
-        if not reader.finished:
-            raise ModelCutOff(f"the model server at {place} stalled in the middle of its answer; try again") from None
+        raise ModelCutOff(f"the model server at {place} stalled in the middle of its answer; try again") from None
 
 
 def _patience(request: ChatRequest) -> float:

@@ -38,7 +38,7 @@ EVENT_FIELDS = {
     "tool_result": "tool_call_id tool result error duration_ms ref",
     "approval_request": "tool_call_id tool args effect",
     "task_status": "status reason",
-    "task_end": "status reason queues steps usage",
+    "task_end": "status reason queues finish_reason steps usage",
     "snapshot": "tasks messages",
     "error": "code message message_id retry_after",
 }

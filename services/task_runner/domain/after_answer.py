@@ -11,6 +11,12 @@ from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
+_CUT = "; it was cut off at the length limit"
+_WITHOUT_WORDS = {
+    "length": "the limit of tokens was reached before; raise max_tokens among the model's parameters",
+    "content_filter": "its server's content filter withheld the answer",
+}
+"""What it means that nothing was said, by the finish reason."""
 REDRIVEN = "redriven"
 """Stands for the model's name where a person has redriven tool calls."""
 
@@ -92,6 +98,13 @@ class GoOn:
     text: str
 
 
+@immutable
+class NothingSaid:
+    """The answer ended in good order and has neither text nor calls: the model is asked anew, then the task fails."""
+
+    problem: str
+
+
 Next = CallTools | Complete | AskAgain | Fail | GoOn
 
 
@@ -109,18 +122,26 @@ class Rules:
     """How often an answer that is wrong may be asked for again."""
 
 
-def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next:
+def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next | NothingSaid:
     """What a task does after this answer."""
+    cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
-        return CallTools(tuple(_planned(draft, rules) for draft in answer.tool_calls))
+        return CallTools(tuple(_planned(draft, rules, cut) for draft in answer.tool_calls))
+    if not answer.text.strip():
+        return NothingSaid(_why_nothing(answer))
     if rules.read is None:
         return Complete(answer.text)
     try:
         return Complete(to_json(rules.read(answer.text)).decode())
     except ValueError as error:
-        cut = "; it was cut off at the length limit" if answer.finish_reason == "length" else ""
         problem = f"{error}{cut}"
         return AskAgain(problem) if rules.repairs_left > 0 else Fail(problem)
+
+
+def _why_nothing(answer: ModelAnswer) -> str:
+    why = _WITHOUT_WORDS.get(answer.finish_reason, f"finish_reason {answer.finish_reason}")
+    thought = "thought and then said nothing" if answer.thinking else "said nothing"
+    return f"the model {answer.model} {thought}: {why}"
 
 
 def after_cut(said: ModelAnswer, rules: Rules) -> GoOn | None:
@@ -132,10 +153,10 @@ def after_cut(said: ModelAnswer, rules: Rules) -> GoOn | None:
     return GoOn(said.text) if rules.read is None and said.text.strip() else None
 
 
-def _planned(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
+def _planned(draft: ToolCallDraft, rules: Rules, cut: str) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
     parsed = parse_arguments(draft.arguments)
-    problem = parsed.problem or _own_problem(spec, parsed.args)
+    problem = (parsed.problem and parsed.problem + cut) or _own_problem(spec, parsed.args)
     if not rules.may_call and spec is not COMPLETE_TASK:
         problem = "this turn has called tools as often as it may: answer with what you have"
     elif spec is None:

@@ -5,8 +5,12 @@ from typing import Literal
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
 
-RetryReason = Literal["unavailable", "cut_off", "busy"]
-"""``busy``: the model is well and has no place free; it says when a place may be."""
+RetryReason = Literal["unavailable", "cut_off", "busy", "silent"]
+"""``busy``: the model is well and has no place free; it says when a place may be. ``silent``: it answered with
+nothing."""
+_SOONEST_MS, _APART_MS = 100, 500
+_SILENCES = 2
+"""Attempts after which a model that answers with nothing is not asked again: each has its price."""
 
 
 @immutable
@@ -24,11 +28,15 @@ def after_model_error(
     """Whether to ask the model again, and when. None: give up. ``jitter`` in [0, 1); limits: attempts, step ms."""
     max_attempts, step_timeout_ms = limits
     since = task.retry_since or now
-    fails = task.fails + (reason == "cut_off")
-    if fails >= max_attempts or now - since >= step_timeout_ms:
+    fails = task.fails + (reason in ("cut_off", "silent"))
+    if (
+        fails >= (min(_SILENCES, max_attempts) if reason == "silent" else max_attempts)
+        or now - since >= step_timeout_ms
+    ):
         return None
     tries = min(6, fails + (now - since) // 1000)
     delay = min(30_000, 250 * 2**tries) * (0.5 + jitter / 2)
-    if retry_after_s is not None:
-        delay = retry_after_s * 1000 if reason == "busy" else max(delay, retry_after_s * 1000)
+    if retry_after_s is not None:  # it knows better than any guess, and many who were told the same come apart
+        asked = retry_after_s * 1000
+        delay = asked if reason == "busy" else max(_SOONEST_MS, asked + jitter * min(_APART_MS, asked / 8))
     return Retry(min(round(delay), max(0, since + step_timeout_ms - now)), fails, since)

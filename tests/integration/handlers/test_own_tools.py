@@ -79,7 +79,7 @@ async def test_an_answered_question_is_well_formed_in_both_protocols(store: Stor
     await flow.drive()
     await flow.say("Berlin")
     await flow.drive()
-    turns = from_json(b"[%s]" % anthropic_prompt(prompts[-1]).messages)
+    turns = from_json(b"[%s]" % anthropic_prompt(prompts[-1], "m").messages)
     assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
     assert [block["type"] for block in turns[2]["content"]] == ["tool_result", "tool_result", "text"]
     assert turns[2]["content"][2]["text"] == "Berlin"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.assembly import as_text
+from pentad.shared.models.loose_values import as_text
 from pentad.shared.models.ports import ChatRequest, ToolCallDraft, Usage
 from tests.integration.models.conftest import USER, Start, until
 from tests.support.models.protocols import ScriptedProtocol

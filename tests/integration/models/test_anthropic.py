@@ -14,7 +14,7 @@ from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.protocols import ANTHROPIC, ScriptedProtocol
-from tests.support.models.replies import fail, raw, say
+from tests.support.models.replies import call, fail, raw, say
 
 SYSTEM = '{"role":"system","content":"sei nett: ä"}'.encode()
 CALLED = b'{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}'
@@ -68,6 +68,18 @@ async def test_thinking_by_budget_rests_while_an_answer_is_under_way(start: Star
     await bench.ask(USER, CALLED, RESULT)
     await bench.ask(USER, CALLED, RESULT, b'{"role":"assistant","content":"done"}', USER)
     assert [chat.get("thinking") for chat in bench.server.chats] == [budget, None, budget]
+
+
+async def test_thinking_by_budget_goes_on_where_its_signed_thoughts_are_known(start: Start) -> None:
+    budget = {"type": "enabled", "budget_tokens": 2048}
+    bench = await start(call(("f", {})), parameters={"thinking": budget})
+    signed = b',"thinking":{"of":"anthropic/m","fields":{"blocks":[%s]}}}' % (
+        b'{"type":"thinking","thinking":"hm","signature":"c2ln"}'
+    )
+    await bench.ask(USER, CALLED[:-1] + signed, RESULT)
+    (chat,) = bench.server.chats
+    assert chat["thinking"] == budget
+    assert [block["type"] for block in chat["messages"][1]["content"]] == ["thinking", "tool_use"]
 
 
 async def test_adaptive_thinking_goes_on_without_its_thoughts(start: Start) -> None:

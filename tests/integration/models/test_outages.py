@@ -73,7 +73,7 @@ async def test_no_first_byte_in_time_is_an_outage(start: Start) -> None:
 
 
 @pytest.mark.parametrize("hang_up", [True, False])
-@pytest.mark.parametrize("chunks", [0, 1, 3])
+@pytest.mark.parametrize("chunks", [2, 3])
 async def test_a_stream_without_its_end_is_cut_off_and_not_asked_again(
     start: Start, chunks: int, hang_up: bool
 ) -> None:
@@ -81,6 +81,33 @@ async def test_a_stream_without_its_end_is_cut_off_and_not_asked_again(
     with pytest.raises(ModelCutOff, match="cut off"):
         await bench.ask()
     assert len(bench.server.chats) == 1
+
+
+@pytest.mark.parametrize("hang_up", [True, False])
+@pytest.mark.parametrize("chunks", [0, 1])
+async def test_a_stream_that_ends_before_the_answer_begins_is_an_outage(
+    start: Start, chunks: int, hang_up: bool
+) -> None:
+    bench = await start(cut(chunks, hang_up=hang_up))
+    with pytest.raises(ModelUnavailable, match="answered 200 and then nothing"):
+        await bench.ask()
+
+
+PING = raw(b": ping\n\n", wait=asyncio.Event(), wait_after=1)
+
+
+async def test_a_ping_and_then_nothing_is_an_outage(start: Start) -> None:
+    bench = await start(PING, stall_s=0.1)
+    with pytest.raises(ModelUnavailable, match="did not answer in time"):
+        await bench.ask()
+
+
+async def test_pings_are_no_beginning_where_another_model_stands_ready(start: Start) -> None:
+    bench = await start(raw(*[b": ping\n\n"] * 500, delay=0.02))
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match="did not answer in time"):
+        await bench.client.stream(ChatRequest([USER], None, 30.0, begin_s=1.0), lambda _kind, _text: None)
+    assert time.monotonic() - began < 6
 
 
 async def test_a_stall_within_the_answer_is_cut_off(start: Start) -> None:
@@ -119,6 +146,14 @@ async def test_an_error_object_within_the_body(
     with pytest.raises(expected):
         await bench.ask()
     assert len(bench.server.chats) == asked
+
+
+@pytest.mark.parametrize("finish", ["null", '"error"', '"stop"'])
+async def test_an_error_beside_text_is_no_answer(start: Start, protocol: ScriptedProtocol, finish: str) -> None:
+    chunk = b'{"choices":[{"delta":{"content":""},"finish_reason":%s}],"error":{"code":502,"message":"upstream"}}'
+    bench = await start(raw(*protocol.events(say("half"))[:2], b"data: " + chunk % finish.encode() + b"\n\n"))
+    with pytest.raises(ModelCutOff, match="upstream"):
+        await bench.ask()
 
 
 async def test_an_error_after_text_is_a_cut_off(start: Start, protocol: ScriptedProtocol) -> None:
@@ -170,9 +205,9 @@ HOSTILE: dict[str, Reply] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-async def test_a_body_without_sense_is_cut_off(start: Start, kind: str) -> None:
+async def test_a_body_without_sense_is_an_outage(start: Start, kind: str) -> None:
     bench = await start(HOSTILE[kind])
-    with pytest.raises(ModelCutOff):
+    with pytest.raises(ModelUnavailable):
         await bench.ask()
     assert len(bench.server.chats) == 1
 

@@ -1,6 +1,7 @@
 """An answer is whole or cut off, wherever its bytes are divided or end; and it is bounded."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.anthropic_assembly import MessageAssembly
 from pentad.shared.models.assembly import AnswerAssembly, Assembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import DeltaSink, ModelAnswer, ModelCutOff, ToolCallDraft, Usage
+from pentad.shared.models.ports import DeltaSink, ModelAnswer, ModelCutOff, ModelUnavailable, ToolCallDraft, Usage
 from tests.support.models.protocols import ANTHROPIC, OPENAI, ScriptedProtocol
 from tests.support.models.replies import call
 
@@ -17,6 +18,13 @@ REPLY = call(("add", {"a": 1}), text="é", thinking="hmm")
 ASSEMBLIES: dict[ScriptedProtocol, Callable[[DeltaSink], AnswerAssembly]] = {
     OPENAI: Assembly,
     ANTHROPIC: MessageAssembly,
+}
+THOUGHTS: dict[ScriptedProtocol, dict[str, Any]] = {
+    OPENAI: {"of": "openai/m", "fields": {"reasoning_content": "hmm"}},
+    ANTHROPIC: {
+        "of": "anthropic/m",
+        "fields": {"blocks": [{"type": "thinking", "signature": "c2lnbmVk", "thinking": "hmm"}]},
+    },
 }
 
 protocols = pytest.mark.parametrize("protocol", ASSEMBLIES, ids=lambda protocol: protocol.path)
@@ -42,12 +50,13 @@ def test_an_answer_divided_at_any_byte_is_the_same(protocol: ScriptedProtocol) -
     body = b"".join(protocol.events(REPLY))
     answers = {read(protocol, body[:at], body[at:]) for at in range(len(body))}
     calls = (ToolCallDraft("add", '{"a":1}'),)
-    assert answers == {ModelAnswer("é", "hmm", calls, "tool_calls", Usage(11, 3), "scripted")}
+    expected = ModelAnswer("é", "hmm", calls, "tool_calls", Usage(11, 3), "scripted", thoughts=THOUGHTS[protocol])
+    assert answers == {expected}
 
 
 @protocols
 @pytest.mark.parametrize("broken", [True, False])
-def test_an_answer_cut_at_any_byte_is_whole_or_cut_off(protocol: ScriptedProtocol, broken: bool) -> None:
+def test_an_answer_cut_at_any_byte_is_whole_or_cut_off_or_was_none(protocol: ScriptedProtocol, broken: bool) -> None:
     body = b"".join(protocol.events(REPLY))
     whole = [at for at in range(len(body)) if _is_whole(protocol, body[:at], broken)]
     assert whole == list(range(whole[0], len(body))), "once whole, it stays so"
@@ -58,7 +67,11 @@ def test_an_answer_cut_at_any_byte_is_whole_or_cut_off(protocol: ScriptedProtoco
 def _is_whole(protocol: ScriptedProtocol, body: bytes, broken: bool) -> bool:
     try:
         answer = read(protocol, body, broken=broken)
+    except ModelUnavailable:
+        assert b"hmm" not in body.rpartition(b"\n\n")[0], "no event has said anything"
+        return False
     except ModelCutOff:
+        assert b"hmm" in body
         return False
     assert (answer.text, answer.thinking, answer.tool_calls) == ("é", "hmm", (ToolCallDraft("add", '{"a":1}'),))
     return True

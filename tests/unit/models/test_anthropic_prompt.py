@@ -9,6 +9,7 @@ import pytest
 from pentad.shared.models.anthropic_prompt import AnthropicPrompt, anthropic_prompt, anthropic_tools
 from tests.support.models.anthropic_checks import request_fault
 
+MODEL = "m"
 SYSTEM = {"role": "system", "content": "Be kind."}
 GOES_ON = {"type": "text", "text": "[The conversation goes on.]"}
 
@@ -44,7 +45,7 @@ def answered(call_id: str, **more: Any) -> dict[str, Any]:
 
 
 def convert(*messages: dict[str, Any]) -> AnthropicPrompt:
-    return anthropic_prompt([json.dumps(message, ensure_ascii=False).encode() for message in messages])
+    return anthropic_prompt([json.dumps(message, ensure_ascii=False).encode() for message in messages], MODEL)
 
 
 def turns(*messages: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -155,16 +156,16 @@ def test_system_messages_at_the_beginning_are_the_system() -> None:
 
 def test_whether_an_answer_is_under_way() -> None:
     begun = [user("do"), said(None, ("a", "{}")), result("a")]
-    assert convert(*begun).calling
-    assert convert(*begun, user("and?")).calling
-    assert not convert(*begun, said("done"), user("next")).calling
-    assert not convert(user("do")).calling
+    assert convert(*begun).unsigned
+    assert convert(*begun, user("and?")).unsigned
+    assert not convert(*begun, said("done"), user("next")).unsigned
+    assert not convert(user("do")).unsigned
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b"7", b'{"role":'])
 def test_what_is_no_message_is_an_error(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        anthropic_prompt([raw])
+        anthropic_prompt([raw], MODEL)
 
 
 @pytest.mark.parametrize("message", [{}, {"role": 7, "content": {}}, {"role": "tool"}, {"role": "x", "content": "y"}])

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.assembly import Assembly, parse_object
+from pentad.shared.models.assembly import Assembly
+from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.ports import ToolCallDraft, Usage
 
 
@@ -41,9 +42,44 @@ CALLS: dict[str, tuple[list[list[Any]], list[tuple[str, str]]]] = {
         ],
         [("calculator", '{"a":1}')],
     ),
-    "a name of two equal halves": (
-        [[part(index=0, id="x", name="ta")], [part("{}", index=0, name="ta")]],
-        [("tata", "{}")],
+    "a name said again before the arguments": (
+        [[part(index=0, id="x", name="add")], [part(index=0, id="x", name="add")], [part("{}", index=0)]],
+        [("add", "{}")],
+    ),
+    "a name said as far as it is known": (
+        [[part(index=0, id="x", name="cal")], [part("{}", index=0, name="calculator")]],
+        [("calculator", "{}")],
+    ),
+    "the same index and empty ids": (
+        [[part("{}", index=0, id="", name="f")], [part("{}", index=0, id="", name="g")]],
+        [("f", "{}"), ("g", "{}")],
+    ),
+    "the same index, empty ids and the same name": (
+        [[part('{"a":1}', index=0, id="", name="f")], [part('{"a":2}', index=0, id="", name="f")]],
+        [("f", '{"a":1}'), ("f", '{"a":2}')],
+    ),
+    "the same index, empty ids and one delta": (
+        [[part("", index=0, id="", name="f"), part("", index=0, id="", name="f")]],
+        [("f", ""), ("f", "")],
+    ),
+    "the same index, and the second call in pieces": (
+        [[part("{}", index=0, id="x", name="f")], [part("{", index=0, id="y", name="g")], [part("}", index=0)]],
+        [("f", "{}"), ("g", "{}")],
+    ),
+    "no index, no id, no arguments": ([[part(name="f")], [part(name="g")]], [("f", ""), ("g", "")]),
+    "no index, no id, one delta": ([[part(name="f"), part("{}", name="f")]], [("f", ""), ("f", "{}")]),
+    "no index, no id, the name repeated": (
+        [[part("{", name="f")], [part("}", name="f")]],
+        [("f", "{}")],
+    ),
+    "no index, an id that comes later": ([[part(name="f")], [part("{}", id="x")]], [("f", "{}")]),
+    "an id of its own for each piece": (
+        [[part("{", index=0, id="x", name="f")], [part("}", index=0, id="y", name="f")]],
+        [("f", "{}")],
+    ),
+    "the name once more at the end": (
+        [[part("{}", index=0, id="", name="f")], [part("", index=0, id="", name="f")]],
+        [("f", "{}")],
     ),
     "two calls interleaved": (
         [
@@ -131,6 +167,52 @@ def test_text_and_thinking_reach_the_sink_as_they_come_and_the_answer_whole() ->
 def test_usage_that_is_missing_or_nonsense_counts_nothing(usage: Any, expected: Usage) -> None:
     assembly, _ = assemble(delta(content="x"), {"choices": [], "usage": usage})
     assert assembly.answer("m").usage == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ({"finish_reason": "max_tokens"}, "length"),
+        ({"finish_reason": "sensitive"}, "content_filter"),
+        ({"finish_reason": "something new"}, "something new"),
+        ({"delta": {"refusal": "I will not."}, "finish_reason": "stop"}, "content_filter"),
+        (
+            {"delta": {"function_call": {"name": "f", "arguments": "{}"}}, "finish_reason": "function_call"},
+            "tool_calls",
+        ),
+    ],
+)
+def test_why_an_answer_ended_is_said_in_the_words_of_the_house(choice: dict[str, Any], reason: str) -> None:
+    assembly, _ = assemble({"choices": [choice]})
+    assert assembly.answer("m").finish_reason == reason
+
+
+@pytest.mark.parametrize("reason", ["error", "abort", "network_error", "insufficient_system_resource"])
+def test_a_server_that_gives_up_has_not_answered(reason: str) -> None:
+    with pytest.raises(ValueError, match=f"gave up .finish_reason {reason}"):
+        assemble(delta(content="half"), {"choices": [{"delta": {}, "finish_reason": reason}]})
+
+
+def test_a_refusal_is_what_the_model_says() -> None:
+    assembly, seen = assemble(delta(refusal="I will "), delta(refusal="not.", content=None))
+    assert seen == [("content", "I will "), ("content", "not.")]
+    assert assembly.answer("m").text == "I will not."
+
+
+def test_a_function_call_of_old_is_a_tool_call() -> None:
+    assembly, _ = assemble(
+        delta(function_call={"name": "f", "arguments": ""}),
+        delta(function_call={"arguments": '{"a"'}),
+        delta(function_call={"arguments": ":1}"}),
+        {"choices": [{"delta": {}, "finish_reason": "function_call"}]},
+    )
+    assert assembly.answer("m").tool_calls == (ToolCallDraft("f", '{"a":1}'),)
+
+
+def test_thoughts_in_parts_of_the_content_are_thoughts() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    _, seen = assemble(delta(content=[thought, {"type": "text", "text": "so"}]))
+    assert seen == [("thinking", "hm"), ("content", "so")]
 
 
 def test_what_a_server_calls_itself_and_its_tools_has_a_bound() -> None:

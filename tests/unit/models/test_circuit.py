@@ -98,6 +98,15 @@ def test_a_server_that_names_a_time_is_left_alone_as_long_within_bounds(asked: f
     assert opened(asked_s=asked).left(0.0) == pause
 
 
+def test_a_server_that_names_a_time_is_asked_then_however_often_it_failed() -> None:
+    circuit, now = opened(asked_s=2.0), 2.0
+    for _ in range(5):
+        circuit.probe()
+        circuit.failed(now, "away", asked_s=2.0, probe=True)
+        assert circuit.left(now) == 2.0
+        now += 2.0
+
+
 def test_what_only_a_person_can_mend_opens_it_at_once() -> None:
     circuit = Circuit(0.0)
     circuit.failed(0.0, "wrong key", hopeless=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.failures import from_status, from_stream_error, retry_after
+from pentad.shared.models.failures import error_in, from_status, from_stream_error, retry_after
 from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
 
 
@@ -25,6 +25,56 @@ def test_an_outage_is_for_later(status: int) -> None:
     assert failure.retry_after == 7.0
 
 
+@pytest.mark.parametrize("name", ["code", "type"])
+@pytest.mark.parametrize("what", ["insufficient_quota", "exceeded_current_quota_error", "Arrearage"])
+def test_an_account_without_credit_is_not_waited_for(name: str, what: str) -> None:
+    failure = from_status(429, "You exceeded your current quota", 3.0, "http://m", {name: what})
+    assert type(failure) is ModelMisconfigured
+    assert "answered 429" in str(failure)
+    assert "no credit left" in str(failure)
+
+
+@pytest.mark.parametrize("status", [400, 429, 500, 503])
+@pytest.mark.parametrize(
+    ("detail", "error"),
+    [
+        ("This model's maximum context length is 8192 tokens", {}),
+        ("the request exceeds the available context size, try increasing it", {}),
+        ("litellm.ContextWindowExceededError: no", {"code": "context_window_exceeded"}),
+        ("prompt is too long: 205000 tokens > 200000 maximum", {}),
+        ("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000", {}),
+        ("x", {"type": "exceed_context_size_error"}),
+    ],
+)
+def test_a_conversation_that_is_too_long_is_not_asked_again(status: int, detail: str, error: dict[str, Any]) -> None:
+    failure = from_status(status, detail, None, "http://m", error)
+    assert type(failure) is ModelRefused
+    assert status == 400 or "too long for this model" in str(failure)
+
+
+def test_too_many_tokens_a_minute_is_for_later() -> None:
+    detail = "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000"
+    assert type(from_status(429, detail, None, "http://m")) is ModelUnavailable
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"error": {"message": "no"}}, "no"),
+        ([{"error": {"message": "no"}}], "no"),
+        ({"error": "no"}, "no"),
+        ({"message": "no"}, "no"),
+        ({"detail": "no"}, None),
+        ([], None),
+        ("no", None),
+        (None, None),
+        ([7], None),
+    ],
+)
+def test_an_error_object_is_found_in_whatever_form(said: Any, message: str | None) -> None:
+    assert error_in(said).get("message") == message
+
+
 def test_a_long_text_of_the_server_is_shortened_to_one_line() -> None:
     text = str(from_status(400, "x\n" * 10_000, None, "http://m"))
     assert len(text) < 700
@@ -36,7 +86,19 @@ def test_a_long_text_of_the_server_is_shortened_to_one_line() -> None:
     [
         ({"choices": [{"delta": {}}]}, False, None),
         ({"choices": [{"delta": {}}], "error": None}, False, None),
+        ({"choices": [{"delta": {}}], "error": {"message": "busy", "code": 503}}, True, ModelCutOff),
+        (
+            {"choices": [{"delta": {"content": "x"}}], "error": {"message": "busy", "code": 503}},
+            False,
+            ModelUnavailable,
+        ),
+        ({"choices": [{"delta": {}}], "error": "provider went away"}, True, ModelCutOff),
         ({"id": "x"}, True, None),
+        ({"error": {"message": "x", "code": "context_length_exceeded"}}, False, ModelRefused),
+        ({"error": {"message": "Context size has been exceeded.", "code": 500}}, True, ModelRefused),
+        ({"error": {"message": "x", "code": None, "type": "BadRequestError"}}, False, ModelRefused),
+        ({"error": {"message": "x", "type": "insufficient_quota"}}, False, ModelMisconfigured),
+        ({"error": {"message": "x", "code": "rate_limit_exceeded"}}, False, ModelUnavailable),
         ({"error": {"message": "bad", "code": 400}}, True, ModelRefused),
         ({"error": {"message": "busy", "code": 429}}, False, ModelUnavailable),
         ({"error": {"message": "busy", "code": "503"}}, False, ModelUnavailable),
@@ -76,6 +138,20 @@ def test_retry_after_is_read_as_number_or_date(value: str, low: float | None, hi
     else:
         assert seconds is not None
         assert low <= seconds <= high
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
+        ({"retry-after-ms": "0"}, 0.0),
+        ({"retry-after-ms": "soon", "retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "-5"}, None),
+        ({"retry-after-ms": "nan"}, None),
+    ],
+)
+def test_retry_after_in_milliseconds_goes_first(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
 
 
 @pytest.mark.parametrize("value", ["", "soon", "-1", "nan", "inf", "1e99", "Wed, 99 Foo 2015"])

@@ -12,6 +12,7 @@ from pentad.services.task_runner.domain.after_answer import (
     Fail,
     GoOn,
     Next,
+    NothingSaid,
     Rules,
     after_cut,
     parse_arguments,
@@ -22,15 +23,34 @@ from pentad.shared.models.ports import ModelAnswer, ToolCallDraft, Usage
 ECHO = ToolSpec(name="echo")
 
 
-def following(text: str, *calls: tuple[str, str], tools: Mapping[str, ToolSpec] | None = None) -> Next:
+def following(text: str, *calls: tuple[str, str], tools: Mapping[str, ToolSpec] | None = None) -> Next | NothingSaid:
     drafts = tuple(ToolCallDraft(*call) for call in calls)
     answer = ModelAnswer(text, "", drafts, "stop", Usage(1, 1), "m")
     return what_comes_next(answer, Rules({"echo": ECHO} if tools is None else tools))
 
 
-@pytest.mark.parametrize("text", ["done", ""])
-def test_an_answer_without_calls_is_the_last(text: str) -> None:
-    assert following(text) == Complete(text)
+def test_an_answer_without_calls_is_the_last() -> None:
+    assert following("done") == Complete("done")
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+@pytest.mark.parametrize(
+    ("thinking", "reason", "problem"),
+    [
+        ("", "stop", "the model m said nothing: finish_reason stop"),
+        ("hm", "stop", "the model m thought and then said nothing: finish_reason stop"),
+        ("hm", "length", "the limit of tokens was reached before; raise max_tokens among the model's parameters"),
+        ("", "content_filter", "its server's content filter withheld the answer"),
+    ],
+)
+@pytest.mark.parametrize("read", [None, int])
+def test_an_answer_without_text_or_calls_is_none(
+    text: str, thinking: str, reason: str, problem: str, read: type[int] | None
+) -> None:
+    answer = ModelAnswer(text, thinking, (), reason, Usage(1, 1), "m")
+    decided = what_comes_next(answer, Rules({}, read=read, repairs_left=3))
+    assert isinstance(decided, NothingSaid)
+    assert decided.problem.endswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +122,7 @@ def read_number(text: str) -> object:
     return int(text)
 
 
-def of_json(text: str, repairs_left: int = 1, finish_reason: str = "stop") -> Next:
+def of_json(text: str, repairs_left: int = 1, finish_reason: str = "stop") -> Next | NothingSaid:
     answer = ModelAnswer(text, "", (), finish_reason, Usage(1, 1), "m")
     return what_comes_next(answer, Rules({}, read=read_number, repairs_left=repairs_left))
 
@@ -119,6 +139,13 @@ def test_a_wrong_answer_is_asked_for_again_as_often_as_it_may_and_then_fails() -
 
 def test_an_answer_that_was_cut_off_says_so() -> None:
     assert of_json("sev", finish_reason="length") == AskAgain("sev is no number; it was cut off at the length limit")
+
+
+def test_arguments_that_were_cut_off_say_so() -> None:
+    answer = ModelAnswer("", "", (ToolCallDraft("echo", '{"a'),), "length", Usage(1, 1), "m")
+    decided = what_comes_next(answer, Rules({"echo": ECHO}))
+    assert isinstance(decided, CallTools)
+    assert decided.calls[0].problem.endswith("; it was cut off at the length limit")
 
 
 def test_calls_beyond_the_last_round_are_answered_with_an_error() -> None:

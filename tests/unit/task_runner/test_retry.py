@@ -29,10 +29,26 @@ def test_a_cut_answer_counts_as_an_attempt(fails: int, gives_up: bool) -> None:
     assert again is None or again.fails == fails + 1
 
 
+@pytest.mark.parametrize(("fails", "most", "gives_up"), [(0, 5, False), (1, 5, True), (0, 1, True)])
+def test_a_model_that_says_nothing_is_asked_once_more(fails: int, most: int, gives_up: bool) -> None:
+    again = after_model_error(replace(ACTIVE, fails=fails), "silent", NOW, None, 0.5, (most, 60_000))
+    assert (again is None) is gives_up
+
+
 def test_a_pause_that_the_server_asks_for_is_kept() -> None:
     again = after_model_error(ACTIVE, "unavailable", NOW, 7.0, 0.0, LIMITS)
     assert again is not None
     assert again.delay_ms == 7000
+
+
+@pytest.mark.parametrize(("asked", "least"), [(2.0, 2000), (0.3, 300), (0.0, 100)])
+@pytest.mark.parametrize("jitter", [0.0, 0.999])
+def test_a_pause_that_the_server_asks_for_does_not_grow_with_the_outage(
+    asked: float, least: int, jitter: float
+) -> None:
+    again = after_model_error(replace(ACTIVE, retry_since=NOW), "unavailable", NOW + 20_000, asked, jitter, LIMITS)
+    assert again is not None
+    assert least <= again.delay_ms <= least * 1.125
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.999])

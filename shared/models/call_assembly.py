@@ -1,0 +1,132 @@
+"""Tool calls put together from the deltas of a stream, whatever the habits of its server. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic_core import from_json
+
+from pentad.shared.models.loose_values import as_dict, as_text
+from pentad.shared.models.ports import ToolCallDraft
+
+_MOST_CALLS = 1_000
+"""Tool calls of one answer."""
+_OF_CALL = ("extra_content", "provider_specific_fields")
+"""Where a call's signature comes: Gemini's, and that of LiteLLM's proxy."""
+NAME_LENGTH = 256
+"""Characters of the model's and a tool's name and of a finish reason: they go into headers, events and records."""
+
+
+class ToolCallAssembly:
+    """Tool calls from deltas that arrive in pieces, interleaved, and not always with an index, an id or one name."""
+
+    __slots__ = ("_last", "_named", "_of_index", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[int, _Slot] = {}
+        """In the order that the calls are made in."""
+        self._of_index: dict[int, _Slot] = {}
+        """The latest under each index: some servers give all calls the same."""
+        self._last: _Slot | None = None
+        self._named: list[_Slot] = []
+        """Those that this delta has named: a second name within it is that of another call."""
+
+    def begin(self) -> None:
+        """What is added next stands in another delta."""
+        self._named.clear()
+
+    def add(self, delta: Any) -> None:
+        """Take one entry of a delta's `tool_calls`; what is not an object is ignored.
+
+        Raises `ValueError` beyond 1,000 calls.
+        """
+        if not isinstance(delta, dict):
+            return
+        function = as_dict(delta.get("function"))
+        name, arguments = as_text(function.get("name")), _arguments(function.get("arguments"))
+        slot = self._slot(delta.get("index"), as_text(delta.get("id")), name, arguments)
+        if name:
+            slot.take_name(name)
+            self._named.append(slot)
+        if arguments:
+            slot.arguments.append(arguments)
+        for field in _OF_CALL:
+            if isinstance(delta.get(field), dict):
+                slot.extra[field] = delta[field]
+        self._last = slot
+
+    def drafts(self) -> tuple[ToolCallDraft, ...]:
+        """The calls in the order of their index; empty husks are left out."""
+        return tuple(ToolCallDraft(slot.name, "".join(slot.arguments)) for slot in self._filled())
+
+    def extras(self) -> list[dict[str, Any] | None]:
+        """For each of the drafts the fields that its server wants back with it."""
+        return [slot.extra or None for slot in self._filled()]
+
+    def _filled(self) -> list[_Slot]:
+        return [slot for _, slot in sorted(self._slots.items()) if slot.name or slot.arguments]
+
+    def _slot(self, index: Any, call_id: str, name: str, arguments: str) -> _Slot:
+        numbered = type(index) is int
+        known = self._of_index.get(index) if numbered else self._unnumbered(call_id, name)
+        if known is None or (name and self._is_another(known, call_id, name, arguments, numbered)):
+            known = self._new(index if numbered else None)
+        known.call_id = known.call_id or call_id
+        return known
+
+    def _unnumbered(self, call_id: str, name: str) -> _Slot | None:
+        found = next((slot for slot in self._slots.values() if call_id and slot.call_id == call_id), None)
+        return found or (None if call_id and (name or self._last is None or self._last.call_id) else self._last)
+
+    def _is_another(self, known: _Slot, call_id: str, name: str, arguments: str, numbered: bool) -> bool:
+        """Whether a name is that of a call of its own, not the known one's, said again or in pieces."""
+        if call_id and known.call_id:
+            # Some servers give each piece an id of its own.
+            return call_id != known.call_id and (name != known.name or not known.arguments or known.whole)
+        if known in self._named:
+            return True
+        if known.arguments:
+            return name != known.name or (bool(arguments) and known.whole)
+        return not numbered and not name.startswith(known.name)
+
+    def _new(self, index: int | None) -> _Slot:
+        if len(self._slots) >= _MOST_CALLS:
+            raise ValueError(f"it asks for more than {_MOST_CALLS} tool calls")
+        free = index is not None and index not in self._slots
+        slot = self._slots[index if index is not None and free else max(self._slots, default=-1) + 1] = _Slot()
+        if index is not None:
+            self._of_index[index] = slot
+        return slot
+
+
+class _Slot:
+    __slots__ = ("arguments", "call_id", "extra", "name")
+
+    def __init__(self) -> None:
+        self.call_id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+        self.extra: dict[str, Any] = {}
+
+    def take_name(self, name: str) -> None:
+        """The name in pieces, or once more, whole or as far as it is known."""
+        if not self.arguments:
+            self.name = (name if name.startswith(self.name) else self.name + name)[:NAME_LENGTH]
+
+    @property
+    def whole(self) -> bool:
+        """The arguments came in one piece."""
+        return len(self.arguments) == 1 and _is_json(self.arguments[0])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        from_json(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _arguments(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else as_text(value)

@@ -1,0 +1,51 @@
+"""JSON of servers, of which anything may be wrong. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic_core import from_json
+
+_MOST_TOKENS = 10**12
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """A JSON object; halves of surrogate pairs and bytes that are not UTF-8 become marks of replacement.
+
+    Raises `ValueError` for what is not a JSON object.
+    """
+    try:
+        parsed = from_json(data, cache_strings="keys")
+    except ValueError:
+        parsed = _parse_damaged(data)
+    if not isinstance(parsed, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - a fault of the text, like any other
+    return parsed
+
+
+def _parse_damaged(data: bytes) -> Any:
+    try:
+        value = json.loads(data.decode("utf-8", "replace"))
+        return from_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """The value when it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_text(value: Any) -> str:
+    """The value when it is text; the joined texts when it is a list of content parts; else empty."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(as_text(as_dict(part).get("text")) for part in value)
+    return ""
+
+
+def token_count(value: Any) -> int:
+    """The value when it is a number of tokens that may be true, else 0."""
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

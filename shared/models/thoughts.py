@@ -1,0 +1,123 @@
+"""What a model must be sent back with the tool calls of its answer: its reasoning and signatures, as its server said
+them.
+
+A transcript keeps them at the end of the assistant's line, as `thinking`: the kind of model that they came from, and
+the fields. That kind is sent the fields, every other the message without them. Pure: bytes in, bytes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+REASONING = "reasoning_content"
+"""The field that servers refuse a call of tools without, once they think."""
+BLOCKS = "blocks"
+"""The field of the signed blocks of Anthropic's protocol."""
+_KEPT = b',"thinking":{"of":'
+"""Where thoughts begin in a line. No text before them can hold these bytes: there the quotes are escaped."""
+_CALLS = b',"tool_calls":['
+_DEEPER = b'[[[{"":%s}]]]'
+"""About as deep as thoughts ever stand in what is sent."""
+_UNKNOWN = b',"reasoning_content":" "}'
+"""Stands where there are no thoughts, or another model's. Not empty: a server may take that for nothing."""
+
+
+def kept(protocol: str, model: str, fields: Mapping[str, Any], calls: Sequence[Any] = ()) -> dict[str, Any] | None:
+    """What a transcript keeps of an answer's thoughts; None: nothing. `calls`: for each tool call its own fields."""
+    if not fields and not any(calls):
+        return None
+    thoughts = {"of": kind_of(protocol, model), "fields": fields} | ({"calls": calls} if any(calls) else {})
+    try:
+        from_json(_DEEPER % to_json(thoughts), allow_inf_nan=False)
+    except ValueError:  # a server's nonsense, which could not be read again or not be sent
+        return None
+    return thoughts
+
+
+def signed_blocks(message: Mapping[str, Any], model: str) -> list[Any]:
+    """The blocks of thoughts that `model` is sent back, in Anthropic's protocol, with a message of the transcript."""
+    thinking = message.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("of") != kind_of("anthropic", model):
+        return []
+    blocks: list[Any] = thinking["fields"][BLOCKS]
+    return blocks
+
+
+def openai_messages(messages: Sequence[bytes], model: str, *, filled: bool) -> bytes:
+    """The messages as `model` is sent them in OpenAI's protocol, with commas between.
+
+    `filled`: its server wants the field `reasoning_content` with each call of tools, also of those without thoughts.
+    """
+    joined = b",".join(messages)
+    if _KEPT not in joined and not filled:
+        return joined
+    kind = kind_of("openai", model)
+    return b",".join([_sent(line, kind, filled) for line in messages])
+
+
+def _sent(line: bytes, kind: str, filled: bool) -> bytes:
+    said, mark, after = line.partition(_KEPT)
+    if mark:
+        line = said + b"}"
+        thinking = from_json(b'{"of":' + after[:-1])
+        if thinking["of"] == kind:
+            return _with(line, thinking["fields"], thinking.get("calls"))
+    return line[:-1] + _UNKNOWN if filled and _CALLS in line else line
+
+
+def _with(line: bytes, fields: Mapping[str, Any], calls: Sequence[Any] | None) -> bytes:
+    if calls:
+        message = from_json(line)
+        given = zip(message["tool_calls"], calls, strict=False)
+        line = to_json(message | {"tool_calls": [call | (own or {}) for call, own in given]})
+    return line[:-1] + b"," + to_json(fields)[1:] if fields else line
+
+
+def kind_of(protocol: str, model: str) -> str:
+    """The kind of model that thoughts are of."""
+    return f"{protocol}/{model}"
+
+
+class Fragments:
+    """A list of objects that comes in pieces: what continues the object before it is joined to that."""
+
+    _TEXTS = ("text", "summary", "data", "thinking")
+    _MOST = 1_000
+    """Objects, and fields of one."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self) -> None:
+        self._whole: list[tuple[dict[str, Any], dict[str, list[str]]]] = []
+
+    def add(self, pieces: Any) -> None:
+        """Take the entries of one delta; what is not an object is ignored. Raises `ValueError` beyond 1,000 objects."""
+        for piece in pieces if isinstance(pieces, list) else ():
+            if isinstance(piece, dict):
+                self._add(piece)
+
+    def objects(self) -> list[dict[str, Any]]:
+        """The objects, whole."""
+        return [fields | {name: "".join(texts) for name, texts in said.items()} for fields, said in self._whole]
+
+    def _add(self, piece: dict[str, Any]) -> None:
+        texts = {name: piece[name] for name in self._TEXTS if isinstance(piece.get(name), str)}
+        fields = {name: value for name, value in piece.items() if name not in texts and value is not None}
+        if not self._goes_on(piece):
+            self._whole.append(({}, {}))
+        known, said = self._whole[-1]
+        known.update(fields)
+        if len(self._whole) > self._MOST or len(known) > self._MOST:
+            raise ValueError(f"it has more than {self._MOST} thoughts")
+        for name, text in texts.items():
+            said.setdefault(name, []).append(text)
+
+    def _goes_on(self, piece: dict[str, Any]) -> bool:
+        """A signature ends an object; another type or number begins one."""
+        if not self._whole:
+            return False
+        last = self._whole[-1][0]
+        return not last.get("signature") and all(last.get(name) == piece.get(name) for name in ("type", "index"))
