@@ -12,6 +12,7 @@ from pentad.contracts.ids import Identifier
 
 ModelKind = Literal["llm", "embedding"]
 ModelProtocol = Literal["openai", "anthropic", "dashscope", "offline", "simple", "local"]
+ThinkTagsHabit = Literal["written", "begun"]
 ModelState = Literal["ok", "failing", "probing", "open"]
 """``failing``: some of the last calls failed. ``open``: it is not asked. ``probing``: one call finds out whether it is
 well again."""
@@ -22,6 +23,7 @@ _PROTOCOLS: dict[str, tuple[str, ...]] = {
     "llm": ("openai", "anthropic", "dashscope", "offline"),
     "embedding": ("openai", "dashscope", "simple", "local"),
 }
+_WITH_TAGS = ("openai", "dashscope")
 _WITHOUT_ENDPOINT = ("offline", "simple", "local")
 _OURS = ("messages", "model", "tools", "tool_choice", "functions", "system", "stream", "stream_options", "n")
 """Parts of a request that are not an operator's to set."""
@@ -67,6 +69,9 @@ class ModelEntry(Contract):
     concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Calls at once, in the whole system."""
     prices: Prices | None = None
+    think_tags: ThinkTagsHabit | None = None
+    """How it writes its thoughts into the answer: ``written``, between <think> and </think> at the beginning;
+    ``begun``, likewise, but its server has put the first tag into the prompt. None: it does not."""
     begin_s: Annotated[float, Field(ge=0.1, le=3600)] = 60.0
     """Seconds within which an answer must begin when another model can take over."""
     default: bool = False
@@ -118,6 +123,8 @@ class ModelEntry(Contract):
             raise ValueError(f"protocol: of kind {self.kind} there are {', '.join(_PROTOCOLS[self.kind])}")
         if self.protocol in _WITHOUT_ENDPOINT and (self.endpoint or self.api_key_env or self.parameters):
             raise ValueError(f"protocol {self.protocol} has no endpoint, no key and no parameters")
+        if self.think_tags is not None and self.protocol not in _WITH_TAGS:
+            raise ValueError(f"think_tags: models of protocol {self.protocol} write none into their answers")
         if self.protocol == "anthropic" and self.model is None:
             raise ValueError("model: this protocol cannot ask which models there are: name one")
         if self.kind == "embedding":
@@ -129,6 +136,8 @@ class ModelEntry(Contract):
     def _is_an_embedding(self) -> None:
         if self.fallbacks:
             raise ValueError("fallbacks: vectors of two models do not compare, so an embedding model has none")
+        if self.think_tags is not None:
+            raise ValueError("think_tags: an embedding model says nothing")
         if set(self.parameters) - {"dimensions"}:
             raise ValueError("parameters: an embedding model has `dimensions` alone")
         length = self.parameters.get("dimensions", 1)

@@ -74,6 +74,7 @@ class Rest:
                 base_url=self._address.url,
                 headers=self._address.headers,
                 timeout=TIMEOUT_S,
+                verify=httpx2.create_ssl_context(),  # SSL_CERT_FILE counts on this machine too
                 trust_env=not self._address.local,
             )
         return self._client

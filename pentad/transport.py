@@ -21,6 +21,8 @@ SUBPROTOCOL = "pentad.v1"
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes of one frame from the gateway: a snapshot of a long session is large."""
 OPEN_TIMEOUT_S = 10.0
+_NO_UPGRADE = 426
+"""What a gateway answers to a handshake whose headers a proxy has dropped."""
 HINT = "start it with `make run` or give --url"
 """What to do when nobody answers at an address that the person has chosen."""
 _FINAL_CODES = {1002, 1003, 1007, 1008, 1009, 1010}
@@ -84,6 +86,12 @@ class Address:
 
     def not_ours(self) -> Refused:
         return Refused(f"what answers at {self.url} is not a Pentad gateway: give --url or PENTAD_URL")
+
+    def behind_a_proxy(self) -> Refused:
+        return Refused(
+            f"a proxy before {self.url} passes no WebSocket on: have it send the headers Upgrade and Connection "
+            "(docs/operate.md, behind a proxy)"
+        )
 
 
 class Socket:
@@ -165,6 +173,8 @@ def _judged_status(address: Address, refused: InvalidStatus) -> Exception:
     status = refused.response.status_code
     if status in (401, 403):
         return address.not_authorized()
+    if status == _NO_UPGRADE:
+        return address.behind_a_proxy()
     if status == 429 or status >= 500:
         return Dropped(f"the gateway answered {status}", seconds(refused.response.headers.get("Retry-After")))
     return address.not_ours()

@@ -1,6 +1,7 @@
 """All settings, read from the environment once, here and nowhere else."""
 
 import os
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,10 +11,12 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from pentad.contracts.ids import is_identifier
+from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.errors import SettingsError
 from pentad.shared.redis_url import check_redis_url
 
 _PREFIX = "PENTAD_"
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
 
@@ -29,6 +32,9 @@ class Settings(BaseModel):
     """Turns the offline model off; unset with an endpoint: sent as `none`."""
     llm_base_url: str | None = None
     """Turns the offline model off: any OpenAI-compatible endpoint."""
+    llm_think_tags: ThinkTagsHabit | None = None
+    """`written`: the model writes its thoughts into the answer, between <think> and </think>; `begun`: likewise, and
+    its server has put the first tag into the prompt."""
     embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
     """`simple` hashes; `local` knows English, without a key or network (`pip install 'pentad[local]'`); `openai` asks
     any OpenAI-compatible endpoint, `dashscope` Alibaba's."""
@@ -56,6 +62,9 @@ class Settings(BaseModel):
     sent again with its id."""
     pentad_api_keys: SecretStr | None = None
     """`KEY:TENANT,...`; unset: one open tenant `default`, on loopback only."""
+    pentad_cors_origins: tuple[str, ...] = ()
+    """Sites whose pages may talk to the gateway, separated by commas, like `https://app.example.com`; `*` for all,
+    where there are API keys."""
     pentad_admin_key: SecretStr | None = None
     """For models, instructions and dead letters, and for `/metrics` when not on loopback; client commands for these
     send it."""
@@ -126,11 +135,19 @@ class Settings(BaseModel):
     pentad_tool_threads: Annotated[int, Field(ge=1, le=1024)] = 32
     """Threads for plain functions, in one child process."""
 
-    @field_validator("pentad_plugins", mode="before")
+    @field_validator("pentad_plugins", "pentad_cors_origins", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("pentad_cors_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, origin in enumerate(value, start=1):
+            if origin != "*" and _ORIGIN.fullmatch(origin) is None:
+                raise ValueError(f"entry {number} is not of the form https://app.example.com, without a path")
         return value
 
     @field_validator("redis_url")
@@ -153,6 +170,14 @@ class Settings(BaseModel):
         if value is not None:
             parse_api_keys(value.get_secret_value())
         return value
+
+    @model_validator(mode="after")
+    def _all_sites_need_keys(self) -> Self:
+        if "*" in self.pentad_cors_origins and not self.api_keys:
+            raise ValueError(
+                "PENTAD_CORS_ORIGINS is wrong: `*` would open this gateway to every page; set PENTAD_API_KEYS"
+            )
+        return self
 
     @model_validator(mode="after")
     def _admin_key_is_no_tenants(self) -> Self:

@@ -1,7 +1,7 @@
 """Who may come in: API keys, and on the open loopback gateway only pages and names of this machine."""
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from pentad.contracts.ids import DEFAULT_TENANT
@@ -26,10 +26,16 @@ class Caller:
 
 
 class Access:
-    """The rules of one gateway. Without keys there is one open tenant, and without an admin key it may do all."""
+    """The rules of one gateway. Without keys there is one open tenant, and without an admin key it may do all.
 
-    def __init__(self, keys: Mapping[str, str], admin_key: str | None = None) -> None:
+    ``origins``: of sites whose pages may talk to it also where it is open.
+    """
+
+    def __init__(
+        self, keys: Mapping[str, str], admin_key: str | None = None, origins: Collection[str] = frozenset()
+    ) -> None:
         self._keys = [(key.encode(), tenant) for key, tenant in keys.items()]
+        self._origins = origins
         self._admin_key = None if admin_key is None else admin_key.encode()
 
     def check_site(self, headers: Headers) -> None:
@@ -40,7 +46,7 @@ class Access:
             text = value.decode("latin-1")
             if name == b"host" and not is_loopback(_host_in(f"//{text}")):
                 raise ProblemError(403, "this gateway is open to this machine only: use http://127.0.0.1")
-            if name == b"origin" and not is_loopback(_host_in(text)):
+            if name == b"origin" and text not in self._origins and not is_loopback(_host_in(text)):
                 raise ProblemError(403, "pages of other sites may not talk to this gateway")
 
     def caller(self, headers: Headers, protocols: Sequence[str] = ()) -> Caller:

@@ -12,6 +12,7 @@ from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
 from pentad.services.gateway.eval_cases import EvalCases
+from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
@@ -98,7 +99,9 @@ class GatewayService:
             models=models,
             book=self._book,
             instructions=InstructionRegistry(store, known, models, queries.tool_names),
-            access=Access(settings.api_keys, settings.admin_key),
+            access=Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins),
+            tokens=EventTokens(settings.api_keys),
+            origins=settings.pentad_cors_origins,
             shards=settings.pentad_shards,
         )
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.access import chosen_protocol
+from pentad.services.gateway.browsers import caller_of, open_to
 from pentad.services.gateway.parts import Parts, new_session_id
 from pentad.services.gateway.problems import ProblemError, busy, missing
 from pentad.services.gateway.rest import on_problem, routes
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WEBSOCKET_PATH = "/v1/ws"
+_NO_UPGRADE = "this is a WebSocket: a proxy before the gateway must pass the headers Upgrade and Connection on"
 
 
 def make_app(parts: Parts, health: "list[Route]") -> Any:
@@ -45,13 +47,13 @@ def make_app(parts: Parts, health: "list[Route]") -> Any:
     )
     rest.router.redirect_slashes = False
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def served(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
             await _websocket(parts, scope, receive, send)
         elif scope["type"] == "http":
             await _http(parts, rest, scope, receive, send)
 
-    return app
+    return open_to(served, parts.origins)
 
 
 async def _on_outage(request: "Request", error: Exception) -> "Response":
@@ -82,8 +84,10 @@ async def _on_bug(request: "Request", error: Exception) -> "Response":
 async def _http(parts: Parts, rest: Any, scope: Any, receive: Any, send: Any) -> None:
     try:
         parts.access.check_site(scope["headers"])
+        if scope["path"] == WEBSOCKET_PATH:
+            raise ProblemError(426, _NO_UPGRADE)
         if scope["path"].startswith("/v1/"):
-            scope["pentad.caller"] = parts.access.caller(scope["headers"])
+            scope["pentad.caller"] = caller_of(parts, scope)
     except ProblemError as problem:
         await problem.response()(scope, receive, send)
         return

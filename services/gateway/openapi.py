@@ -62,8 +62,17 @@ def _session_paths() -> dict[str, Json]:
                 "A session's events as they come, after the header Last-Event-ID or `after`, else from the oldest kept",
                 path("session"),
                 query("after", "string", "`id` of the last event seen"),
+                query("token", "string", "in place of an API key, which an EventSource cannot send"),
                 problems=(400,),
                 _200=gives("server-sent events", TEXT, "text/event-stream"),
+            )
+        },
+        "/v1/sessions/{session}/event-token": {
+            "post": operation(
+                "A token to follow the session's events with, for five minutes",
+                path("session"),
+                problems=(400,),
+                _200=gives("", object_of(token=TEXT, expires_at={"type": "integer", "description": "Unix seconds"})),
             )
         },
     }

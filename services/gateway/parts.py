@@ -16,6 +16,7 @@ from pentad.contracts.ids import is_identifier, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
+from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.memories import Memories
@@ -54,6 +55,9 @@ class Parts:
     instructions: InstructionRegistry
     book: InstructionBook
     access: Access
+    tokens: EventTokens
+    origins: tuple[str, ...]
+    """Sites whose pages may talk to the gateway."""
     shards: int
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the gateway stops: streams and waits end."""

@@ -7,6 +7,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
+from pentad.services.gateway.browsers import make_token
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.http import answer, page_of, read_body, task_of, tenant_of
@@ -144,6 +145,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/sessions", list_sessions),
     ("GET", "/v1/sessions/{session}/messages", list_messages),
     ("GET", "/v1/sessions/{session}/events", get_events),
+    ("POST", "/v1/sessions/{session}/event-token", make_token),
     ("GET", "/v1/tasks", list_tasks),
     ("GET", "/v1/tasks/{task}", get_task),
     ("GET", "/v1/tasks/{task}/transcript", get_transcript),

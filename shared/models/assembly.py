@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from pentad.shared.models.call_assembly import NAME_LENGTH, ToolCallAssembly
 from pentad.shared.models.loose_values import as_dict, as_text, token_count
 from pentad.shared.models.ports import DeltaSink, ModelAnswer, Usage
+from pentad.shared.models.think_tags import Part, ThinkTags
 from pentad.shared.models.thoughts import REASONING, Fragments, kept
 
 _MOST_USD = 1e6
@@ -171,6 +172,28 @@ class Assembly(AnswerAssembly):
 
     def _counted(self) -> Usage:
         return _usage(self._usage)
+
+
+class TaggedAssembly(Assembly):
+    """One answer of a model that writes its thoughts into the text, between tags. ``begun``: see `ThinkTags`."""
+
+    __slots__ = ("_tags",)
+
+    def __init__(self, emit: DeltaSink, begun: bool) -> None:
+        super().__init__(emit)
+        self._tags = ThinkTags(begun)
+
+    def answer(self, model: str) -> ModelAnswer:
+        """See `AnswerAssembly.answer`. What the tags held back is passed on."""
+        self._pass_on(self._tags.rest())
+        return super().answer(model)
+
+    def _say(self, text: str) -> None:
+        self._pass_on(self._tags.split(text))
+
+    def _pass_on(self, parts: list[Part]) -> None:
+        for kind, text in parts:
+            (self._think if kind == "thinking" else super()._say)(text)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

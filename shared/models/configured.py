@@ -36,7 +36,8 @@ def configured_models(settings: Settings) -> ConfiguredModels:
 def environment_chat(settings: Settings) -> ChatModel:
     """The client of the environment's chat model. Raises ``SettingsError``."""
     key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
-    return make_chat_model(settings.llm_model_id, key, settings.llm_base_url)
+    tags = settings.llm_think_tags
+    return make_chat_model(settings.llm_model_id, key, settings.llm_base_url, think_tags=tags)
 
 
 def environment_embedding(settings: Settings) -> EmbeddingModel:
@@ -57,6 +58,7 @@ def _chat(settings: Settings) -> ModelEntry:
         protocol="offline" if place is None else "openai",
         endpoint=place,
         model=settings.llm_model_id if place else None,
+        think_tags=settings.llm_think_tags if place else None,
         default=True,
     )
 

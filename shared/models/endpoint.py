@@ -89,11 +89,12 @@ class Endpoint:
         """The JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`."""
         import httpx2
 
-        from pentad.shared.models.bounds import read_at_most
+        from pentad.shared.models.bounds import check_encoding, read_at_most
 
         response = await self.open(path, body)
         read_at_most(response, MOST_BYTES)
         try:
+            check_encoding(response, self.place)
             data = await response.aread()
         except httpx2.HTTPError as error:
             raise self.broken(error) from None
@@ -104,9 +105,13 @@ class Endpoint:
         except ValueError:
             raise ModelMisconfigured(f"{self.place}{path} did not answer with JSON; check the base URL") from None
 
-    def broken(self, error: Exception) -> ModelUnavailable:
+    def broken(self, error: Exception) -> ModelFailed:
         """The failure that a broken or impossible connection means."""
+        import httpx2
+
         why = self.redacted(_root_cause(error))
+        if isinstance(error.__cause__ or error, httpx2.UnsupportedProtocol):
+            return ModelMisconfigured(f"cannot ask {self.place}: {why}")
         return ModelUnavailable(f"no connection to the model server at {self.place} ({why}); check the base URL")
 
     def redacted(self, text: str) -> str:
@@ -151,7 +156,13 @@ class Endpoint:
         most = self._max_connections
         limits = httpx2.Limits(max_connections=most, max_keepalive_connections=200, keepalive_expiry=30)
         hooks: Any = {"response": [bound_error]}
-        return httpx2.AsyncClient(trust_env=trust_env, limits=limits, follow_redirects=True, event_hooks=hooks)
+        return httpx2.AsyncClient(
+            verify=httpx2.create_ssl_context(),  # SSL_CERT_FILE counts for a local server too
+            trust_env=trust_env,
+            limits=limits,
+            follow_redirects=True,
+            event_hooks=hooks,
+        )
 
     async def _once(self, client: Any, path: str, body: bytes | None) -> httpx2.Response:
         """The official client builds the first request of each kind; what it built is sent again with other bodies.
@@ -201,11 +212,17 @@ class Endpoint:
         said = _said(response)
         error = error_in(said)
         text = self.redacted(str(error.get("message") or said or response.reason_phrase))
+        if response.history:
+            text += f" (the request was sent on to {shown_place(str(response.url))})"
         return from_status(response.status_code, text, retry_after(response.headers), self.place, error)
 
 
 def _said(response: httpx2.Response) -> object:
     """What the server says of its refusal, in whatever form."""
+    from pentad.shared.models.bounds import strange_encoding
+
+    if strange_encoding(response):
+        return ""
     try:
         return from_json(response.content)
     except ValueError:

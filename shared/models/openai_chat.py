@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.shared.models.assembly import Assembly
+from pentad.contracts.models import ThinkTagsHabit
+from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
 from pentad.shared.models.streamed_chat import StreamedChat
@@ -20,7 +21,7 @@ UNNAMED = "default"
 class OpenAIChat(StreamedChat):
     """`model` None asks the server for its first one, once. `stall_s`: seconds of silence within an answer.
 
-    `plain`: see `Endpoint`. `parameters` are sent with each request.
+    `plain`: see `Endpoint`. `parameters` are sent with each request. `think_tags`: see `ModelEntry`.
     """
 
     def __init__(
@@ -33,10 +34,12 @@ class OpenAIChat(StreamedChat):
         connect_s: float = 5.0,
         plain: bool | None = None,
         parameters: Mapping[str, Any] | None = None,
+        think_tags: ThinkTagsHabit | None = None,
     ) -> None:
         super().__init__(Endpoint(base_url, api_key, connect_s=connect_s, plain=plain), "/chat/completions", stall_s)
         self._model = model
         self._parameters = b"" if not parameters else to_json(parameters)[1:-1] + b","
+        self._tags = think_tags
         self._asking = asyncio.Lock()
         self._filled = False
 
@@ -54,7 +57,7 @@ class OpenAIChat(StreamedChat):
         return self._model
 
     def _assembly(self, on_delta: DeltaSink) -> Assembly:
-        return Assembly(on_delta)
+        return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
 
     def _learned(self, refusal: ModelRefused) -> bool:
         """Servers that think miss the reasoning where another model has called tools."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pentad.contracts.models import ModelEntry
+from typing import Any
+
+from pentad.contracts.models import ModelEntry, ThinkTagsHabit
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
@@ -19,7 +21,12 @@ _DASHSCOPE_MOST = 10
 
 
 def make_chat_model(
-    model_id: str | None, api_key: str | None, base_url: str | None, *, stall_s: float = 60.0
+    model_id: str | None,
+    api_key: str | None,
+    base_url: str | None,
+    *,
+    stall_s: float = 60.0,
+    think_tags: ThinkTagsHabit | None = None,
 ) -> ChatModel:
     """A real model when `api_key` or `base_url` is given, else the offline one. Empty text means not given.
 
@@ -29,7 +36,8 @@ def make_chat_model(
     key, url = _clean(api_key), _clean(base_url)
     if key is None and url is None:
         return OfflineModel()
-    return OpenAIChat(url, _sendable(key, "LLM_API_KEY"), _clean(model_id), stall_s=stall_s)
+    named = _clean(model_id)
+    return OpenAIChat(url, _sendable(key, "LLM_API_KEY"), named, stall_s=stall_s, think_tags=think_tags)
 
 
 def make_of_entry(entry: ModelEntry) -> ChatModel:
@@ -40,7 +48,8 @@ def make_of_entry(entry: ModelEntry) -> ChatModel:
         assert entry.model is not None, "an entry of this protocol names its model"
         return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
     url = entry.endpoint or (_DASHSCOPE_URL if entry.protocol == "dashscope" else None)
-    return OpenAIChat(url, _key_of(entry), entry.model, parameters=entry.parameters)
+    more: dict[str, Any] = {"parameters": entry.parameters, "think_tags": entry.think_tags}
+    return OpenAIChat(url, _key_of(entry), entry.model, **more)
 
 
 def make_embedding_of_entry(entry: ModelEntry) -> EmbeddingModel:

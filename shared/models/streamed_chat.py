@@ -108,7 +108,7 @@ class StreamedChat(ABC):
         reader.check_kind(response.headers.get("content-type", ""))
         now = asyncio.get_running_loop().time
         try:
-            async with aclosing(_parts(response)) as parts:
+            async with aclosing(_parts(response, self._endpoint.place)) as parts:
                 async for part in parts:
                     reader.feed(part)
                     if hurried and not reader.said:
@@ -133,9 +133,12 @@ def _patience(request: ChatRequest) -> float:
     return request.timeout_s if request.begin_s is None else min(request.timeout_s, request.begin_s)
 
 
-def _parts(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """The body as it comes; a server was told not to encode it, but may."""
+def _parts(response: httpx2.Response, place: str) -> AsyncGenerator[bytes, None]:
+    """The body as it comes; a server was told not to encode it, but may. Raises `ModelMisconfigured`."""
     if "content-encoding" in response.headers:
+        from pentad.shared.models.bounds import check_encoding
+
+        check_encoding(response, place)
         return response.aiter_bytes()
     parts: AsyncGenerator[bytes, None] = cast(Any, response.stream).__aiter__()
     return parts

@@ -21,6 +21,7 @@ from pentad.shared.models.connection import ModelConnection, Origin
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
 """Sends a known request with another body; the response is still to be read."""
 
+_ANSWERED = "pentad.answered"
 _IDLE_S = 30.0
 _IDLE_LINES = 200
 
@@ -29,7 +30,8 @@ def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
     """The same request with another body."""
     headers = request.headers.copy()
     headers.pop("content-length", None)
-    return httpx2.Request(request.method, request.url, headers=headers, content=body, extensions=request.extensions)
+    more = dict(request.extensions)
+    return httpx2.Request(request.method, request.url, headers=headers, content=body, extensions=more)
 
 
 class PlainClient(httpx2.AsyncClient):
@@ -44,8 +46,7 @@ class PlainClient(httpx2.AsyncClient):
         """As the client's own, which is asked where there is more to an answer than to read it."""
         response = await self._carrier.handle_async_request(request)
         if response.has_redirect_location or not stream:
-            await response.aclose()
-            return await super().send(request, stream=stream, **given)
+            return await super().send(_answered(request, response), stream=stream, **given)
         await bound_error(response)
         return response
 
@@ -59,8 +60,7 @@ class PlainClient(httpx2.AsyncClient):
             length = b"" if bodiless else b"Content-Length: %d\r\n" % len(content)
             response = await self._carrier.exchange(request, head + length + b"\r\n" + content)
             if response.has_redirect_location:
-                await response.aclose()
-                return await super(PlainClient, self).send(again(request, body), stream=True)
+                return await super(PlainClient, self).send(_answered(again(request, body), response), stream=True)
             await bound_error(response)
             return response
 
@@ -77,6 +77,9 @@ class PlainTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request, return when the response's head is there. Raises `httpx2.TransportError`."""
+        known: httpx2.Response | None = request.extensions.pop(_ANSWERED, None)
+        if known is not None:
+            return known
         return await self.exchange(request, _head(request) + await request.aread())
 
     async def exchange(self, request: httpx2.Request, data: bytes) -> httpx2.Response:
@@ -166,13 +169,20 @@ class _Body(httpx2.AsyncByteStream):
             self._owner.give_back(line)
 
 
+def _answered(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request:
+    """The request as one whose response is there already: whoever sends it goes on from that, a redirect above all."""
+    request.extensions[_ANSWERED] = response
+    return request
+
+
 def _origin(request: httpx2.Request) -> Origin:
     return request.url.host, request.url.port or 80
 
 
 def _head(request: httpx2.Request, without: bytes = b"") -> bytes:
     if request.url.scheme != "http":
-        raise httpx2.UnsupportedProtocol("the server sends us on to another scheme: use that address instead")
+        there = f"{request.url.scheme}://{request.url.netloc.decode('ascii', 'replace')}"
+        raise httpx2.UnsupportedProtocol(f"its server sends requests on to {there}: use that as the base URL")
     lines = [request.method.encode() + b" " + request.url.raw_path + b" HTTP/1.1"]
     lines += [name + b": " + value for name, value in request.headers.raw if name.lower() != without]
     if any(b"\r" in line or b"\n" in line for line in lines):

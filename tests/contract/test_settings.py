@@ -9,6 +9,7 @@ PROMISED: dict[str, str | None] = {
     "LLM_MODEL_ID": None,
     "LLM_API_KEY": None,
     "LLM_BASE_URL": None,
+    "LLM_THINK_TAGS": None,
     "EMBED_MODEL_TYPE": "simple",
     "EMBED_MODEL_NAME": None,
     "EMBED_API_KEY": None,
@@ -18,6 +19,7 @@ PROMISED: dict[str, str | None] = {
     "REDIS_URL": None,
     "PENTAD_DATA_DIR": ".pentad",
     "PENTAD_API_KEYS": None,
+    "PENTAD_CORS_ORIGINS": "()",
     "PENTAD_ADMIN_KEY": None,
     "PENTAD_PLUGINS": "()",
     "PENTAD_RECORDS_URL": None,
@@ -63,6 +65,8 @@ WRONG = {
     "EMBED_MODEL_TYPE": "magic",
     "REDIS_URL": "http://:hunter2@127.0.0.1",
     "LLM_BASE_URL": "ftp://hunter2",
+    "LLM_THINK_TAGS": "hunter2",
+    "PENTAD_CORS_ORIGINS": "https://hunter2.example/path",
     "PENTAD_API_KEYS": "hunter2",
     "QDRANT_URL": "hunter2:6333",
     "PENTAD_SHARDS": "0",
@@ -112,6 +116,22 @@ def test_a_wrong_value_is_refused_by_name_and_not_shown(name: str) -> None:
         load_settings({name: WRONG[name]})
     assert str(refused.value).startswith(f"{name} is wrong: ")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "origin", ["app.example.com", "https://a/", "https://a b", "ftp://a", "null", "https://a,b", "https://"]
+)
+def test_a_site_is_a_scheme_and_a_host(origin: str) -> None:
+    with pytest.raises(SettingsError, match=r"PENTAD_CORS_ORIGINS is wrong: entry . is not of the form"):
+        load_settings({"PENTAD_CORS_ORIGINS": origin})
+    given = "https://app.example.com, http://localhost:5173,http://[::1]:80"
+    assert len(load_settings({"PENTAD_CORS_ORIGINS": given}).pentad_cors_origins) == 3
+
+
+def test_an_open_gateway_is_not_opened_to_every_page() -> None:
+    with pytest.raises(SettingsError, match="every page; set PENTAD_API_KEYS"):
+        load_settings({"PENTAD_CORS_ORIGINS": "*"})
+    assert load_settings({"PENTAD_CORS_ORIGINS": "*", "PENTAD_API_KEYS": "k:t"}).pentad_cors_origins == ("*",)
 
 
 @pytest.mark.parametrize("name", ["PENTAD_GRACE_S", "PENTAD_STEP_TIMEOUT_S"])

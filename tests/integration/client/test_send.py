@@ -241,6 +241,14 @@ async def test_what_is_no_gateway_is_named() -> None:
             await said(agent)
 
 
+async def test_a_proxy_that_passes_no_websocket_on_is_named() -> None:
+    async with fake_gateway(refuse=deque([(426, {})])) as gateway, pentad.connect(gateway.url) as agent:
+        with pytest.raises(
+            pentad.Refused, match=r"a proxy before .* passes no WebSocket on: .* Upgrade and Connection"
+        ):
+            await said(agent)
+
+
 async def test_an_id_that_was_said_before_gives_its_first_turn_again() -> None:
     async with fake_gateway() as gateway, pentad.connect(gateway.url).session("s1") as agent:
         first = await said(agent, message_id="order-7")

@@ -1,0 +1,78 @@
+"""Servers and proxies that send requests on, encode unasked, or write thoughts into their answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pentad.shared.models.ports import ModelFailed, ModelMisconfigured
+from tests.integration.models.conftest import Start
+from tests.support.models.protocols import OPENAI, ScriptedProtocol
+from tests.support.models.replies import Reply, raw, say
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "x-new"])
+async def test_an_encoding_that_cannot_be_read_is_named(start: Start, encoding: str) -> None:
+    bench = await start(raw(b"\x1b\x0f\x00", content_type=f"text/event-stream\r\nContent-Encoding: {encoding}"))
+    with pytest.raises(ModelMisconfigured, match="turn compression off"):
+        await bench.ask()
+    assert len(bench.server.chats) == 1
+
+
+async def test_a_server_that_sends_requests_on_is_asked_once_each_time(
+    start: Start, protocol: ScriptedProtocol
+) -> None:
+    there = f"/v1/elsewhere{protocol.path}"
+    bench = await start()
+    seen = bench.server.seen.requests
+    moved = Reply(status=308, headers=(("Location", there),))
+    bench.server.script = lambda _: say("there") if seen[-1].path == there else moved
+    for _ in range(2):
+        assert (await bench.ask()).text == "there"
+    assert [request.path for request in seen] == [f"/v1{protocol.path}", there] * 2
+
+
+async def test_a_refusal_after_a_redirect_says_where_it_came_from(start: Start, protocol: ScriptedProtocol) -> None:
+    there = f"/v1/elsewhere{protocol.path}"
+    bench = await start()
+    seen = bench.server.seen.requests
+    moved = Reply(status=307, headers=(("Location", there + "?key=secret"),))
+    bench.server.script = lambda _: Reply(status=401, message="who?") if seen[-1].path == there else moved
+    with pytest.raises(
+        ModelMisconfigured, match=r"401: who\? \(the request was sent on to http://127.*/elsewhere"
+    ) as no:
+        await bench.ask()
+    assert "secret" not in str(no.value)
+
+
+async def test_a_redirect_to_https_is_no_outage(start: Start, plain: bool) -> None:
+    if not plain:
+        pytest.skip("the client's own transport follows it")
+    bench = await start(Reply(status=308, headers=(("Location", "https://127.0.0.1:1/v1/x?key=secret"),)))
+    with pytest.raises(ModelMisconfigured, match=r"sends requests on to https://127\.0\.0\.1:1: use that") as failed:
+        await bench.ask()
+    assert "secret" not in str(failed.value)
+    assert len(bench.server.chats) == 1
+
+
+class TestTags:
+    """The setting `think_tags` of a model."""
+
+    @pytest.fixture
+    def protocol(self) -> ScriptedProtocol:
+        return OPENAI
+
+    @pytest.mark.parametrize(("habit", "text"), [("written", "<think>hm</think>\n\nSo."), ("begun", "hm</think>So.")])
+    async def test_thoughts_in_the_text_are_thoughts(self, start: Start, habit: str, text: str) -> None:
+        bench = await start(say(text, chunks=9), think_tags=habit)
+        answer = await bench.ask()
+        assert (answer.thinking, answer.text, bench.said) == ("hm", "So.", "So.")
+
+    async def test_without_the_setting_the_text_is_as_it_is(self, start: Start) -> None:
+        bench = await start(say("<think>hm</think>So."))
+        assert (await bench.ask()).text == "<think>hm</think>So."
+
+
+async def test_an_error_in_an_encoding_that_cannot_be_read_is_not_shown(start: Start) -> None:
+    bench = await start(Reply(status=400, headers=(("Content-Encoding", "br"),), message="x"))
+    with pytest.raises(ModelFailed, match="400: Bad Request"):
+        await bench.ask()
