@@ -1,5 +1,7 @@
 """Law 6: a step costs what it adds, the thousandth as much as the tenth."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ pytestmark = pytest.mark.acceptance
 
 STEPS = 1000
 WINDOW = 50
-"""Steps in a window: the first begins at step 10, the last ends at step 1,000."""
+EARLY, LATE = (range(first, first + 3 * WINDOW + 1, WINDOW) for first in (10, STEPS - 3 * WINDOW))
+"""Where windows begin and end. Of three the cheapest counts: a busy machine is slow, and beats come between."""
 
 
 class Meter:
@@ -34,17 +37,18 @@ class Meter:
 
     def __call__(self, request: dict[str, Any]) -> Reply:
         self._step += 1
-        if self._step in (10, 10 + WINDOW, STEPS - WINDOW, STEPS):
+        if self._step in (*EARLY, *LATE):
             info = self._redis.info()
             self.readings[self._step] = (info["aof_current_size"], info["total_net_input_bytes"])
         if self._step >= STEPS:
             return say("done")
         return call(("echo", {"text": f"{self._step:05d} " + "x" * 100}))
 
-    def per_step(self, first: int, last: int) -> tuple[float, float]:
-        """Bytes a step between two readings: written by Redis, sent to Redis."""
-        (aof, net), (aof_later, net_later) = self.readings[first], self.readings[last]
-        return (aof_later - aof) / (last - first), (net_later - net) / (last - first)
+    def per_step(self, steps: Sequence[int]) -> tuple[float, float]:
+        """Bytes a step in the cheapest window between readings: written by Redis, sent to Redis."""
+        between = list(pairwise(self.readings[step] for step in steps))
+        written, sent = (min(later[n] - earlier[n] for earlier, later in between) for n in (0, 1))
+        return written / WINDOW, sent / WINDOW
 
 
 async def test_bytes_per_step_do_not_grow_with_the_history(tmp_path: Path) -> None:
@@ -62,7 +66,7 @@ async def test_bytes_per_step_do_not_grow_with_the_history(tmp_path: Path) -> No
                 await bus.send("count", "long")
                 [end] = await bus.until("long", "task_end", seconds=90)
     assert (end["status"], end["steps"]) == ("completed", STEPS)
-    early, late = meter.per_step(10, 10 + WINDOW), meter.per_step(STEPS - WINDOW, STEPS)
+    early, late = meter.per_step(EARLY), meter.per_step(LATE)
     print(f"\nbytes a step: written {early[0]:.0f} at step 10, {late[0]:.0f} at step {STEPS}; ", end="")
     print(f"sent {early[1]:.0f} at step 10, {late[1]:.0f} at step {STEPS}")
     assert late[0] < 1.1 * early[0]

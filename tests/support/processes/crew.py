@@ -69,6 +69,9 @@ async def crew(
     try:
         async with team:
             yield team
+    except BaseException:
+        print(team.logs())  # which pytest shows beside the failure
+        raise
     finally:
         await asyncio.to_thread(team.stop)
     left = team.left_behind()
