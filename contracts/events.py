@@ -184,6 +184,8 @@ class TaskEnd(ClientEvent):
     type: Literal["task_end"] = "task_end"
     status: EndStatus
     reason: str = ""
+    detail: str | None = None
+    """The reason in words, where it needs some: what failed, and what to do about it."""
     queues: bool | None = None
     """True: the instruction queues messages. This ends the turn of the message that ``correlation_id`` names, and no
     other: what else was said to the task has turns of its own."""

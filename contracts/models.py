@@ -170,6 +170,8 @@ class ModelHealth(Contract):
     """When it came into this state: RFC 3339."""
     error: str | None = None
     """Why the last failed call failed; None when none has."""
+    refused: bool = False
+    """It is refused for a reason that only a person can mend: a wrong key, an unknown model, no credit."""
     model: str | None = None
     """What the process asks for."""
     place: str | None = None

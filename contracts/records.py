@@ -159,6 +159,10 @@ class Task(Contract):
     waiting_for: list[str] = Field(default_factory=list)
     """Open tool calls, or what a person is asked for."""
     archived_at: str | None = None
+    reason: str | None = None
+    """Why it has ended, as its ``task_end`` says it; None while it has not."""
+    detail: str | None = None
+    """The same in words, where there are any."""
 
 
 class UnreadableTask(Task):

@@ -26,6 +26,13 @@ class TurnEnd:
 
     outcome: Outcome
     reason: str = ""
+    detail: str = ""
+    """Why a task failed, in words, where its end has some."""
+
+    @property
+    def why(self) -> str:
+        """All that is known of the reason, in one text."""
+        return ": ".join(filter(None, (self.reason, self.detail)))
 
     @property
     def ok(self) -> bool:
@@ -79,16 +86,17 @@ class TurnTracker:
                 return self.ended("error", f"{event.code}: {event.message}")
         return self._with_task(event.task_id)._after_task_event(event)
 
-    def ended(self, outcome: Outcome, reason: str = "") -> "TurnTracker":
+    def ended(self, outcome: Outcome, reason: str = "", detail: str | None = None) -> "TurnTracker":
         """The same turn, ended."""
-        return replace(self, end=TurnEnd(outcome, reason))
+        return replace(self, end=TurnEnd(outcome, reason, detail or ""))
 
     def settled(self, task: Mapping[str, Any]) -> "TurnTracker":
         """The turn judged by its task as inspection shows it: over when that has ended or waits for a person."""
         status = task.get("status")
         if status not in _SETTLED:
             return self
-        return self.ended(cast(Outcome, status), ", ".join(map(str, task.get("waiting_for") or ())))
+        reason = task.get("reason") or ", ".join(map(str, task.get("waiting_for") or ()))
+        return self.ended(cast(Outcome, status), reason, task.get("detail"))
 
     def _with_task(self, task_id: str | None) -> "TurnTracker":
         return replace(self, task_id=task_id) if self.task_id is None else self
@@ -101,7 +109,7 @@ class TurnTracker:
     def _after_task_event(self, event: SessionEvent) -> "TurnTracker":
         if isinstance(event, TaskEnd):
             anothers = event.queues and self.message_id not in ("", event.correlation_id)
-            return self if anothers else self.ended(event.status, event.reason)
+            return self if anothers else self.ended(event.status, event.reason, event.detail)
         if isinstance(event, TaskStatusEvent) and event.status == "waiting":
             return self.ended("waiting", event.reason)
         return self

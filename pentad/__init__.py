@@ -12,7 +12,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pentad.blocking import SyncAgent, connect_sync
     from pentad.client import Agent, connect
+    from pentad.contracts.events import (
+        ApprovalRequest,
+        Content,
+        ControlResult,
+        ErrorEvent,
+        MessageEvent,
+        MessageMoved,
+        MessageRouted,
+        SessionEvent,
+        Snapshot,
+        TaskEnd,
+        TaskStart,
+        TaskStatusEvent,
+        Thinking,
+        ToolCallEvent,
+        ToolProgress,
+        ToolResultEvent,
+    )
+    from pentad.contracts.records import Task
     from pentad.contracts.runs import InstructionRun
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
@@ -27,6 +47,7 @@ if TYPE_CHECKING:
         TurnFailed,
         Unreadable,
     )
+    from pentad.following import Turn
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.instructions import instruction
@@ -35,21 +56,41 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "pentad.client",
+    "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
     "ClientError": "pentad.errors",
     "Conflict": "pentad.errors",
+    "Content": "pentad.contracts.events",
+    "ControlResult": "pentad.contracts.events",
+    "ErrorEvent": "pentad.contracts.events",
     "GatewayUnreachable": "pentad.errors",
     "InstructionRun": "pentad.contracts.runs",
+    "MessageEvent": "pentad.contracts.events",
+    "MessageMoved": "pentad.contracts.events",
+    "MessageRouted": "pentad.contracts.events",
     "NotAuthorized": "pentad.errors",
     "NotFound": "pentad.errors",
     "PentadError": "pentad.shared.errors",
     "Refused": "pentad.errors",
     "RunFailed": "pentad.errors",
+    "SessionEvent": "pentad.contracts.events",
+    "Snapshot": "pentad.contracts.events",
+    "SyncAgent": "pentad.blocking",
+    "Task": "pentad.contracts.records",
+    "TaskEnd": "pentad.contracts.events",
+    "TaskStart": "pentad.contracts.events",
+    "TaskStatusEvent": "pentad.contracts.events",
+    "Thinking": "pentad.contracts.events",
+    "ToolCallEvent": "pentad.contracts.events",
     "ToolContext": "pentad.shared.plugins.context",
+    "ToolProgress": "pentad.contracts.events",
+    "ToolResultEvent": "pentad.contracts.events",
+    "Turn": "pentad.following",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
     "connect": "pentad.client",
+    "connect_sync": "pentad.blocking",
     "instruction": "pentad.shared.plugins.instructions",
     "start": "pentad.starting",
     "tool": "pentad.shared.plugins.registry",
@@ -57,21 +98,41 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "ApprovalRequest",
     "Busy",
     "ClientError",
     "Conflict",
+    "Content",
+    "ControlResult",
+    "ErrorEvent",
     "GatewayUnreachable",
     "InstructionRun",
+    "MessageEvent",
+    "MessageMoved",
+    "MessageRouted",
     "NotAuthorized",
     "NotFound",
     "PentadError",
     "Refused",
     "RunFailed",
+    "SessionEvent",
+    "Snapshot",
+    "SyncAgent",
+    "Task",
+    "TaskEnd",
+    "TaskStart",
+    "TaskStatusEvent",
+    "Thinking",
+    "ToolCallEvent",
     "ToolContext",
+    "ToolProgress",
+    "ToolResultEvent",
+    "Turn",
     "TurnEnd",
     "TurnFailed",
     "Unreadable",
     "connect",
+    "connect_sync",
     "instruction",
     "start",
     "tool",

@@ -4,24 +4,23 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
-from uuid import uuid4
+from typing import Any, Self, Unpack
 
+from pentad.address import address_for
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.records import ShownStatus, Task
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
 from pentad.feed import PATIENCE_S, Feed, Notice, position
-from pentad.following import Turn, identifier, message_of
+from pentad.following import About, Turn, identifier, message_of, new_session
 from pentad.inspection import PAGE_LIMIT, Inspection, Management
 from pentad.observing import INTERVAL_S, Watching, of_session, of_tenant
 from pentad.rest import Rest
 from pentad.runs import run_to_its_end
+from pentad.shared.settings import client_settings
 from pentad.text import said_in
 from pentad.transport import Address
-
-DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Agent:
@@ -65,25 +64,15 @@ class Agent:
         Raises ``Refused`` for what is no name.
         """
         bound = copy(self)
-        bound.session_id = identifier("session_id", session_id or _new_session())
+        bound.session_id = identifier("session_id", session_id or new_session())
         return bound
 
-    async def ask(
-        self,
-        text: str,
-        *,
-        session_id: str | None = None,
-        task_id: str | None = None,
-        message_id: str | None = None,
-        user_id: str | None = None,
-        instruction: str | None = None,
-    ) -> str:
+    async def ask(self, text: str, **about: Unpack[About]) -> str:
         """Say something and wait for the answer: the text of the turn's last message. Arguments as of ``send``.
 
         Raises ``TurnFailed`` when the turn ends without an answer, and what else ``send`` raises.
         """
-        about = {"task_id": task_id, "message_id": message_id, "user_id": user_id, "instruction": instruction}
-        turn = self.turn(text, session_id=session_id, **about)
+        turn = self.turn(text, **await self._placed(about))
         answer = ""
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
@@ -93,44 +82,43 @@ class Agent:
             raise TurnFailed(end)
         return answer
 
-    async def send(
-        self,
-        text: str,
-        *,
-        session_id: str | None = None,
-        task_id: str | None = None,
-        message_id: str | None = None,
-        user_id: str | None = None,
-        instruction: str | None = None,
-    ) -> AsyncGenerator[SessionEvent, None]:
+    async def send(self, text: str, **about: Unpack[About]) -> AsyncGenerator[SessionEvent, None]:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
 
-        ``task_id`` sends it straight to a task; ``instruction`` names what is run. ``message_id`` makes it idempotent
-        in its session: one that was sent before gives the first one's turn again, as far as the session's events are
-        kept. Raises ``ClientError``; what goes wrong inside the turn (``error``, a rejected message, a failed task) is
-        an event.
+        ``about``: ``session_id`` and ``user_id`` whose it is; ``task_id`` sends it straight to a task, whose session
+        need not be named; ``instruction`` names what is run; ``metadata``, ``deadline`` (RFC 3339) and ``budget``
+        (``tokens usd steps``) are the turn's. ``message_id`` makes it idempotent in its session: one that was sent
+        before gives the first one's turn again, as far as the session's events are kept. ``cancels``: to leave before
+        the end cancels what it runs. Raises ``ClientError``; what goes wrong inside the turn (``error``, a rejected
+        message, a failed task) is an event.
         """
-        about = {"task_id": task_id, "message_id": message_id, "user_id": user_id, "instruction": instruction}
-        turn = self.turn(text, session_id=session_id, **about)
+        turn = self.turn(text, **await self._placed(about))
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 yield one.event
 
-    def turn(
-        self,
-        text: str,
-        *,
-        session_id: str | None = None,
-        task_id: str | None = None,
-        message_id: str | None = None,
-        user_id: str | None = None,
-        instruction: str | None = None,
-    ) -> Turn:
-        """Like ``send``, as an object that also knows its task, how it ended, and each event's cursor."""
-        session = identifier("session_id", session_id or self.session_id or _new_session())
-        message = message_of(text, message_id, task_id=task_id, user_id=user_id, instruction=instruction)
-        after = None if message_id is None else "0"  # one that was said before has its turn behind us
-        return Turn(self._feed(session, [message], after), [TurnTracker(message["message_id"])], self.inspection)
+    def turn(self, text: str, **about: Unpack[About]) -> Turn:
+        """Like ``send``, as an object that also knows its task, how it ended, and each event's cursor.
+
+        A ``task_id`` needs its session here. Raises ``Refused`` for what cannot be sent.
+        """
+        named = about.get("session_id") or self.session_id
+        if named is None and about.get("task_id"):
+            raise Refused("name the task's session too: agent.session(...), or session_id=")
+        session = identifier("session_id", named or new_session())
+        message = message_of(text, {**about, "session_id": None})
+        after = None if about.get("message_id") is None else "0"  # what was said before has its turn behind us
+        feed = self._feed(session, [message], after)
+        cancels = self.management.cancel_task if about.get("cancels") else None
+        return Turn(feed, [TurnTracker(message["message_id"])], self.inspection, cancels)
+
+    async def _placed(self, about: About) -> About:
+        """With the session of the task that is named, where no session is. Raises ``NotFound``."""
+        task_id = about.get("task_id")
+        if task_id is None or about.get("session_id") or self.session_id:
+            return about
+        task = await self.inspection.task(identifier("task_id", task_id))
+        return {**about, "session_id": task.session_id}
 
     async def run(self, instruction: str, text: str, **about: Any) -> Any:
         """Run an instruction: the data of a ``json`` one, else the text of its answer. ``about``: as for ``execute``.
@@ -161,11 +149,10 @@ class Agent:
         once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``. Raises ``NotFound`` for an
         instruction that is not there, and ``ClientError``.
         """
-        named = {"session_id": session_id or _new_session(), "user_id": user_id}
-        body = message_of(text, message_id, **named)
+        named: About = {"session_id": session_id or new_session(), "user_id": user_id}
+        more: About = {"metadata": metadata, "deadline": deadline, "budget": budget}
+        body = message_of(text, {"message_id": message_id, **named, **more})
         body = {"input": body.pop("content"), **{name: value for name, value in body.items() if name != "type"}}
-        more = {"metadata": metadata, "deadline": deadline, "budget": budget}
-        body |= {name: value for name, value in more.items() if value is not None}
         return await run_to_its_end(self._rest, instruction, body, patience_s=self._patience_s)
 
     async def move(self, message_id: str, to: str, task_id: str, *, beside: Turn | None = None) -> Turn:
@@ -223,7 +210,7 @@ class Agent:
 
 
 def connect(
-    url: str = DEFAULT_URL,
+    url: str | None = None,
     api_key: str | None = None,
     *,
     patience_s: float | None = None,
@@ -232,14 +219,17 @@ def connect(
 ) -> Agent:
     """An ``Agent`` for ``async with``. Connects when it is first used.
 
+    Without ``url`` the gateway that client commands use: ``PENTAD_URL``, else that of the nearest ``.pentad``, else the
+    default port of this machine. Without ``api_key``, ``PENTAD_API_KEY``.
+
     ``admin_key``: for what ``management`` does to models, instructions and dead letters; the other key serves where
     there is none.
 
     ``patience_s``: how long a lost connection is tried again, 60 seconds when not given. ``notice`` is called with one
     line whenever it has to wait. Raises ``ClientError`` when ``url`` is not an http(s) address.
     """
-    return Agent(Address.parse(url, api_key), patience_s=patience_s, notice=notice, admin_key=admin_key)
-
-
-def _new_session() -> str:
-    return f"s-{uuid4().hex[:20]}"
+    settings = client_settings()
+    own = settings.pentad_api_key.get_secret_value() if settings.pentad_api_key else None
+    key = own if api_key is None else api_key
+    address = replace(address_for(None, settings), api_key=key) if url is None else Address.parse(url, key)
+    return Agent(address, patience_s=patience_s, notice=notice, admin_key=admin_key or settings.admin_key)

@@ -47,9 +47,8 @@ class TurnFailed(ClientError):  # noqa: N818 - reads as what happened
     """The turn ended without an answer. ``end``: how, and why."""
 
     def __init__(self, end: TurnEnd) -> None:
-        super().__init__(
-            f"the turn ended without an answer: {end.outcome}" + (f" ({end.reason})" if end.reason else "")
-        )
+        why = f" ({end.why})" if end.why else ""
+        super().__init__(f"the turn ended without an answer: {end.outcome}{why}")
         self.end = end
 
 

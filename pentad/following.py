@@ -1,8 +1,9 @@
 """A message and what came of it: the turn, followed to its end."""
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import aclosing
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, TypedDict
 from uuid import uuid4
 
 from pentad.contracts.commands import MAX_CONTENT
@@ -14,19 +15,47 @@ from pentad.feed import Feed, Received
 from pentad.inspection import Inspection
 
 
+class About(TypedDict, total=False):
+    """What may be said of a message beside its text."""
+
+    session_id: str | None
+    task_id: str | None
+    message_id: str | None
+    user_id: str | None
+    instruction: str | None
+    metadata: Mapping[str, str] | None
+    deadline: str | None
+    """RFC 3339."""
+    budget: Mapping[str, Any] | None
+    """``tokens usd steps``: what the turn may use."""
+    cancels: bool
+    """To leave the turn before its end cancels what it runs."""
+
+
+_NAMES = ("message_id", "session_id", "task_id", "user_id", "instruction")
+_BOUNDS = ("metadata", "deadline", "budget")
+_CANCEL_S = 5.0
+"""How long a turn that is left may take to find its task and cancel it."""
+Cancel = Callable[[str], Awaitable[None]]
+
+
 class Turn:
     """One message and what came of it: iterate over it once. ``end`` is set when the iteration is over.
 
     ``say`` adds a message while it lasts: then it ends when the turns of all of them have. That of ``Agent.running``
-    began with none: ``message_id`` is empty.
+    began with none: ``message_id`` is empty. ``cancel``: what to do with its tasks when it is left before its end.
     """
 
-    def __init__(self, feed: Feed, trackers: Sequence[TurnTracker], inspection: Inspection) -> None:
+    def __init__(
+        self, feed: Feed, trackers: Sequence[TurnTracker], inspection: Inspection, cancel: Cancel | None = None
+    ) -> None:
         self.session_id = feed.session_id
         self.message_id = trackers[0].message_id
         self._feed = feed
         self._trackers = {tracker.message_id or f"task {tracker.task_id}": tracker for tracker in trackers}
         self._inspection = inspection
+        self._cancel = cancel
+        self._begun = False
 
     @property
     def task_id(self) -> str | None:
@@ -61,7 +90,7 @@ class Turn:
         ``task_id`` sends it straight to a task. Raises ``Refused`` for what cannot be a message, and when the turn is
         over.
         """
-        message = message_of(text, None, task_id=task_id)
+        message = message_of(text, {"task_id": task_id})
         if self.end is not None:
             raise Refused("this turn is over: begin another")
         name: str = message["message_id"]
@@ -86,14 +115,36 @@ class Turn:
             raise
 
     async def __aiter__(self) -> AsyncGenerator[Received, None]:
+        """Raises ``Refused`` the second time: its events are gone by, and its message would be said again."""
+        if self._begun:
+            raise Refused("this turn was iterated over before: begin another, or keep its events")
+        self._begun = True
         async with aclosing(self._feed.received()) as feed:
-            async for received in feed:
-                if not any(t.end is None and t.concerns(received.event) for t in self._trackers.values()):
-                    continue
-                await self._advance(received.event)
-                yield received
-                if self.end is not None:
-                    return
+            try:
+                async for received in feed:
+                    if await self._takes(received):
+                        yield received
+                    if self.end is not None:
+                        return
+            finally:
+                if self._cancel is not None and self.end is None:
+                    await self._cancel_all(self._cancel, feed)
+
+    async def _takes(self, received: Received) -> bool:
+        """Whether the event is of this turn, which then stands where the event leads."""
+        if not any(t.end is None and t.concerns(received.event) for t in self._trackers.values()):
+            return False
+        await self._advance(received.event)
+        return True
+
+    async def _cancel_all(self, cancel: Cancel, feed: AsyncGenerator[Received, None]) -> None:
+        """Cancel what runs, once it has a name. Nobody waits for the outcome: what goes wrong here is not told."""
+        with suppress(ClientError, TimeoutError, StopAsyncIteration, RuntimeError):
+            async with asyncio.timeout(_CANCEL_S):
+                while not self.placed:
+                    await self._takes(await anext(feed))
+                for task_id in self.running:
+                    await cancel(task_id)
 
     async def _advance(self, event: SessionEvent) -> None:
         for name, tracker in [*self._trackers.items()]:
@@ -116,15 +167,21 @@ class Turn:
         return tracker.settled(task.model_dump())
 
 
-def message_of(text: str, message_id: str | None, **optional: str | None) -> dict[str, Any]:
+def message_of(text: str, about: About) -> dict[str, Any]:
     """The frame of a message, with an id of its own when it has none. Raises ``Refused``."""
     if not 1 <= len(text) <= MAX_CONTENT:
         raise Refused(f"a message has 1 to {MAX_CONTENT} characters, this one has {len(text)}")
-    message = {"type": "message", "content": text, "message_id": message_id or f"m-{uuid4().hex}"}
-    message |= {name: value for name, value in optional.items() if value is not None}
-    for name in message.keys() - {"type", "content"}:
-        identifier(name, message[name])
+    message = {"type": "message", "content": text, "message_id": about.get("message_id") or f"m-{uuid4().hex}"}
+    message |= {name: about[name] for name in (*_NAMES, *_BOUNDS) if about.get(name) is not None}  # type: ignore[literal-required]
+    for name in _NAMES:
+        if name in message:
+            identifier(name, message[name])
     return message
+
+
+def new_session() -> str:
+    """The name of a conversation that nobody has begun."""
+    return f"s-{uuid4().hex[:20]}"
 
 
 def identifier(name: str, value: str) -> str:

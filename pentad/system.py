@@ -67,9 +67,14 @@ async def redis_of(settings: Settings, stop: Stop) -> AsyncIterator[str]:
 
 def build_all(settings: Settings, options: Options, roots: Roots) -> Sequence[RunnableService]:
     """All six, the gateway last: it opens its port when the others consume, and answers for their readiness."""
-    others = [roots(name)(settings) for name in SERVICES if name != "gateway"]
+    others = [_built(name, settings, roots) for name in SERVICES if name != "gateway"]
     gateway = roots("gateway")(settings, options.host, options.port, others=others)
     return [*others, Announced(gateway, settings.pentad_data_dir)]
+
+
+def _built(name: Service, settings: Settings, roots: Roots) -> RunnableService:
+    """The tool-worker is told that no other need be asked what tools there are."""
+    return roots(name)(settings, alone=True) if name == "tool-worker" else roots(name)(settings)
 
 
 class Announced:

@@ -12,11 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.models import ThinkTagsHabit
+from pentad.shared.env_file import read_env_file
 from pentad.shared.errors import SettingsError
 from pentad.shared.redis_url import check_redis_url
 
 _PREFIX = "PENTAD_"
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
+_PREFIXES = ("LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_", "TAVILY_")
+_OF_CLIENTS = ("PENTAD_URL", "PENTAD_API_KEY", "PENTAD_ADMIN_KEY", "PENTAD_DATA_DIR")
+_KEYS = "_API_KEY"
+"""Ends the variables that a file of models may name."""
+_LIKE = 0.75
+"""How much of two names is the same when one is taken for the other misspelt."""
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
 
@@ -255,24 +262,53 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
         raise SettingsError("; ".join(_complaints(error))) from None
 
 
+def adopt_env_file(path: Path = Path(".env")) -> None:
+    """Make what stands in this file variables of this process, where they are not set. For commands, not for programs
+    that only use us. Raises ``SettingsError``."""
+    for name, value in read_env_file(path).items():
+        os.environ.setdefault(name, value)
+
+
+def client_settings() -> Settings:
+    """What of the environment, and of ``.env``, says which gateway a client talks to. Raises ``SettingsError``."""
+    given = read_env_file(Path(".env")) | os.environ
+    return load_settings({name: given[name] for name in _OF_CLIENTS if name in given})
+
+
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
     """The key of a model, from the variable that its entry names; None when it is not set."""
     return (os.environ if environment is None else environment).get(variable, "").strip() or None
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
-    """A line for each variable that begins like one of ours and is none: it changes nothing, which is easily missed."""
-    from difflib import get_close_matches
-
+    """A line for each variable that begins like one of ours, or nearly is one, and is none: it changes nothing, which
+    is easily missed. Names that others use are left alone where they are not near one of ours.
+    """
+    names = sorted(os.environ if environment is None else environment)
     # The prefix says nothing of what was meant; PENTAD_REDIS_URL means REDIS_URL.
     known = {name.upper().removeprefix(_PREFIX): name.upper() for name in Settings.model_fields}
     lines = []
-    for name in sorted(os.environ if environment is None else environment):
-        if name.startswith(_PREFIX) and name not in known.values():
-            near = get_close_matches(name.removeprefix(_PREFIX), known, 1, cutoff=0.7)
-            advice = f"did you mean {known[near[0]]}?" if near else "docs/operate.md lists them"
+    for name in names:
+        if name in known.values() or (name.endswith(_KEYS) and "PENTAD_MODELS" in names):
+            continue
+        near = _nearest(name, known)
+        if near or name.startswith(_PREFIX):
+            advice = f"did you mean {near}?" if near else "docs/operate.md lists them"
             lines.append(f"{name} is not a setting and is ignored: {advice}")
     return lines
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> str | None:
+    """The setting that this name probably means."""
+    from difflib import get_close_matches
+
+    ours = name.startswith(_PREFIX)
+    if not ours and not get_close_matches(name.partition("_")[0] + "_", (*_PREFIXES, _PREFIX), 1, cutoff=_LIKE):
+        return None
+    if ours:
+        near = get_close_matches(name.removeprefix(_PREFIX), known, 1, cutoff=0.7)
+        return known[near[0]] if near else None
+    return next(iter(get_close_matches(name, known.values(), 1, cutoff=_LIKE)), None)
 
 
 def _complaints(error: ValidationError) -> list[str]:

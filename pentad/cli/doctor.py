@@ -6,10 +6,19 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pentad.cli.address import address_for
+from pentad.address import address_for
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
-from pentad.doctor.findings import Finding, healthy, listing, of_readiness, of_redis, shown, split
+from pentad.doctor.findings import (
+    Finding,
+    healthy,
+    listing,
+    of_readiness,
+    of_redis,
+    shown,
+    split,
+    tools_findings,
+)
 from pentad.doctor.models import embedding_finding, health_findings, model_findings
 from pentad.errors import ClientError, NotAuthorized, NotFound
 from pentad.render import Style, style_for
@@ -75,6 +84,9 @@ class Doctor:
             for finding in of_readiness(self._address.url, answer.status_code, _json(answer)):
                 yield finding
             await rest.call("GET", "/v1/tasks", limit=1)
+            for finding in tools_findings(await _listed(rest, "/v1/tools")):
+                yield finding
+            self._health = _health_of(await _listed(rest, "/v1/models"))
             yield await remembered_finding(rest)
         except NotAuthorized as error:
             yield Finding("api key", "fail", *split(error))
@@ -101,9 +113,27 @@ class Doctor:
         except ValueError as error:
             yield Finding("redis", "fail", f"its address cannot be read: {error}", "correct REDIS_URL")
             return
-        self._listing, self._in_use, self._health = listing(seen), seen.in_use, seen.health
+        self._listing, self._in_use = listing(seen), seen.in_use
+        self._health = seen.health or self._health
         for finding in of_redis(place_of(url), embedded, seen):
             yield finding
+
+
+async def _listed(rest: Rest, path: str) -> list[dict[str, Any]] | None:
+    """The items of a list; None where the gateway has no such list. Raises ``ClientError``."""
+    try:
+        return [item async for item in rest.pages(path, None)]
+    except NotFound:
+        return None
+
+
+def _health_of(models: Sequence[dict[str, Any]] | None) -> Sequence["ModelHealth"]:
+    """How the running system's models do, as its gateway shows them."""
+    from pentad.contracts.models import ModelHealth
+
+    shown = (model | model.get("health", {}) for model in models or ())
+    told = ({name: model.get(name) for name in ("id", "kind", "state", "since", "error", "refused")} for model in shown)
+    return [ModelHealth.model_validate(one | {"refused": bool(one["refused"])}) for one in told if one["since"]]
 
 
 async def remembered_finding(rest: Rest) -> Finding:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TextIO, TypeVar
 
-from pentad.cli.address import address_for, admin_address_for
+from pentad.address import address_for, admin_address_for
 from pentad.client import Agent
 from pentad.feed import Notice
 from pentad.shared.settings import Settings

@@ -4,12 +4,15 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
+from pentad.contracts.commands import MAX_CONTENT
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.records import SHOWN_STATUSES
 from pentad.contracts.streams import SERVICES
-from pentad.shared.service.exits import exit_code_of, say_unknown_variables
+from pentad.shared.service.exits import USAGE, exit_code_of, say_unknown_variables
 from pentad.shared.service.options import add_serve_options
-from pentad.shared.settings import load_settings
+from pentad.shared.settings import adopt_env_file, load_settings
 
 # Where each command is implemented: imported only when it is the one asked for.
 _COMMANDS = {
@@ -24,6 +27,7 @@ _COMMANDS = {
     "resume": ("pentad.cli.tasks", "run_resume"),
     "move": ("pentad.cli.tasks", "run_move"),
     "doctor": ("pentad.cli.doctor", "run"),
+    "tools": ("pentad.cli.tools", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
     "models": ("pentad.cli.models", "run"),
     "instructions": ("pentad.cli.instructions", "run"),
@@ -32,19 +36,22 @@ _COMMANDS = {
 }
 
 
+_PAGE = 20
+"""Tasks of a list, when it is not said how many."""
+_MOST = 1_000_000
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 usage, 130 interrupted."""
     args = build_parser().parse_args(argv)
-    say_unknown_variables("pentad")
     return exit_code_of(lambda: _dispatch(args), prog="pentad", debug=args.debug)
 
 
 def _dispatch(args: argparse.Namespace) -> int:
+    if args.command != "serve":  # a service of many has its variables from who runs it
+        adopt_env_file()
+    say_unknown_variables("pentad")
     url = getattr(args, "url", None)
-    if url is not None:
-        from pentad.transport import Address
-
-        Address.parse(url, source="--url ")  # the settings would call it PENTAD_URL
     settings = load_settings(pentad_url=url, pentad_data_dir=getattr(args, "data_dir", None))
     module, function = _COMMANDS[args.command]
     run: Callable[..., int] = getattr(import_module(module), function)
@@ -53,13 +60,20 @@ def _dispatch(args: argparse.Namespace) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line. Imports nothing of what the commands do."""
-    parser = argparse.ArgumentParser(prog="pentad", description="A durable agent backend over Redis Streams.")
+    parser = _Parser(prog="pentad", description="A durable agent backend over Redis Streams.")
     parser.add_argument("--version", action=_Version)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_services(commands)
     _add_clients(commands)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}; `{self.prog} --help` says how\n")
 
 
 class _Version(argparse.Action):
@@ -89,9 +103,10 @@ def _add_services(commands: Any) -> None:
 
 def _add_clients(commands: Any) -> None:
     chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
-    chat.add_argument("--session", help="the conversation to go on with")
+    chat.add_argument("--session", type=_name, help="the conversation to go on with")
     _add_send(commands)
     _add_tasks(commands)
+    _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
     _json(_client(commands, "instructions", "List the instructions: what can be run, and where each comes from."))
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
@@ -106,18 +121,19 @@ def _add_clients(commands: Any) -> None:
 
 def _add_send(commands: Any) -> None:
     send = _client(commands, "send", "Send a message, follow its turn to the end, print what the agent says.")
-    send.add_argument("text", metavar="TEXT", help="the message")
-    send.add_argument("--session", help="the conversation it belongs to")
-    send.add_argument("--task", help="the task it goes to")
-    send.add_argument("--instruction", metavar="NAME", help="what is run: one of `pentad instructions`")
+    send.add_argument("text", metavar="TEXT", type=_text, help="the message")
+    send.add_argument("--session", type=_name, help="the conversation it belongs to")
+    send.add_argument("--task", type=_name, help="the task it goes to; its conversation need not be named")
+    send.add_argument("--instruction", metavar="NAME", type=_name, help="what is run: one of `pentad instructions`")
+    send.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer; what it runs goes on")
     _json(send, "print every event as a line of JSON")
 
 
 def _add_tasks(commands: Any) -> None:
     tasks = _client(commands, "tasks", "List tasks.")
-    tasks.add_argument("--status", help="only tasks in this status")
-    tasks.add_argument("--session", help="only tasks of this conversation")
-    tasks.add_argument("--limit", type=int, help="how many at most")
+    tasks.add_argument("--status", choices=SHOWN_STATUSES, metavar="STATUS", help=", ".join(SHOWN_STATUSES))
+    tasks.add_argument("--session", type=_name, help="only tasks of this conversation")
+    tasks.add_argument("--limit", type=_count, default=_PAGE, help="how many at most; %(default)s when not given")
     tasks.add_argument("--watch", action="store_true", help="show the list again at each change, until Ctrl-C")
     _json(tasks, "print each task as a line of JSON")
     task = _client(commands, "task", "Show a task and its transcript.")
@@ -140,7 +156,7 @@ def _add_memory(commands: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     search = _client(actions, "search", "Find what was said, the best first, each with the anchor that opens it.")
     search.add_argument("question", metavar="Q", help="the question, or words")
-    search.add_argument("--limit", type=int, help="how many at most; 10 when not given")
+    search.add_argument("--limit", type=_count, help="how many at most; 10 when not given")
     search.add_argument("--user", metavar="ID", help="find this user's memories too, beside what is nobody's")
     _json(search, "print each hit as a line of JSON")
     expand = _client(actions, "expand", "Show the words that an anchor points at, and what was said around them.")
@@ -154,7 +170,7 @@ def _add_dlq(commands: Any) -> None:
     parser = _command(commands, "dlq", text)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listed = _client(actions, "list", "List dead letters, the newest first.")
-    listed.add_argument("--limit", type=int, help="how many at most")
+    listed.add_argument("--limit", type=_count, help="how many at most")
     _json(listed)
     shown = _client(actions, "show", "Show a dead letter: why, what led to it, and what a redrive would send.")
     shown.add_argument("id", metavar="ID", help="the dead letter")
@@ -168,8 +184,50 @@ def _add_dlq(commands: Any) -> None:
 
 def _client(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     parser = _command(commands, name, text)
-    parser.add_argument("--url", help="the gateway's address, instead of PENTAD_URL or that of the running `pentad up`")
+    parser.add_argument(
+        "--url", type=_url, help="the gateway's address, instead of PENTAD_URL or that of the running `pentad up`"
+    )
     return parser
+
+
+def _url(value: str) -> str:
+    from pentad.errors import ClientError
+    from pentad.transport import Address
+
+    try:
+        Address.parse(value)
+    except ClientError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value
+
+
+def _name(value: str) -> str:
+    if not is_identifier(value):
+        rule = "1 to 128 of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit"
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is no name: {rule}")
+    return value
+
+
+def _text(value: str) -> str:
+    if not 1 <= len(value) <= MAX_CONTENT:
+        raise argparse.ArgumentTypeError(f"a message has 1 to {MAX_CONTENT} characters, this one has {len(value)}")
+    return value
+
+
+def _count(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:12]) <= _MOST:
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number from 1 to {_MOST}")
+    return int(value)
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _MOST:
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number of seconds: more than 0, at most {_MOST}")
+    return seconds
 
 
 def _json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:

@@ -10,12 +10,15 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.lines import PlainLines
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import CLEAR, Spinner
-from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot
+from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot, TaskStatusEvent
 from pentad.contracts.turns import TurnEnd
 from pentad.feed import Received
-from pentad.render import harmless, style_for
+from pentad.render import harmless, one_line, style_for
 from pentad.shared.settings import Settings
 from pentad.text import said_in
+
+_LINE = 1_000
+"""Characters of a line that says what is waited for."""
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -28,20 +31,23 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
     watched = err.isatty() and not args.json
     progress, outage = Spinner(err, watched), Outage(err)
     async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
-        turn = agent.turn(args.text, session_id=args.session, task_id=args.task, instruction=args.instruction)
-        answers = Answers(out, progress)
+        session = args.session
+        if args.task and session is None:
+            session = (await agent.inspection.task(args.task)).session_id
+        turn = agent.turn(args.text, session_id=session, task_id=args.task, instruction=args.instruction)
         view = SessionView(PlainLines(err), style_for(err, settings), progress, live=False) if watched else None
         if watched:
             progress.show("sending")
+        printer = Printer(args.json, Answers(out, progress), view, outage, err)
         try:
-            async for received in turn:
-                outage.over()
-                if args.json:
-                    _print_json(received, out)
-                    continue
-                if view is not None and not isinstance(received.event, MessageEvent | ControlResult):
-                    view.show(received.event)
-                answers.show(received.event, turn.task_id)
+            async with asyncio.timeout(args.timeout):
+                async for received in turn:
+                    printer.show(received, turn.task_id)
+        except TimeoutError:
+            progress.show("")
+            err.write(f"no answer within {args.timeout:g} s: ")
+            _tell_left(turn.task_id, err)
+            return 1
         except asyncio.CancelledError:  # Ctrl-C
             if err.isatty():
                 progress.show("")
@@ -52,6 +58,38 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
     if not args.json and view is None and end.outcome != "completed":
         _tell(end, err)
     return 0 if end.ok else 1
+
+
+class Printer:
+    """Prints what comes: as JSON, or the answers, and beside them what happens, or the little that one must know."""
+
+    def __init__(
+        self, as_json: bool, answers: "Answers", view: SessionView | None, outage: "Outage", err: TextIO
+    ) -> None:
+        self._json, self._answers, self._view, self._outage, self._err = as_json, answers, view, outage, err
+        self._told: set[str] = set()
+
+    def show(self, received: Received, task_id: str | None) -> None:
+        """One event of the turn, whose task is ``task_id``."""
+        event = received.event
+        self._outage.over()
+        if self._json:
+            _print_json(received, self._answers.out)
+            return
+        if self._view is None:
+            self._say_what_is_waited_for(event)
+        elif not isinstance(event, MessageEvent | ControlResult):
+            self._view.show(event)
+        self._answers.show(event, task_id)
+
+    def _say_what_is_waited_for(self, event: SessionEvent) -> None:
+        """Where nobody watches: that a model does not answer, that others come first. Each once."""
+        if not isinstance(event, TaskStatusEvent) or event.status not in ("active", "pending"):
+            return
+        if event.reason and event.reason not in self._told:
+            self._told.add(event.reason)
+            self._err.write(f"{one_line(event.reason, _LINE)}\n")
+            self._err.flush()
 
 
 class Outage:
@@ -80,7 +118,7 @@ class Answers:
     """Prints the text of each step that has one, whole and once, in order: a turn may answer several messages."""
 
     def __init__(self, out: TextIO, progress: Spinner) -> None:
-        self._out = out
+        self.out = out
         self._progress = progress
         self._last = ""
 
@@ -94,8 +132,8 @@ class Answers:
         if text.strip():
             self._last = text
             self._progress.clear()
-            self._out.write((harmless(text) if self._out.isatty() else text).rstrip("\n") + "\n")
-            self._out.flush()
+            self.out.write((harmless(text) if self.out.isatty() else text).rstrip("\n") + "\n")
+            self.out.flush()
 
 
 def _print_json(received: Received, out: TextIO) -> None:
@@ -106,7 +144,7 @@ def _print_json(received: Received, out: TextIO) -> None:
 def _tell(end: TurnEnd, err: TextIO) -> None:
     """Why there is no answer, or what is waited for."""
     word = "waiting for you" if end.outcome == "waiting" else end.outcome
-    err.write(f"{word}: {end.reason}\n" if end.reason else f"{word}\n")
+    err.write(f"{word}: {harmless(end.why)}\n" if end.why else f"{word}\n")
 
 
 def _tell_left(task_id: str | None, err: TextIO) -> None:

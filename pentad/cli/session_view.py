@@ -44,6 +44,7 @@ class SessionView:
         self.labels = TaskLabels(style)
         self.spoken_to: str | None = None
         """The task that the last message went to."""
+        self._error_told = ""
 
     def show(self, event: SessionEvent) -> None:
         """Draw one event."""
@@ -86,11 +87,17 @@ class SessionView:
         if isinstance(event, TaskStart):
             self.labels.called(task_id, event.goal)
             self._works(task_id)
-        self._view(task_id).show(event)
+        self._view(task_id).show(self._untold(event))
         if isinstance(event, TaskStatusEvent) and event.status == "active":
             self._works(task_id)
         elif isinstance(event, TaskEnd | TaskStatusEvent):
             self._rests(task_id)
+
+    def _untold(self, event: SessionEvent) -> SessionEvent:
+        """An end without the words that the error before it has just said."""
+        if isinstance(event, TaskEnd) and event.detail and self._error_told.startswith(event.detail):
+            return event.model_copy(update={"detail": None})
+        return event
 
     def _works(self, task_id: str) -> None:
         self._working.add(task_id)
@@ -153,5 +160,6 @@ class SessionView:
         if event.code == ErrorCode.CURSOR_EXPIRED:
             self.line(self._style.dim("… was away too long: some of what happened is not shown"))
             return
+        self._error_told = event.message
         again = f" (try again in {event.retry_after:g} s)" if event.retry_after is not None else ""
         self.line(self._style.red(f"{event.code}: {harmless(event.message)}{again}"))

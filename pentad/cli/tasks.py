@@ -15,6 +15,8 @@ from pentad.render import Style, ago, call_line, fitted, harmless, one_line, sty
 from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL")
+_MOST_OF_WHY = 60
+"""Characters of why a task waits or has failed, in a table."""
 _CLEAR = "\x1b[H\x1b[2J"
 _ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system", "exclusion": "moved"}
 
@@ -98,11 +100,18 @@ def _row(task: Task) -> tuple[str, ...]:
 
 
 def _about(task: Task) -> str:
-    """What it is for, behind what it waits for, where it waits for a person."""
+    """What it is for, behind what it waits for or why it has failed; the words for that where there is room."""
     if isinstance(task, UnreadableTask):
         return task.problem
-    why = ", ".join(task.waiting_for) if task.status in ("waiting", "stale", "pending") else ""
-    return f"({why}) {task.goal}" if why else task.goal
+    waits = task.status in ("waiting", "stale", "pending")
+    why = ", ".join(task.waiting_for) if waits else _ended_why(task)
+    told = f"({one_line(why, _MOST_OF_WHY)}) {task.goal}" if why else task.goal
+    return f"{told} · {task.detail}" if task.detail else told
+
+
+def _ended_why(task: Task) -> str:
+    """Why it has ended, where its status does not say so; '' where it has an answer."""
+    return "" if task.status == "completed" or task.reason in (None, task.status) else str(task.reason)
 
 
 async def _task(args: argparse.Namespace, settings: Settings) -> int:
@@ -110,6 +119,10 @@ async def _task(args: argparse.Namespace, settings: Settings) -> int:
     async with agent_for(args, settings) as agent:
         task = await agent.inspection.task(args.id)
         transcript = await agent.inspection.transcript(args.id)
+    if args.json:
+        whole = task.model_dump(mode="json") | {"messages": transcript.messages}
+        out.write(json.dumps(whole, ensure_ascii=False) + "\n")
+        return 0
     style = style_for(out, settings)
     out.write("\n".join([*_details(task, style), "", *_messages(transcript, style)]) + "\n")
     return 0
@@ -130,6 +143,7 @@ def _details(task: Task, style: Style) -> list[str]:
         ("steps", str(task.steps)),
         ("tokens", usage + cost),
         ("waiting for", ", ".join(task.waiting_for) or None),
+        ("reason", harmless(": ".join(filter(None, (_ended_why(task), task.detail))))),
         ("archived", task.archived_at),
     ]
     return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]

@@ -116,7 +116,8 @@ class TaskView:
                 self._progress.show(f"running {len(self._calls)} more" if self._calls else "thinking", first)
 
     def _status(self, event: TaskStatusEvent | TaskEnd) -> None:
-        reason = f": {harmless(event.reason)}" if event.reason else ""
+        why = [event.reason, event.detail if isinstance(event, TaskEnd) else None]
+        reason = "".join(f": {harmless(part)}" for part in why if part)
         if event.status == "waiting":
             self.line(self._style.yellow(f"waiting for you{reason}"))
         elif event.status == "stale":

@@ -1,6 +1,6 @@
 """What the doctor says: from what was seen to what is wrong and what to do. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -11,6 +11,8 @@ from pentad.shared.store.server import Server, refusal_at_start
 
 Level = Literal["ok", "note", "warn", "fail"]
 _NEARLY_FULL = 0.9
+_NAMED = 10
+"""Tools that one line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,25 @@ def _dead(streams: Iterable[DeadStream]) -> Iterator[Finding]:
         yield Finding("dead letters", "warn", detail, "look at them: pentad dlq list")
     if not filled:
         yield Finding("dead letters", "ok", "none")
+
+
+def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Finding]:
+    """Whether living workers have the tools that tasks are offered, as ``GET /v1/tools`` says; None: it does not."""
+    if tools is None:
+        return
+    silent = [tool for tool in tools if not tool.get("alive", True)]
+    start = "start one: `pentad serve tool-worker` with this REDIS_URL (or `pentad up` for all six)"
+    if not tools:
+        yield Finding("tools", "fail", "no tool-worker has told what it has: calls of tools fail", start)
+    elif len(silent) == len(tools):
+        last = max(str(tool.get("seen_at")) for tool in silent)
+        yield Finding("tools", "fail", f"no tool-worker is there since {last}: calls of tools wait", start)
+    elif silent:
+        names = ", ".join(str(tool["name"]) for tool in silent[:_NAMED])
+        do = "start a worker with the plugin that has it: calls of it wait until their time limit"
+        yield Finding("tools", "warn", f"no living tool-worker has {names}", do)
+    else:
+        yield Finding("tools", "ok", f"living tool-workers have all {len(tools)} tools")
 
 
 def listing(seen: Diagnosis) -> list[dict[str, Any]]:

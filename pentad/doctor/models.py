@@ -37,7 +37,10 @@ def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
     """What the task-runners say of their models, where it is not all well."""
     for one in health:
         detail = f"{one.id} is {one.state} since {one.since}: {one.error}"
-        if one.state == "open":
+        if one.refused:
+            do = "correct LLM_API_KEY, LLM_BASE_URL or its entry where the system was started, and start it again"
+            yield Finding("models", "fail", detail, do)
+        elif one.state == "open":
             do = "it is asked again by itself; until then its fallbacks answer, or tasks wait: pentad models"
             yield Finding("models", "warn", detail, do)
         elif one.state != "ok":

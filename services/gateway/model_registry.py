@@ -117,6 +117,7 @@ def _shown(known: KnownModel, health: Sequence[ModelHealth]) -> dict[str, Any]:
 def _worst(health: Sequence[ModelHealth]) -> dict[str, Any]:
     """How a model does where it does worst; ``unknown`` when no process tells."""
     if not health:
-        return {"state": "unknown", "since": None, "error": None, "processes": 0}
+        return {"state": "unknown", "since": None, "error": None, "refused": False, "processes": 0}
     found = worst(health)
-    return {"state": found.state, "since": found.since, "error": found.error, "processes": len(health)}
+    told = {"since": found.since, "error": found.error, "refused": found.refused}
+    return {"state": found.state, "processes": len(health), **told}

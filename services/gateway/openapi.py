@@ -35,6 +35,9 @@ from pentad.services.gateway.openapi_words import (
     ref,
 )
 
+_TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
+"""A tool, when a worker last said that it has it, and whether a living one does."""
+
 
 def _session_paths() -> dict[str, Json]:
     send = operation(
@@ -137,7 +140,7 @@ def _task_paths() -> dict[str, Json]:
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": MOVE}}}}
         },
-        "/v1/tools": {"get": operation("Tools that workers have published", _200=gives("", page(ref("ToolSpec"))))},
+        "/v1/tools": {"get": operation("Tools that workers have published", _200=gives("", page(_TOOL)))},
     }
 
 

@@ -167,8 +167,12 @@ class Queries:
         return {*await TOOLS.read(self._store)}
 
     async def tools(self) -> list[dict[str, Any]]:
-        """The tools that living workers have published, by name."""
-        return [spec.model_dump(mode="json") for spec in (await TOOLS.read(self._store)).values()]
+        """The tools that workers have published, by name; of each, when one last said that it has it."""
+        raw, now = await TOOLS.fetch(self._store), await self._store.clock()
+        return [
+            each.item.model_dump(mode="json") | {"seen_at": rfc3339(each.beat), "alive": each.alive(now)}
+            for each in TOOLS.beats(raw, now).values()
+        ]
 
 
 def _message(raw: bytes) -> dict[str, Any]:

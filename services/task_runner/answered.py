@@ -42,6 +42,9 @@ def _is_shown(following: Next, asked: Asked) -> bool:
 class AnswerWriter(WaitWriter):
     """Writes an answered step into a commit."""
 
+    calls: Sequence[RequestedCall] = ()
+    """What the step has asked for."""
+
     def answered(self, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False) -> None:
         """The whole step. ``redriven``: a person asks for it, not the model; it is no step of the turn's."""
         self.read_clock()
@@ -53,9 +56,9 @@ class AnswerWriter(WaitWriter):
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
         manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers)
-        calls: Sequence[RequestedCall] = ()
+        calls = self.calls
         if isinstance(following, CallTools):
-            calls = request_calls(self, following.calls, asked.step, self._unique)
+            calls = self.calls = request_calls(self, following.calls, asked.step, self._unique)
         self._log_answer(answer, text, calls, asked, cut=isinstance(following, GoOn))
         self._keep_record(answer, asked, manifest)
         fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
@@ -202,6 +205,4 @@ class AnswerWriter(WaitWriter):
 
     def _fail(self, following: Fail) -> None:
         text = f"the model's answer is not of the form that the instruction asks for: {following.problem}"
-        self.failed(ErrorCode.MODEL_ERROR, text)
-        self.commit.mode = "fail"
-        self.end("failed", ErrorCode.MODEL_ERROR.value)
+        self.fail(ErrorCode.MODEL_ERROR, text)

@@ -18,6 +18,7 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.memory import settle
 from pentad.shared.service.process_models import ProcessModels
+from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings
 from pentad.shared.work.timers import TimerLoop
 
@@ -49,6 +50,7 @@ class TaskRunner(ConsumingService):
             self.serve(TASK_WAKE, shard, handler, _SLOTS)
         self._warming: asyncio.Task[None] | None = None
         """The model's client is imported beside the work, not in the first step."""
+        self._checking: asyncio.Task[None] | None = None
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
@@ -63,6 +65,11 @@ class TaskRunner(ConsumingService):
         s = self.settings
         await upgrade(self.store, self.shards, round(s.pentad_wait_ttl_s * 1000), round(s.pentad_stale_s * 1000))
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
+        self._checking = asyncio.create_task(self._check_key(self._warming))
+
+    async def _check_key(self, warming: "asyncio.Task[None]") -> None:
+        await asyncio.shield(warming)
+        await self._models.check_key()
 
     def _warm(self) -> None:
         self._models.pool.warm()
@@ -77,6 +84,8 @@ class TaskRunner(ConsumingService):
             handler.interrupt()
 
     async def close(self) -> None:
+        if self._checking is not None:
+            await cancel_and_wait(self._checking)
         if self._warming is not None:
             await self._warming
         await self._models.close()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, TASK_WAKE
+from pentad.services.task_runner.domain.ending import in_words
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
     WAIT_EXPIRED,
@@ -174,7 +175,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
                 writer.use_redrives()
             writer.ended_without_answer()
             writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "stop"
-            writer.end(decided.status, decided.reason)
+            writer.end(decided.status, decided.reason, in_words(decided, step.task, self._steps.bounds))
         return await self._steps.commit(writer, step) != "overtaken"
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str) -> None:
@@ -215,7 +216,5 @@ class RunnerHandler(WakeUps[TaskKeys]):
         writer.ended_without_answer()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))
-        writer.failed(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
-        writer.commit.mode = "fail"
-        writer.end("failed", ErrorCode.INTERNAL.value)
+        writer.fail(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
         await self._steps.commit(writer, step)

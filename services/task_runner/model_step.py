@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Literal
@@ -17,7 +17,14 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answered import AnswerWriter, Asked
 from pentad.services.task_runner.asking import Asking, rules_of
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
-from pentad.services.task_runner.domain.after_answer import REDRIVEN, Next, NothingSaid, after_cut, what_comes_next
+from pentad.services.task_runner.domain.after_answer import (
+    REDRIVEN,
+    Fail,
+    Next,
+    NothingSaid,
+    after_cut,
+    what_comes_next,
+)
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
@@ -26,6 +33,7 @@ from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.task_runner.waiting_calls import tell_of_waiting
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held
 from pentad.shared.events.ephemeral import EphemeralEvents
@@ -140,6 +148,10 @@ class ModelSteps:
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
+            if writer.calls and self._tools.silent:
+                tell_of_waiting(writer, self._ephemeral(writer), writer.calls, self._tools.silent)
+            if isinstance(following, Fail):
+                log.warning("%s has failed: its answer is not of the form: %s", step.keys.actor, following.problem)
         else:
             asking.deltas.stop()
         return "committed" if outcome == "continued" else outcome
@@ -175,7 +187,6 @@ class ModelSteps:
     def _deltas(self, step: Step, writer: AnswerWriter, asked: Asked, held: Held) -> DeltaWriter:
         head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
         head |= {"version": 1, "step": asked.step, "attempt": step.taken.lease.attempt}
-        s = self._steps.settings
 
         def first() -> None:
             """Of a turn that the commit makes one step longer; what was said before it is void."""
@@ -183,10 +194,14 @@ class ModelSteps:
                 delay = metrics.first_delta_seconds.labels()
                 writer.commit.tallies.measure(delay, writer.turn.at, step.taken.clock())
 
-        store, maxlen, ttl_s = self._steps.actors.store, s.pentad_events_maxlen, s.pentad_events_ttl_s
-        events = EphemeralEvents(store, writer.session, maxlen, ttl_s, lambda: held.sure)
+        events, coalesce_ms = self._ephemeral(writer, lambda: held.sure), self._steps.settings.pentad_coalesce_ms
         kinds: tuple[DeltaKind, ...] = ("content", "thinking") if asked.chosen.output is None else ("thinking",)
-        return DeltaWriter(events, writer.session, head, s.pentad_coalesce_ms, first, kinds)
+        return DeltaWriter(events, writer.session, head, coalesce_ms, first, kinds)
+
+    def _ephemeral(self, writer: AnswerWriter, may_write: Callable[[], bool] = lambda: True) -> EphemeralEvents:
+        s = self._steps.settings
+        maxlen, ttl_s = s.pentad_events_maxlen, s.pentad_events_ttl_s
+        return EphemeralEvents(self._steps.actors.store, writer.session, maxlen, ttl_s, may_write)
 
     async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable):
@@ -235,10 +250,11 @@ class ModelSteps:
         writer.ended_without_answer()
         if said is not None:
             writer.said_nothing(said)
-        writer.failed(code, text)
-        writer.commit.mode = "fail"
-        writer.end("failed", code.value)
-        return await self._steps.commit(writer, step) != "overtaken"
+        writer.fail(code, text)
+        if await self._steps.commit(writer, step) == "overtaken":
+            return False
+        log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)
+        return True
 
 
 async def _answer_of(planned: CallAgain) -> ModelAnswer:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from time import monotonic
+from types import MappingProxyType
 
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.keys import DAY_S
@@ -16,6 +17,9 @@ _KEPT_S = DAY_S
 class ToolCatalog:
     """Hands out the same mapping until something changed, so that what is derived from it can be kept."""
 
+    silent: Mapping[str, int] = MappingProxyType({})
+    """Tools that no living worker has, each with when one last had it: ms of the server's clock."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
         self._specs: Mapping[str, ToolSpec] = {}
@@ -27,7 +31,7 @@ class ToolCatalog:
         Who knows of none looks each time: the first worker may have started a moment ago.
         """
         if not self._specs or monotonic() - self._read_at > _FRESH_S:
-            specs = await guarded("tools", TOOLS.read, self._store)
+            specs = await guarded("tools", self._read)
             self._read_at = monotonic()
             if specs:
                 self._seen_at = self._read_at
@@ -36,3 +40,9 @@ class ToolCatalog:
             if specs != self._specs:
                 self._specs = specs
         return self._specs
+
+    async def _read(self) -> Mapping[str, ToolSpec]:
+        raw, now = await TOOLS.fetch(self._store), await self._store.clock()
+        found = TOOLS.beats(raw, now)
+        self.silent = {name: each.beat for name, each in found.items() if not each.alive(now)}
+        return {name: each.item for name, each in found.items()}

@@ -36,6 +36,8 @@ from pentad.shared.kinds import TimerKind
 
 _REMEMBER_MS = 1_000
 """How long after its end a task is remembered. It is found within two seconds."""
+_DETAIL = 2_000
+"""Characters of a failure's words that an end tells."""
 _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
 
@@ -190,9 +192,9 @@ class TurnWriter(TaskEvents):
             self.commit.due(self.keys, "deadline", deadline)
         self.commit.rewake()
 
-    def end(self, status: EndStatus, reason: str) -> None:
+    def end(self, status: EndStatus, reason: str, detail: str = "") -> None:
         """The task is over: its one ``task_end``, and the timer after which it is archived. The commit's mode is set by
-        then."""
+        then. ``detail``: the reason in words."""
         self._turn_is_over(status)
         if status != "completed" and reason != MOVED:
             self._remember(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
@@ -201,15 +203,12 @@ class TurnWriter(TaskEvents):
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
         queues = (self._arrived.queues and self.commit.mode == "fail") or None
+        told = {"reason": reason, "detail": detail[:_DETAIL] or None, "queues": queues}
         self.emit(
-            TaskEnd,
-            status=status,
-            reason=reason,
-            queues=queues,
-            finish_reason=self._finish_reason,
-            steps=self._steps,
-            usage=self._usage,
+            TaskEnd, status=status, **told, finish_reason=self._finish_reason, steps=self._steps, usage=self._usage
         )
+        if detail or t.detail:
+            self.commit.set(keys.header, detail=detail[:_DETAIL])
         if status != "completed":  # the next message may still belong to what is completed
             self.commit.unset(session.header, *fields_of_task(keys.task))
         self.commit.set(session.header, done=keys.task)
@@ -246,9 +245,11 @@ class TurnWriter(TaskEvents):
         self.commit.set(self.keys.header, fails=again.fails, retry_since=again.retry_since)
         self.commit.timer(self.keys, "retry", again.delay_ms)
 
-    def failed(self, code: ErrorCode, text: str) -> None:
-        """Tell why, before the end."""
+    def fail(self, code: ErrorCode, text: str) -> None:
+        """The turn has no answer: told why, and the task ends. Messages that have come since begin the next turn."""
         self.emit(ErrorEvent, code=code, message=text)
+        self.commit.mode = "fail"
+        self.end("failed", code.value, text)
 
     @property
     def repairs(self) -> int:

@@ -11,7 +11,7 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.errors import OutageError
-from pentad.shared.presence.published import INSTRUCTIONS, TOOLS
+from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
@@ -19,7 +19,6 @@ from pentad.shared.work.slots import Slots
 
 UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""
-_PUBLISH_S = 30.0
 _LOOK_S = 1.0
 """How long the tools may be missing from a Redis that was emptied: without them the model is offered none."""
 
@@ -30,8 +29,10 @@ class ToolWorker(ConsumingService):
     name = "tool-worker"
     check = "tools"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, alone: bool = False) -> None:
         super().__init__(settings)
+        self._alone = alone
+        """Part of a whole system in one process: what it has is what there is."""
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
         self._processes = ToolProcesses(plugins, processes, settings.pentad_tool_threads)
         self._sources = ToolSources(Builtins(), self._processes)
@@ -54,11 +55,17 @@ class ToolWorker(ConsumingService):
     async def start(self) -> None:
         await super().start()
         await guarded("publish tools", self._publish)
+        if self._alone:
+            await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
 
     async def _publish(self) -> None:
         await TOOLS.publish(self.store, self._sources.specs())
         await INSTRUCTIONS.publish(self.store, self._processes.instructions)
+
+    async def _forget_others(self) -> None:
+        await TOOLS.forget_others(self.store, self._sources.specs())
+        await INSTRUCTIONS.forget_others(self.store, self._processes.instructions)
 
     async def _keep_published(self) -> None:
         """Again when something is gone, and now and then for those who ask when we last lived."""
@@ -66,7 +73,7 @@ class ToolWorker(ConsumingService):
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
-                if monotonic() - said >= _PUBLISH_S or await self._lost():
+                if monotonic() - said >= BEAT_S or await self._lost():
                     await self._publish()
                     said = monotonic()
             except OutageError:
@@ -84,6 +91,6 @@ class ToolWorker(ConsumingService):
         await self._sources.stop(0)
 
 
-def build(settings: Settings) -> ToolWorker:
-    """The tool-worker, ready to start."""
-    return ToolWorker(settings)
+def build(settings: Settings, *, alone: bool = False) -> ToolWorker:
+    """The tool-worker, ready to start. ``alone``: what it has is what there is; tools of before are forgotten."""
+    return ToolWorker(settings, alone=alone)

@@ -13,6 +13,7 @@ from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.closing import Closing
 from pentad.services.tool_worker.domain import after_outcome, unknown
+from pentad.services.tool_worker.elsewhere import Elsewhere
 from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.services.tool_worker.progress import Progress
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
@@ -60,6 +61,7 @@ class ToolHandler(Handler):
         self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
+        self._elsewhere = Elsewhere(store)
         self._running: dict[str, RunningCall] = {}
         self._ran: OrderedDict[str, None] = OrderedDict()
         """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
@@ -77,7 +79,7 @@ class ToolHandler(Handler):
 
     async def handle(self, entry: Entry) -> Done:
         command = entry.parse(ToolCallCommand)
-        source = self._sources.of(command.tool)
+        source = self._sources.of(command.tool) or await self._elsewhere.look(command, self._progress)
         if source is None:
             await asyncio.sleep(_ELSEWHERE_S)
             await self._release(entry, command)

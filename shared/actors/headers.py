@@ -125,6 +125,8 @@ class TaskHeader:
     """Transcript entries that ``digest`` covers."""
     tools: str = ""
     reason: str = ""
+    detail: str = ""
+    """Why it failed, in words. Of its last end: it stays while the task runs again."""
     place: str = ""
     """``a``: it may be active. ``s``, ``t``: it waits for that in its session's queue, or in its tenant's. '': it has
     ended, waits for a person, or was never handled."""
@@ -169,6 +171,8 @@ class TaskHeader:
             steps=self.step,
             usage=self.usage,
             waiting_for=waiting,
+            reason=(self.reason or None) if self.ended else None,
+            detail=(self.detail or None) if self.ended else None,
         )
 
 
@@ -184,7 +188,7 @@ _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TEXTS = (
     "session status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "paused place"
+    "detail paused place"
 )
 
 

@@ -10,10 +10,18 @@ from types import MappingProxyType
 from typing import Any
 
 from pentad.shared.models.loose_values import as_dict
-from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import (
+    KeyRefused,
+    ModelCutOff,
+    ModelFailed,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
 
 _LATER = frozenset({408, 409, 429})
 _MAX_TEXT = 500
+_NOT_KNOWN = 401
 _MISCONFIGURED = frozenset({401, 402, 403, 404, 405})
 """Statuses that say nothing of the request: another model may answer it."""
 _ADVICE = {
@@ -69,6 +77,7 @@ def from_status(
     if is_later(status):
         return ModelUnavailable(f"{said}; try again later", retry_after)
     kind = ModelMisconfigured if status in _MISCONFIGURED else ModelRefused
+    kind = KeyRefused if status == _NOT_KNOWN else kind
     return kind(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
 
 

@@ -84,6 +84,10 @@ class ModelMisconfigured(ModelRefused):
     """The server refuses every request so: a wrong key, an unknown model, no credit. Another model may answer."""
 
 
+class KeyRefused(ModelMisconfigured):
+    """The server does not know the key."""
+
+
 class ModelUnavailable(ModelFailed):
     """Nothing came (429, 5xx, no connection, no first byte in time): try again later, not counted as an attempt.
 

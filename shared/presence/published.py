@@ -1,10 +1,11 @@
 """What tool-workers publish for the other services: their tools, and the instructions of their plugins.
 
-It stays for a day after the last beat of a worker that has it.
+It stays for a day after the last beat of a worker that has it. A tool goes sooner when workers of its queue beat
+without it: what they have now is what there is.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from pydantic_core import to_json
@@ -12,21 +13,43 @@ from pydantic_core import to_json
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
+from pentad.shared.immutable import immutable
 from pentad.shared.keys import DAY_S, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
 from pentad.shared.store.store import Argument, Store
 
 log = logging.getLogger(__name__)
 
+BEAT_S = 10.0
+"""How often a worker says again what it has."""
+SILENT_MS = 60_000
+"""What nobody has said for so long has no living worker."""
 
 T = TypeVar("T", ToolSpec, Instruction)
 
 
-class Published(Generic[T]):
-    """One kind of what is published, in a hash of its own."""
+@immutable
+class Beaten(Generic[T]):
+    """What was published, and when a worker last said that it has it: ms of the server's clock."""
 
-    def __init__(self, key: str, kind: type[T], what: str) -> None:
+    item: T
+    beat: int
+
+    def alive(self, now: int) -> bool:
+        """Whether a living worker has it, as far as is known at this time."""
+        return now - self.beat <= SILENT_MS
+
+
+class Published(Generic[T]):
+    """One kind of what is published, in a hash of its own.
+
+    ``queue_of``: names the workers among which one that has an item is looked for. Without it nothing goes before its
+    day is over.
+    """
+
+    def __init__(self, key: str, kind: type[T], what: str, queue_of: Callable[[T], str] | None = None) -> None:
         self._key, self._what = key, what
         self._kind: type[T] = kind
+        self._queue_of: Callable[[T], str] | None = queue_of
 
     async def publish(self, store: Store, items: Sequence[T]) -> None:
         """Say that a living worker has these."""
@@ -39,12 +62,18 @@ class Published(Generic[T]):
         await store.call("HSET", self._key, *fields)
         await store.call("EXPIRE", self._key, DAY_S)
 
+    async def forget_others(self, store: Store, items: Sequence[T]) -> None:
+        """Remove all but these. Another worker that lives misses what it has within a second, and says it again."""
+        others = {*await store.call("HKEYS", self._key)} - {item.name.encode() for item in items}
+        if others:
+            await store.call("HDEL", self._key, *sorted(others))
+
     async def lost(self, store: Store, items: Sequence[T]) -> bool:
         """Whether some of these, published before, are not there any more: Redis was emptied, or has lost its tail."""
         return bool(items) and None in await store.call("HMGET", self._key, *(item.name for item in items))
 
     async def read(self, store: Store) -> dict[str, T]:
-        """All that was published within the last day, by name."""
+        """What there is, by name."""
         raw = await self.fetch(store)
         return self.parse(raw, await store.clock()) if raw else {}
 
@@ -55,19 +84,28 @@ class Published(Generic[T]):
 
     def parse(self, raw: Sequence[bytes], now: int) -> dict[str, T]:
         """What the hash says at this time, in ms of the server's clock."""
+        return {name: beaten.item for name, beaten in self.beats(raw, now).items()}
+
+    def beats(self, raw: Sequence[bytes], now: int) -> dict[str, Beaten[T]]:
+        """The same, each with its last beat."""
         oldest = now - DAY_S * 1000
-        found = [item for value in raw[1::2] if (item := self._item(value, oldest)) is not None]
-        return {item.name: item for item in sorted(found, key=lambda each: each.name)}
+        found = [beaten for beaten in self._entries(raw) if beaten.beat >= oldest]
+        newest: dict[str, int] = {}
+        if self._queue_of is not None:
+            for each in found:
+                queue = self._queue_of(each.item)
+                newest[queue] = max(each.beat, newest.get(queue, 0))
+            found = [each for each in found if newest[self._queue_of(each.item)] - each.beat <= SILENT_MS]
+        return {each.item.name: each for each in sorted(found, key=lambda each: each.item.name)}
 
-    def _item(self, value: bytes, oldest: int) -> T | None:
-        """None when its last beat is too long ago or nobody can read it."""
-        try:
-            entry = read_json(value)
-            return self._kind(**entry["spec"]) if entry["beat"] >= oldest else None
-        except (ValueError, TypeError, KeyError) as error:
-            log.warning("a published %s cannot be read and is left out: %s", self._what, type(error).__name__)
-            return None
+    def _entries(self, raw: Sequence[bytes]) -> Iterator[Beaten[T]]:
+        for value in raw[1::2]:
+            try:
+                entry = read_json(value)
+                yield Beaten(self._kind(**entry["spec"]), int(entry["beat"]))
+            except (ValueError, TypeError, KeyError) as error:
+                log.warning("a published %s cannot be read and is left out: %s", self._what, type(error).__name__)
 
 
-TOOLS = Published(TOOLS_REGISTRY, ToolSpec, "tool")
+TOOLS = Published(TOOLS_REGISTRY, ToolSpec, "tool", lambda tool: tool.queue)
 INSTRUCTIONS = Published(INSTRUCTIONS_PUBLISHED, Instruction, "instruction")

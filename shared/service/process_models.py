@@ -1,5 +1,7 @@
 """The chat models of this process: those of the file and the environment, and those registered while it runs."""
 
+import asyncio
+import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import Any
@@ -8,10 +10,11 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.models import ModelEntry, ModelHealth
 from pentad.shared import metrics
 from pentad.shared.models.configured import configured_models, environment_chat
+from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.live_model import LiveModel
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_pool import ModelPool
-from pentad.shared.models.ports import ChatModel
+from pentad.shared.models.ports import ChatModel, KeyRefused, ModelFailed
 from pentad.shared.models.registry import make_of_entry
 from pentad.shared.presence.model_health import keep_reporting
 from pentad.shared.registries.model_places import ModelPlaces
@@ -19,6 +22,9 @@ from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 
+log = logging.getLogger(__name__)
+
+_KEY_S = 10.0
 _STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
 """As the metric has them."""
 
@@ -27,7 +33,7 @@ class ProcessModels:
     """Keeps the pool as the registry says, and says how its models do. Raises ``SettingsError`` when it is made."""
 
     def __init__(self, settings: Settings, store: Store, service: str, consumer: str) -> None:
-        self._store, self._service, self._consumer = store, service, consumer
+        self._settings, self._store, self._service, self._consumer = settings, store, service, consumer
         self._configured = configured_models(settings)
         self._of_environment = environment_chat(settings)
         self._places = ModelPlaces(store)
@@ -43,6 +49,27 @@ class ProcessModels:
         following = REGISTERED_MODELS.keep_following(self._store, self._use)
         reporting = keep_reporting(self._store, self._consumer, self._look)
         return (following, reporting, self._places.keep(), self.pool.keep_closing())
+
+    async def check_key(self) -> None:
+        """Ask the environment's endpoint what models it has, which costs nothing: a key that it does not know is told
+        at the start, not by the first task that fails. Whatever else goes wrong is left to the first call."""
+        place = self._of_environment.place
+        if place is None:
+            return
+        key = self._settings.llm_api_key
+        endpoint = Endpoint(self._settings.llm_base_url, key.get_secret_value() if key else None)
+        try:
+            async with asyncio.timeout(_KEY_S):
+                await endpoint.fetch("/models", None)
+        except KeyRefused as error:
+            log.warning("%s", error)
+            for model in self.pool.live:
+                if model.client is self._of_environment:
+                    model.circuit.failed(monotonic(), str(error), hopeless=True)
+        except (ModelFailed, TimeoutError) as error:
+            log.debug("the models of %s were not listed: %s", place, error)
+        finally:
+            await endpoint.aclose()
 
     def _make(self, known: KnownModel) -> ChatModel:
         return self._of_environment if known.source == "environment" else make_of_entry(known.entry)
@@ -73,6 +100,7 @@ def _health(model: LiveModel, now: int) -> ModelHealth:
         state=circuit.state,
         since=rfc3339(now - round((monotonic() - circuit.since) * 1000)),
         error=circuit.error,
+        refused=circuit.hopeless and not circuit.closed,
         model=model.client.name,
         place=model.client.place,
     )

@@ -64,7 +64,11 @@ async def test_a_model_that_refuses_fails_the_turn_at_once(pentad_up: Stage) -> 
         end = await line.turn("hi")
         assert (end["status"], end["reason"], len(model.chats)) == ("failed", "model_error", 1)
         error = line.answers("error")[0]
+        async with pentad_up.api() as api:
+            shown = await api.get(f"/v1/tasks/{end['task_id']}")
         after = await line.turn("again", count=2)
+    why = error["message"]
+    assert (end["detail"], shown["reason"], shown["detail"]) == (why, "model_error", why)
     print(f"400: {error['message']}")
     assert error["code"] == "model_error"
     assert "this prompt is too long" in error["message"]

@@ -38,7 +38,7 @@ EVENT_FIELDS = {
     "tool_result": "tool_call_id tool result error duration_ms ref",
     "approval_request": "tool_call_id tool args effect",
     "task_status": "status reason",
-    "task_end": "status reason queues finish_reason steps usage",
+    "task_end": "status reason detail queues finish_reason steps usage",
     "snapshot": "tasks messages",
     "error": "code message message_id retry_after",
 }
@@ -50,7 +50,8 @@ CODES = (
 )
 INBOUND_FIELDS = "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget"
 TASK_FIELDS = (
-    "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at"
+    "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
+    "reason detail"
 )
 STATES = "pending active waiting stale completed failed cancelled"
 WORK = [stream for stream in STREAMS.values() if stream.retention == "consumed"]

@@ -154,6 +154,12 @@ def test_every_wrong_value_is_named_at_once() -> None:
         ("PENTAD_PLUGIN", "did you mean PENTAD_PLUGINS?"),
         ("PENTAD_REDIS_URL", "did you mean REDIS_URL?"),
         ("PENTAD_XYZZY", "docs/operate.md lists them"),
+        ("LLM_MODEL", "did you mean LLM_MODEL_ID?"),
+        ("LLM_BASEURL", "did you mean LLM_BASE_URL?"),
+        ("EMBED_MODEL_TYP", "did you mean EMBED_MODEL_TYPE?"),
+        ("REDIS_URI", "did you mean REDIS_URL?"),
+        ("QDRANT_KEY", "did you mean QDRANT_API_KEY?"),
+        ("PENTD_API_KEYS", "did you mean PENTAD_API_KEYS?"),
     ],
 )
 def test_a_misspelt_variable_is_told_with_the_nearest_name(name: str, advice: str) -> None:
@@ -161,7 +167,14 @@ def test_a_misspelt_variable_is_told_with_the_nearest_name(name: str, advice: st
 
 
 def test_what_is_known_or_not_ours_is_not_told() -> None:
-    assert unknown_variables(dict.fromkeys([*PROMISED, "PATH", "LLM_TEMPERATURE", "pentad_shard"], "1")) == []
+    assert (
+        unknown_variables(dict.fromkeys([*PROMISED, "PATH", "LLM_TEMPERATURE", "REDIS_HOST", "pentad_shard"], "1"))
+        == []
+    )
+
+
+def test_a_key_that_a_file_of_models_names_is_not_told() -> None:
+    assert unknown_variables({"LLM2_API_KEY": "k", "PENTAD_MODELS": "models.toml"}) == []
 
 
 def test_a_value_that_ends_in_a_newline_is_taken_without_it() -> None:

@@ -59,6 +59,5 @@ def _problem(events: Iterable[SessionEvent], end: TurnEnd) -> RunProblem | None:
     errors = [e for e in events if isinstance(e, ErrorEvent) and e.code is not ErrorCode.CURSOR_EXPIRED]
     if errors and end.outcome != "cancelled":
         return RunProblem(code=errors[-1].code, message=errors[-1].message)
-    return RunProblem(
-        code=end.reason or end.outcome, message=f"the task has ended as {end.outcome}: {end.reason or 'no reason'}"
-    )
+    told = end.detail or f"the task has ended as {end.outcome}: {end.reason or 'no reason'}"
+    return RunProblem(code=end.reason or end.outcome, message=told)

@@ -12,12 +12,14 @@ import pytest
 import pentad
 from pentad.cli import send, tasks
 from pentad.shared.settings import Settings
-from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
+from tests.support.clients.fake_gateway import FakeGateway, endless, fake_gateway, task, turn_events
 from tests.support.ports import free_port
 from tests.support.waiting import in_time
 
 Command = Callable[[argparse.Namespace, Settings], int]
-DEFAULTS: dict[str, Any] = dict.fromkeys(("url", "session", "task", "instruction", "status", "limit", "id"), None)
+DEFAULTS: dict[str, Any] = dict.fromkeys(
+    ("url", "session", "task", "instruction", "status", "limit", "id", "timeout"), None
+)
 
 
 async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:
@@ -83,6 +85,16 @@ async def test_send_json_prints_every_event_with_its_cursor_across_a_cut(capsys:
     ("end", "code", "said"),
     [
         ({"type": "task_end", "status": "failed", "reason": "model_error"}, 1, "failed: model_error\n"),
+        (
+            {
+                "type": "task_end",
+                "status": "failed",
+                "reason": "model_error",
+                "detail": "401: check the \x1b[2JAPI key",
+            },
+            1,
+            "failed: model_error: 401: check the [2JAPI key\n",
+        ),
         ({"type": "task_end", "status": "cancelled"}, 1, "cancelled\n"),
         ({"type": "task_status", "status": "waiting", "reason": "question"}, 0, "waiting for you: question\n"),
     ],
@@ -103,6 +115,49 @@ async def test_send_fails_when_the_message_is_not_taken(capsys: pytest.CaptureFi
     async with fake_gateway(error_frames=deque([busy])) as gateway:
         assert await command(send.run, gateway, text="6 * 7?") == 1
     assert tuple(capsys.readouterr()) == ("", "error: busy: too much waits\n")
+
+
+async def test_a_task_says_why_it_has_failed_in_the_list_and_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = task("task-0-a", "failed") | {"reason": "model_error", "detail": "401: check the API key"}
+    moved = task("task-0-b", "cancelled") | {"reason": "moved"}
+    async with fake_gateway() as gateway:
+        gateway.tasks = {"task-0-a": failed, "task-0-b": moved, "task-0-c": task("task-0-c") | {"reason": "answered"}}
+        await command(tasks.run_tasks, gateway)
+        rows = capsys.readouterr().out.splitlines()[1:]
+        await command(tasks.run_task, gateway, id="task-0-a")
+        details = capsys.readouterr().out
+        await command(tasks.run_task, gateway, id="task-0-a", json=True)
+        shown = json.loads(capsys.readouterr().out)
+    assert ["(model_error) 6 * 7? · 401" in rows[0], "(moved) 6 * 7?" in rows[1], "(" in rows[2]] == [True, True, False]
+    assert "model_error: 401: check the API key" in details
+    assert (shown["detail"], shown["status"], shown["messages"]) == ("401: check the API key", "failed", [])
+
+
+async def test_a_message_to_a_task_needs_no_session() -> None:
+    async with fake_gateway() as gateway:
+        gateway.tasks = {"task-0-a": task("task-0-a", session_id="alice")}
+        assert await command(send.run, gateway, text="6 * 7?", task="task-0-a") == 0
+        async with pentad.connect(gateway.url) as agent:
+            assert await agent.ask("6 * 7?", task_id="task-0-a") == "42"
+            with pytest.raises(pentad.NotFound):
+                await agent.ask("6 * 7?", task_id="task-0-b")
+            with pytest.raises(pentad.Refused, match="session"):
+                agent.turn("6 * 7?", task_id="task-0-a")
+    assert [query["session_id"] for query in gateway.connections] == ["alice", "alice"]
+
+
+async def test_send_waits_no_longer_than_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {
+        "type": "task_status",
+        "task_id": "task-0-a",
+        "status": "active",
+        "reason": "the model is asked again: 503",
+    }
+    async with fake_gateway(script=lambda m: [*endless(m)[:2], asked, asked]) as gateway:
+        assert await command(send.run, gateway, text="6 * 7?", timeout=0.3) == 1
+    assert capsys.readouterr().err == (
+        "the model is asked again: 503\nno answer within 0.3 s: the task goes on: `pentad cancel task-0-a` stops it\n"
+    )
 
 
 async def test_the_url_of_the_command_line_wins() -> None:

@@ -225,3 +225,33 @@ async def test_a_frozen_redis_is_an_outage_in_bounded_time() -> None:
 
 def test_an_address_is_shown_without_its_secret() -> None:
     assert place_of("rediss://user:pw@host:1/2") == "rediss://host:1/2"
+
+
+TOOL = {"name": "weather", "seen_at": "2030-01-31T12:00:00.000Z"}
+MODEL = {"id": "default", "kind": "llm"}
+
+
+@pytest.mark.parametrize(
+    ("tools", "level", "words"),
+    [
+        ([TOOL | {"alive": True}], "ok", "have all 1 tools"),
+        ([TOOL | {"alive": False}], "fail", "no tool-worker is there since 2030-01-31"),
+        ([TOOL | {"alive": False}, {"name": "echo", "alive": True}], "warn", "no living tool-worker has weather"),
+        ([], "fail", "no tool-worker has told what it has"),
+    ],
+)
+async def test_tools_without_a_living_worker_are_named(tools: list[Report], level: str, words: str) -> None:
+    async with fake_gateway(listed={"tools": tools}) as gateway:
+        code, report = await examined(gateway)
+    [(found, detail, do)] = said(report, "tools")
+    assert (found, words in detail, bool(do)) == (level, True, level != "ok")
+    assert code == (1 if level == "fail" else 0)
+
+
+async def test_a_key_that_the_running_system_was_refused_with_is_a_failure_seen_by_way_of_its_gateway() -> None:
+    health = {"state": "open", "since": "2030-01-31T12:00:00.000Z", "error": "it answered 401", "refused": True}
+    fine = MODEL | {"id": "other", "health": {"state": "unknown", "since": None, "error": None, "processes": 0}}
+    async with fake_gateway(listed={"models": [MODEL | {"health": health}, fine]}) as gateway:
+        code, report = await examined(gateway)
+    [(level, detail, do)] = said(report, "models")
+    assert (code, level, "it answered 401" in detail, "LLM_API_KEY" in do) == (1, "fail", True, True)

@@ -9,8 +9,9 @@ import pytest
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.event_tokens import LIFE_S, EventTokens
 from pentad.shared.store.store import Store
-from tests.integration.gateway.conftest import PATIENCE_S, opened, running
+from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import Speaker
+from tests.support.waiting import PATIENCE_S
 
 APP = "https://app.example.com"
 ASKS = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}

@@ -1,5 +1,6 @@
 """The tools that workers publish, after Redis has lost them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,44 @@ async def test_a_runner_goes_on_with_the_tools_it_knew_until_some_are_published(
     monkeypatch.setattr(tool_catalog, "_KEPT_S", -1.0)
     await store.call("DEL", TOOLS_REGISTRY)
     assert await catalog.specs() == {}
+
+
+async def beaten(store: Store, ago_s: float, *specs: ToolSpec) -> None:
+    """Tools whose worker was last heard of so long ago."""
+    for spec in specs:
+        said = {"spec": spec.model_dump(mode="json"), "beat": await store.clock() - round(ago_s * 1000)}
+        await store.call("HSET", TOOLS_REGISTRY, spec.name, json.dumps(said))
+
+
+async def test_a_tool_that_workers_of_its_queue_beat_without_is_gone(store: Store) -> None:
+    other = ToolSpec(name="other", queue="gpu")
+    await beaten(store, 90, ONE, other)
+    assert list(await TOOLS.read(store)) == ["one", "other"]
+    await TOOLS.publish(store, [TWO])
+    assert list(await TOOLS.read(store)) == ["other", "two"]
+
+
+async def test_a_tool_whose_worker_was_there_a_moment_ago_stays(store: Store) -> None:
+    await beaten(store, 45, ONE)
+    await TOOLS.publish(store, [TWO])
+    assert list(await TOOLS.read(store)) == ["one", "two"]
+
+
+async def test_a_runner_knows_which_tools_no_living_worker_has(store: Store) -> None:
+    await beaten(store, 90, ONE)
+    catalog = ToolCatalog(store)
+    assert list(await catalog.specs()) == list(catalog.silent) == ["one"]
+
+
+@pytest.mark.parametrize(("alone", "left"), [(True, False), (False, True)])
+async def test_a_worker_of_a_whole_system_forgets_the_tools_of_before(
+    store: Store, tmp_path: Path, alone: bool, left: bool
+) -> None:
+    """Elsewhere another worker may have them: its restart takes a while."""
+    await TOOLS.publish(store, [ONE])
+    settings = {"redis_url": store.url, "pentad_data_dir": tmp_path, "pentad_tool_processes": 1}
+    worker = ToolWorker(Settings.model_validate(settings), alone=alone)
+    await worker.start()
+    found = await TOOLS.read(store)
+    await worker.stop()
+    assert ("one" in found, "calculator" in found) == (left, True)

@@ -100,7 +100,7 @@ def root(name: Service) -> Build:
     """The composition root of a fake."""
     if name == "gateway":
         return FakeGateway
-    return lambda settings: Fake(name, settings)
+    return lambda settings, **_: Fake(name, settings)
 
 
 def main(argv: list[str]) -> int:

@@ -69,6 +69,8 @@ class FakeGateway(Plan):
     ready_status: int = 200
     memory: tuple[int, Json] | None = None
     """What it says of its long-term memory; None: it knows of none."""
+    listed: dict[str, list[Json]] = field(default_factory=dict)
+    """Its tools and models; a list that is not here it does not know."""
     runs: deque[tuple[int, Json]] = field(default_factory=deque)
     """What the next requests to run an instruction are answered with."""
     run_requests: list[tuple["Request", Json]] = field(default_factory=list)
@@ -137,6 +139,8 @@ class FakeGateway(Plan):
                 return self.ready_status, self.ready
             case "GET", ["v1", "memory", "stats"] if self.memory is not None:
                 return self.memory
+            case "GET", ["v1", "tools" | "models" as what] if what in self.listed:
+                return 200, {"items": self.listed[what], "next": None}
             case "GET", ["v1", "tasks"]:
                 return 200, self._page(request.query)
             case "GET", ["v1", "tasks", name] if name in self.tasks:

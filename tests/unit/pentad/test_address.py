@@ -1,12 +1,13 @@
 """Which gateway a client command talks to."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from pentad.cli.address import address_for
+import pentad
+from pentad.address import DEFAULT_URL, address_for
 from pentad.cli.main import main
-from pentad.client import DEFAULT_URL
 from pentad.errors import ClientError
 from pentad.gateway_file import file_of, reachable
 from pentad.shared.settings import Settings
@@ -48,12 +49,61 @@ def test_an_error_about_an_address_says_who_named_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENTAD_URL", "http://")
     for words, begin in (
-        (["--url", "nonsense"], "--url 'nonsense' is not"),
-        (["--url", "http://["], "--url 'http://[' is not"),
+        (["--url", "nonsense"], "argument --url: 'nonsense' is not"),
+        (["--url", "http://["], "argument --url: 'http://[' is not"),
         ([], "PENTAD_URL 'http://' is not"),
     ):
-        assert main(["tasks", *words]) == 1
-        assert capsys.readouterr().err.startswith(f"pentad: {begin} a gateway's address: write it as http://")
+        code = ended(["tasks", *words])
+        said = capsys.readouterr().err
+        assert (code, said.count("\n"), f"{begin} a gateway's address: write it as http://" in said) == (
+            2 if words else 1,
+            1,
+            True,
+        )
+
+
+def ended(words: list[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as end:
+        return int(str(end.code))
+
+
+def test_the_nearest_system_above_the_working_directory_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pentad.connect()` and the commands, in a folder of the project."""
+    (tmp_path / ".pentad").mkdir()
+    file_of(tmp_path / ".pentad").write_text(RUNNING)
+    deep = tmp_path / "src" / "app"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert address_for(None, Settings()).url == RUNNING
+    assert address_for(None, Settings(pentad_data_dir=Path("other"))).url == DEFAULT_URL
+    monkeypatch.setattr("os.getuid", lambda: -1)
+    assert address_for(None, Settings()).url == DEFAULT_URL
+
+
+@pytest.mark.parametrize("kind", ["pipe", "long", "folder"])
+def test_what_is_no_short_file_is_no_address(tmp_path: Path, kind: str) -> None:
+    path = file_of(tmp_path)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_text("\n" * 10_000 + RUNNING)
+    assert address_for(None, Settings(pentad_data_dir=tmp_path)).url == DEFAULT_URL
+
+
+def test_connect_takes_gateway_and_key_from_where_commands_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENTAD_API_KEY", "k1")
+    (tmp_path / ".env").write_text(f"PENTAD_URL={THERE}\nPENTAD_API_KEY=k2\n")
+    found, given, own = (
+        agent._address for agent in (pentad.connect(), pentad.connect(HERE), pentad.connect(HERE, "k3"))
+    )
+    assert [(a.url, a.api_key) for a in (found, given, own)] == [(THERE, "k1"), (HERE, "k1"), (HERE, "k3")]
 
 
 def test_what_is_written_and_no_address_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""An agent for programs without an event loop: each call waits for its end. A loop of its own runs in a thread."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import suppress
+from typing import Any, Self, TypeVar, Unpack
+
+from pentad.client import Agent, connect
+from pentad.contracts.events import SessionEvent
+from pentad.contracts.records import Task
+from pentad.contracts.runs import InstructionRun
+from pentad.following import About
+from pentad.inspection import Inspection, Management
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="pentad", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the work returns. Ctrl-C cancels it. Raises what it raises, and ``RuntimeError`` after the end."""
+        if not self._thread.is_alive():
+            work.close()
+            raise RuntimeError("this agent was shut down: make another with pentad.connect_sync()")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread. Safe to call twice."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+
+class _Waiting:
+    """The same methods, each of which waits for its end."""
+
+    def __init__(self, about: Inspection | Management, loop: _Loop) -> None:
+        self._about, self._loop = about, loop
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._about, name)
+        return lambda *args, **options: self._loop.wait(method(*args, **options))
+
+
+class SyncAgent:
+    """What ``Agent`` is, for ``with`` in place of ``async with``. Made by ``connect_sync``.
+
+    ``inspection`` and ``management`` have the methods of the same names. Not for use within a running event loop.
+    """
+
+    def __init__(self, agent: Agent, loop: _Loop) -> None:
+        self._agent, self._loop = agent, loop
+        self.inspection: Any = _Waiting(agent.inspection, loop)
+        self.management: Any = _Waiting(agent.management, loop)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    @property
+    def session_id(self) -> str | None:
+        """The conversation that is gone on with where no other is named."""
+        return self._agent.session_id
+
+    def shutdown(self) -> None:
+        """Close the connections. Safe to call twice; what runs goes on."""
+        with suppress(RuntimeError):  # it was shut down before
+            self._loop.wait(self._agent.shutdown())
+        self._loop.stop()
+
+    def session(self, session_id: str | None = None) -> "SyncAgent":
+        """As ``Agent.session``."""
+        return SyncAgent(self._agent.session(session_id), self._loop)
+
+    def ask(self, text: str, **about: Unpack[About]) -> str:
+        """As ``Agent.ask``."""
+        return self._loop.wait(self._agent.ask(text, **about))
+
+    def send(self, text: str, **about: Unpack[About]) -> Iterator[SessionEvent]:
+        """As ``Agent.send``."""
+        return self._each(self._agent.send(text, **about))
+
+    def run(self, instruction: str, text: str, **about: Any) -> Any:
+        """As ``Agent.run``."""
+        return self._loop.wait(self._agent.run(instruction, text, **about))
+
+    def execute(self, instruction: str, text: str, **about: Any) -> InstructionRun:
+        """As ``Agent.execute``."""
+        return self._loop.wait(self._agent.execute(instruction, text, **about))
+
+    def observe(self, session_id: str | None = None, **options: Any) -> Iterator[list[Task]]:
+        """As ``Agent.observe``."""
+        return self._each(self._agent.observe(session_id, **options))
+
+    def _each(self, found: AsyncIterator[T]) -> Iterator[T]:
+        async def following() -> tuple[T] | None:
+            try:
+                return (await anext(found),)
+            except StopAsyncIteration:
+                return None
+
+        async def closed() -> None:
+            await found.aclose()  # type: ignore[attr-defined]
+
+        try:
+            while (one := self._loop.wait(following())) is not None:
+                yield one[0]
+        finally:
+            self._loop.wait(closed())
+
+
+def connect_sync(url: str | None = None, api_key: str | None = None, **options: Any) -> SyncAgent:
+    """A ``SyncAgent`` for ``with``. Arguments as of ``connect``. Raises ``ClientError``."""
+    return SyncAgent(connect(url, api_key, **options), _Loop())

@@ -1,0 +1,43 @@
+"""``pentad tools``: which tools tasks may call, what running each twice would mean, and whether a worker has it."""
+
+import argparse
+import json
+from typing import Any
+
+from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import run as run_async
+from pentad.render import ago, fitted, style_for, table
+from pentad.shared.settings import Settings
+
+_HEADER = ("TOOL", "EFFECT", "QUEUE", "LIMIT", "WORKER", "ARGUMENTS", "WHAT IT DOES")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """A table of all tools."""
+    return run_async(_list(args, settings))
+
+
+async def _list(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        found = await agent.inspection.tools()
+    if args.json:
+        out.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in found)
+    elif found:
+        out.write(table(_HEADER, fitted(_HEADER, [_row(each) for each in found]), style_for(out, settings)) + "\n")
+    else:
+        out.write("no tools: no tool-worker has run\n")
+    return 0
+
+
+def _row(tool: dict[str, Any]) -> tuple[str, ...]:
+    limit, arguments = f"{tool['timeout']:g} s", ", ".join(tool["parameters"].get("properties", {})) or "-"
+    about = str(tool["description"]) or "(it has no docstring)"
+    return str(tool["name"]), str(tool["effect"]), str(tool["queue"]), limit, _worker(tool), arguments, about
+
+
+def _worker(tool: dict[str, Any]) -> str:
+    """Whether a living worker has it; a gateway of before 0.2 does not say."""
+    if tool.get("alive", True):
+        return "there" if "alive" in tool else "-"
+    return f"none for {ago(tool['seen_at'])}"
