@@ -91,6 +91,10 @@ class Settings(BaseModel):
     `pentad up` writes, else `http://127.0.0.1:8080`."""
     pentad_api_key: SecretStr | None = None
     """The key that client commands send."""
+    pentad_log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What of the services' log is shown, on standard error; of libraries, warnings and worse."""
+    pentad_log_format: Literal["console", "json"] = "console"
+    """`json`: an object a line, with `at level logger message`, and `error` where there is one."""
     no_color: str | None = None
     """Set to anything: no colours on a terminal either (no-color.org)."""
 

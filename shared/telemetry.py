@@ -1,9 +1,10 @@
-"""Logging: one line per record, to stderr, silent below WARNING unless asked.
+"""Logging: one line per record, to stderr.
 
 Modules log by ``logging.getLogger(__name__)``. What users and models wrote goes through ``payload``, which shows its
 size alone unless the person who runs the process opted in.
 """
 
+import json
 import logging
 import sys
 import time
@@ -14,19 +15,22 @@ from pydantic import ValidationError
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 _OURS = "pentad"
+LogForm = Literal["console", "json"]
 _show_payloads = False
+_form: LogForm = "console"
 
 
-def configure_logging(level: Level = "warning", *, payloads: bool = False) -> None:
+def configure_logging(level: Level = "info", *, payloads: bool = False, form: LogForm = "console") -> None:
     """Set up this process's logging; a second call replaces the first.
 
     ``level`` holds for Pentad's own records; of libraries only WARNING and above is shown. ``payloads`` True lets the
-    log show what users, models and tools wrote: a choice of the person who runs it, for a while.
+    log show what users, models and tools wrote: a choice of the person who runs it, for a while. ``form``: lines to be
+    read, or a JSON object a line.
     """
-    global _show_payloads
-    _show_payloads = payloads
+    global _show_payloads, _form
+    _show_payloads, _form = payloads, form
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(JsonLine() if form == "json" else OneLine())
     logging.basicConfig(level=max(logging.WARNING, _number(level)), handlers=[handler], force=True)
     logging.getLogger(_OURS).setLevel(_number(level))
 
@@ -61,6 +65,25 @@ def _place(trace: Any) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
+
+
+class JsonLine(OneLine):
+    """The same as a JSON object: ``at level logger message`` and, of an exception, ``error``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = self.formatException(record.exc_info).strip("[]") if record.exc_info else ""
+        said = {
+            "at": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        return json.dumps(said | ({"error": error} if error else {}), ensure_ascii=False)
+
+
+def chosen_form() -> LogForm:
+    """The form that this process's log has."""
+    return _form
 
 
 class payload:  # noqa: N801 - reads as a function where it is used: log.info("refused %s", payload(text))

@@ -18,7 +18,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def run_system(settings: Settings, options: Options, roots: Roots = composition_root) -> int:
     """The whole system until it is told to end. Raises ``PentadError`` when it cannot start or a part dies."""
-    configure_logging(options.log_level, payloads=options.log_payloads)
+    level, form = options.log_level or settings.pentad_log_level, settings.pentad_log_format
+    configure_logging(level, payloads=options.log_payloads, form=form)
     require_keys(settings, options.host)
     with DataDirLock(settings.pentad_data_dir):
         return run_loop(lambda stop: run_all(settings, options, stop, roots=roots))

@@ -83,7 +83,12 @@ class TurnWriter(TaskEvents):
         for c in closed:
             self.commit.unset(self.keys.calls, c.call.id)
             self.commit.tallies.count(metrics.tool_calls.labels(c.call.tool, c.outcome.counted_as))
-            self.emit(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, **c.outcome.told)
+            told = c.outcome.told | {"duration_ms": self._since_asked(c.call)}
+            self.emit(ToolResultEvent, tool_call_id=c.call.id, tool=c.call.tool, **told)
+
+    def _since_asked(self, call: OpenCall) -> int:
+        """How long a call was open that is given up, in ms: nobody else knows how long it ran."""
+        return max(0, self._clock() - self.task.asked_at) if self.task.asked_at and call.queue else 0
 
     def place_mail(self, closed: Sequence[Closed], kept_aside: dict[str, str]) -> None:
         """Results in the order of their calls, then the users' messages word for word."""

@@ -1,7 +1,8 @@
 """The tool-worker's composition root."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import logging
+from collections.abc import Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -11,16 +12,27 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.errors import OutageError
+from pentad.shared.plugins.doubts import doubts
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
 from pentad.shared.work.slots import Slots
 
+log = logging.getLogger(__name__)
+
 UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""
+_NAMED = 20
+"""Tools that are named at the start."""
 _LOOK_S = 1.0
 """How long the tools may be missing from a Redis that was emptied: without them the model is offered none."""
+
+
+def named(names: Sequence[str]) -> str:
+    """At most so many that a line holds them."""
+    more = f" and {len(names) - _NAMED} more: pentad tools" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 class ToolWorker(ConsumingService):
@@ -33,6 +45,7 @@ class ToolWorker(ConsumingService):
         super().__init__(settings)
         self._alone = alone
         """Part of a whole system in one process: what it has is what there is."""
+        self.about = ""
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
         self._processes = ToolProcesses(plugins, processes, settings.pentad_tool_threads)
         self._sources = ToolSources(Builtins(), self._processes)
@@ -43,6 +56,11 @@ class ToolWorker(ConsumingService):
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
         await self._sources.start()
+        specs = self._sources.specs()
+        self.about = f"tools: {named([spec.name for spec in specs])}"
+        for spec in self._processes.tools.values():
+            for doubt in doubts(spec):
+                log.warning("%s", doubt)
         for queue in sorted({spec.queue for spec in self._sources.specs()}):
             for shard in self.shards:
                 handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name)

@@ -31,9 +31,11 @@ def bounded(outcome: ToolOutcome) -> ToolOutcome:
     return replace(outcome, text=f"{kept}\n[cut: longer than {RESULT_LIMIT} bytes]")
 
 
-def unknown(starts: int) -> ToolOutcome:
-    """The outcome of a call of which nobody knows what it has done."""
-    return ToolOutcome("unknown", UNKNOWN, starts=starts)
+def unknown(starts: int, why: str | None = None) -> ToolOutcome:
+    """The outcome of a call of which nobody knows what it has done. ``why``: where more is known than its worker's
+    death."""
+    text = UNKNOWN if why is None else f"outcome unknown: {why}; it must not run twice"
+    return ToolOutcome("unknown", text, starts=starts)
 
 
 def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again", "unknown"]:

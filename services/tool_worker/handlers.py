@@ -148,7 +148,7 @@ class ToolHandler(Handler):
             outcome = await self._once(source, command, attempt)
             verdict = after_outcome(outcome.kind, command.effect)
             if verdict == "unknown":
-                return unknown(attempt)
+                return unknown(attempt, outcome.text)
             if verdict == "close" or attempt >= MAX_STARTS:
                 return outcome if attempt == 1 else replace(outcome, starts=attempt)
             attempt += 1

@@ -1,9 +1,10 @@
 """What a tool may know about the call that it serves."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 Report = Callable[[str, float | None], None]
 """Takes a progress message and the fraction done. May be called from any thread; never blocks."""
@@ -29,13 +30,28 @@ class ToolContext:
     """When the whole turn must be over, with time zone; None when nobody set one."""
     report: Report = field(default=_unheard, repr=False, compare=False)
 
-    async def progress(self, message: str, fraction: float | None = None) -> None:
-        """Tells the clients how far the call is. ``fraction`` is from 0 to 1; not durable, may be dropped."""
-        self.progress_sync(message, fraction)
+    def progress(self, message: str, fraction: float | None = None) -> Awaitable[None]:
+        """Tells the clients how far the call is. ``fraction`` is from 0 to 1; not durable, may be dropped.
+
+        It is told when this returns. Plain functions call it as it is, async ones may await it.
+        """
+        self.report(str(message), _between(fraction))
+        return _TOLD
 
     def progress_sync(self, message: str, fraction: float | None = None) -> None:
-        """``progress`` for plain functions."""
+        """The same, under the name that it had for plain functions."""
         self.report(str(message), _between(fraction))
+
+
+class _Told:
+    """Awaited as often as one likes."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+_TOLD = _Told()
 
 
 def _between(fraction: float | None) -> float | None:

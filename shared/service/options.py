@@ -17,12 +17,13 @@ class Options:
     host: str = _HOST
     port: int | None = None
     data_dir: Path | None = None
-    log_level: Level = "warning"
+    log_level: Level | None = None
+    """None: as ``PENTAD_LOG_LEVEL`` says."""
     log_payloads: bool = False
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> "Options":
-        level = cast(Level, args.log_level)
+        level = cast(Level | None, args.log_level)
         return cls(args.host, args.port, args.data_dir, level, args.log_payloads)
 
 
@@ -31,7 +32,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default=_HOST, help="address to listen on (default %(default)s)")
     parser.add_argument("--port", type=_port, help="port to listen on; without it, one that is free is found")
     parser.add_argument("--data-dir", type=Path, help="instead of PENTAD_DATA_DIR")
-    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="of the log on stderr")
+    parser.add_argument("--log-level", choices=LEVELS, help="of the log on stderr, instead of PENTAD_LOG_LEVEL")
     parser.add_argument("--log-payloads", action="store_true", help="let the log show what users and models wrote")
 
 

@@ -54,7 +54,8 @@ def _main(name: Service, build: Build, args: argparse.Namespace) -> int:
 
 def serve_one(name: Service, build: Build, settings: Settings, options: Options) -> int:
     """Run one service until it is told to end. Raises ``PentadError`` when it cannot start or dies."""
-    configure_logging(options.log_level, payloads=options.log_payloads)
+    level, form = options.log_level or settings.pentad_log_level, settings.pentad_log_format
+    configure_logging(level, payloads=options.log_payloads, form=form)
     settings.redis()
     if name == "gateway":
         require_keys(settings, options.host)
@@ -89,9 +90,13 @@ class Watched:
 
     def __init__(self, service: RunnableService) -> None:
         self.name = service.name
-        self.about = service.about if isinstance(service, Announcing) else ""
         self._service = service
         self._started = False
+
+    @property
+    def about(self) -> str:
+        """What it says to whoever starts it."""
+        return self._service.about if isinstance(self._service, Announcing) else ""
 
     async def start(self) -> None:
         await self._service.start()

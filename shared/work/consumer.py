@@ -129,6 +129,8 @@ class Consumer:
             return False
         if entry.redelivered:
             self._redelivered.inc()
+            line = "%s: entry %s is taken over from a worker that fell silent"
+            _say.warning(f"taken over {self.key}", line, self.key, entry.id, level=logging.INFO)
         task = asyncio.create_task(self._run(entry))
         self._running[entry.id] = task
         task.add_done_callback(lambda _: self._end(entry))

@@ -50,6 +50,8 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_TOOL_CONCURRENCY": "256",
     "PENTAD_TOOL_PROCESSES": "2",
     "PENTAD_TOOL_THREADS": "32",
+    "PENTAD_LOG_LEVEL": "info",
+    "PENTAD_LOG_FORMAT": "console",
     "PENTAD_URL": None,
     "PENTAD_API_KEY": None,
 }
@@ -168,7 +170,9 @@ def test_a_misspelt_variable_is_told_with_the_nearest_name(name: str, advice: st
 
 def test_what_is_known_or_not_ours_is_not_told() -> None:
     assert (
-        unknown_variables(dict.fromkeys([*PROMISED, "PATH", "LLM_TEMPERATURE", "REDIS_HOST", "pentad_shard"], "1"))
+        unknown_variables(
+            dict.fromkeys([*PROMISED, *RESERVED, "PATH", "LLM_TEMPERATURE", "REDIS_HOST", "pentad_shard"], "1")
+        )
         == []
     )
 

@@ -13,6 +13,7 @@ from pentad.services.tool_worker.children.frames import Frame, pack
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.lifeline import tie_to_parent
 from pentad.services.tool_worker.children.serving import Serving
+from pentad.services.tool_worker.children.voice import give_voice
 from pentad.shared.instructions.usable import check_schema
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import registered_instructions
@@ -38,10 +39,10 @@ def main(argument: str) -> int:
 
 
 def _settle(told: Launch) -> None:
-    """Where the worker is, importing as it does; what tools print appears line by line."""
+    """Where the worker is, importing as it does; what tools print and log goes to its log."""
     os.chdir(told.directory)
     sys.path[:] = told.path
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    give_voice(told.log_level, told.log_form)
 
 
 def _ready() -> Frame:

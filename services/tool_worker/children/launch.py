@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from pentad.shared.telemetry import LogForm, chosen_form
 
 _MODULE = "pentad.services.tool_worker.children.child"
 _STDERR = 2
@@ -31,6 +34,9 @@ class Launch:
     path: list[str]
     """The worker's ``sys.path``, so that both import the same."""
     plugins: list[str]
+    log_level: int
+    """What of its log is shown, and in which form: as the worker's own."""
+    log_form: LogForm
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -69,7 +75,18 @@ def launch(plugins: Sequence[str], threads: int) -> Launched:
     ours, theirs = socket.socketpair()
     their_life, our_life = os.pipe()
     try:
-        process = _start(Launch(theirs.fileno(), their_life, os.getpid(), threads, *_surroundings(), list(plugins)))
+        level = logging.getLogger("pentad").getEffectiveLevel()
+        about = (
+            theirs.fileno(),
+            their_life,
+            os.getpid(),
+            threads,
+            *_surroundings(),
+            list(plugins),
+            level,
+            chosen_form(),
+        )
+        process = _start(Launch(*about))
     except BaseException:
         ours.close()
         os.close(our_life)

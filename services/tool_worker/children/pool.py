@@ -179,8 +179,10 @@ class ToolProcesses:
             return
         shared = [child for child in self._children if not child.own]
         if len(shared) >= self._processes * MOST_CHILDREN:
-            for child in [child for child in shared if child.retired][:1]:
-                child.kill()
+            retired = [child for child in shared if child.retired]
+            if retired:
+                least = min(retired, key=lambda child: child.served)
+                least.kill("it was ended to make room: too many processes hold calls that do not end")
             return
         opening = self._loop.create_task(self._add_child())
         self._openings.add(opening)

@@ -16,8 +16,6 @@ from pentad.services.tool_worker.children.outbox import FrameWriter
 from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
 from pentad.shared.plugins.errors import PluginError
 
-LINGER_S = 30.0
-"""How long a retired child's other calls may go on."""
 LEAVE_S = 1.0
 """How long a child may take to end when told to."""
 START_S = 120.0
@@ -38,6 +36,8 @@ class ToolProcess(asyncio.Protocol):
         """Each tool with whether it is async."""
         self.instructions: tuple[Instruction, ...] = ()
         self.ready = self.blocked = self.retired = self.killed = False
+        self._why = ""
+        """Why it was ended, in words; '' when it was not."""
         self.gone = asyncio.Event()
         """Set when the process is reaped and its calls have their outcomes."""
         self._launched = launched
@@ -98,7 +98,7 @@ class ToolProcess(asyncio.Protocol):
         if call.number not in self.calls:
             return
         if self.own:
-            self.kill()
+            self.kill(_given_up(call))
             return
         self._outbox.send(["cancel", call.number])
         self._ping()
@@ -113,17 +113,27 @@ class ToolProcess(asyncio.Protocol):
         else:
             self._ping()
 
-    def retire(self) -> None:
-        """No new calls. Ends when its other calls have, at the latest in 30 s, at once when its loop does not turn."""
-        if self.retired:
-            return
-        self.retired = True
+    @property
+    def served(self) -> int:
+        """Calls in it that somebody waits for."""
+        return sum(not call.over for call in self.calls.values())
+
+    def retire(self, why: str) -> None:
+        """No new calls. Its other calls go on up to their own time limits, then it ends. It ends at once, and its calls
+        with it, when its loop does not turn: none of them could answer."""
+        if not self.retired:
+            self.retired = True
+            _log.warning("%s: process %d gets no new calls%s", why, self._launched.process.pid, self._what_follows())
         if self._pulse.turns:
-            self._last_resort = self._loop.call_later(LINGER_S, self.kill)
-            self._leave_when_idle()
+            self._leave_when_idle(why)
         else:
-            self.kill()
+            self.kill(f"it was ended because {why} and blocks its loop")
         self._on_change(self)
+
+    def _what_follows(self) -> str:
+        if not self._pulse.turns:
+            return f" and is ended now: it does not answer any more; {self.served} other calls in it end too"
+        return f" and is ended when its {self.served} other calls are over" if self.served else " and is ended"
 
     def leave(self) -> None:
         """Tells it to end and sees to it."""
@@ -137,10 +147,10 @@ class ToolProcess(asyncio.Protocol):
         self._stop_waiting()
         self._last_resort = self._loop.call_later(LEAVE_S, self.kill)
 
-    def kill(self) -> None:
-        """Ends it now. Its unfinished calls become ``interrupted``."""
+    def kill(self, why: str = "") -> None:
+        """Ends it now. Its unfinished calls become ``interrupted``, and say why where that is known."""
         if self._ending is None:
-            self.killed = True
+            self.killed, self._why = True, why
             self._launched.kill()
             self._lose()
 
@@ -176,7 +186,7 @@ class ToolProcess(asyncio.Protocol):
         self._free_threads += call.threaded
         call.finish(kind, text)
         if self.retired:
-            self._leave_when_idle()
+            self._leave_when_idle("its calls are over")
         self._on_change(self)
 
     def _progress(self, number: int, text: str, fraction: float | None) -> None:
@@ -202,7 +212,7 @@ class ToolProcess(asyncio.Protocol):
         if self._pulse.turns or self._ending is not None:
             return
         if self.retired:
-            self.kill()
+            self.kill("it was ended because it did not answer any more")
         elif not self.blocked:
             self.blocked = True
             _log.warning("a tool blocks the loop of process %d: it gets no new calls", self._launched.process.pid)
@@ -211,13 +221,13 @@ class ToolProcess(asyncio.Protocol):
     def _judge(self, call: ChildCall) -> None:
         """The time to answer a cancellation is over."""
         if call.number in self.calls and self._ending is None:
-            self.retire()
+            self.retire(_given_up(call))
 
-    def _leave_when_idle(self) -> None:
+    def _leave_when_idle(self, why: str) -> None:
         if not self.calls:
             self.leave()
-        elif all(call.over for call in self.calls.values()):
-            self.kill()  # only code that does not end is left
+        elif not self.served:
+            self.kill(f"it was ended because {why}")  # only code that does not end is left
 
     def _lose(self) -> None:
         self._ending = self._ending or self._loop.create_task(self._end())
@@ -229,7 +239,7 @@ class ToolProcess(asyncio.Protocol):
             async with asyncio.timeout(_EXIT_S):
                 await self._hung_up.wait()
         self._stop_waiting()
-        self._settle(ending(returncode))
+        self._settle(self._why or ending(returncode))
         self._hang_up()
         self._launched.let_go()
         self.gone.set()
@@ -248,3 +258,8 @@ class ToolProcess(asyncio.Protocol):
         if self._last_resort is not None:
             self._last_resort.cancel()
             self._last_resort = None
+
+
+def _given_up(call: ChildCall) -> str:
+    """What a call did that its process is ended for."""
+    return f"a call of tool {call.invocation.tool!r} does not end, though its time is over or its task gave it up"

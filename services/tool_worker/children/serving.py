@@ -4,12 +4,14 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from inspect import isawaitable
 from typing import Any, cast
 
 from pentad.services.tool_worker.children.execution import Answer, context_from, failure, success
 from pentad.services.tool_worker.children.frames import Frame, Unpacker
 from pentad.services.tool_worker.children.outbox import FrameWriter
+from pentad.services.tool_worker.children.voice import fall_silent, speaking
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.results import clean
@@ -79,14 +81,16 @@ class Serving(asyncio.Protocol):
             self._answer(number, ("error", f"tool {tool!r} is gone from its plugin: restart the tool-worker"))
             return
         context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
+        own = speaking(tool, context)
         if definition.is_async:
-            self._start(number, _on_loop(definition, lambda: definition.function(**definition.bind(args, context))))
+            work = _on_loop(definition, lambda: definition.function(**definition.bind(args, context)))
+            self._start(number, work, own)
         else:
             self._threaded.add(number)
-            self._threads.submit(self._in_thread, number, definition, args, context)
+            self._threads.submit(own.run, self._in_thread, number, definition, args, context)
 
-    def _start(self, number: int, work: Any) -> None:
-        task = self._tasks[number] = self._loop.create_task(work)
+    def _start(self, number: int, work: Any, own: Context) -> None:
+        task = self._tasks[number] = self._loop.create_task(work, context=own)
         task.add_done_callback(lambda done: self._answer(number, _answer_of(done)))
 
     def _in_thread(self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> None:
@@ -94,16 +98,17 @@ class Serving(asyncio.Protocol):
         try:
             value = definition.function(**definition.bind(args, context))
             if isawaitable(value):
-                self._loop.call_soon_threadsafe(self._go_on, number, definition, value)
+                self._loop.call_soon_threadsafe(self._go_on, number, definition, value, copy_context())
                 return
             answer = success(definition.spec.name, value)
         except BaseException as error:  # as in _on_loop
             answer = failure(definition.spec.name, error)
+        fall_silent()
         self._loop.call_soon_threadsafe(self._answer, number, answer)
 
-    def _go_on(self, number: int, definition: ToolDefinition, value: Awaitable[Any]) -> None:
+    def _go_on(self, number: int, definition: ToolDefinition, value: Awaitable[Any], own: Context) -> None:
         self._threaded.discard(number)
-        self._start(number, _on_loop(definition, lambda: value))
+        self._start(number, _on_loop(definition, lambda: value), own)
 
     def _cancel(self, number: int) -> None:
         """Cancels a task; a thread cannot be stopped and answers when it ends."""
@@ -135,6 +140,8 @@ async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]
         raise
     except BaseException as error:  # sys.exit() in a tool must not end the process
         return failure(definition.spec.name, error)
+    finally:
+        fall_silent()
 
 
 def _answer_of(task: asyncio.Task[Answer]) -> Answer:

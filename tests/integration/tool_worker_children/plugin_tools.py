@@ -3,6 +3,7 @@
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -42,8 +43,17 @@ async def steps(count: int, ctx: ToolContext) -> str:
 @tool
 def plain_steps(count: int, ctx: ToolContext) -> str:
     for number in range(count):
-        ctx.progress_sync(f"step {number}", number / count)
+        ctx.progress(f"step {number}", number / count)
     return "done"
+
+
+@tool
+def logged(text: str) -> str:
+    """Prints, logs and fails."""
+    print("printed", text)
+    print("begun", end="")
+    logging.getLogger("my_tools").warning("logged %s\x1b[2J", text)
+    raise ValueError("as it should")
 
 
 @tool

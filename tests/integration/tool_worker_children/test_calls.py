@@ -1,6 +1,7 @@
 """What goes in arrives, what comes out is told, and no tool's ending is more than its own."""
 
 import asyncio
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -104,3 +105,19 @@ async def test_a_thousand_calls_wait_in_one_process() -> None:
         await tools.result("open_gate")
         outcomes = await asyncio.gather(*waiting)
     assert {outcome.result for outcome in outcomes} == {str(process)}
+
+
+async def test_what_a_tool_says_is_logged_with_time_task_and_call(capfd: pytest.CaptureFixture[str]) -> None:
+    context = ToolContext(tool_call_id="call-0-1", task_id="task-0-a")
+    async with running() as tools:
+        assert (await tools.run("logged", context=context, text="x")).kind == "error"
+    lines = [line for line in capfd.readouterr().err.splitlines() if "call-0-1" in line]
+    at = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    for said in (
+        rf"{at} INFO printed: logged \[task-0-a call-0-1\]: printed x",
+        rf"{at} WARNING my_tools: logged \[task-0-a call-0-1\]: logged x\[2J",
+        rf"{at} WARNING pentad.tools: logged \[task-0-a call-0-1\]: Traceback \(most recent call last\):",
+        rf"{at} WARNING pentad.tools: logged \[task-0-a call-0-1\]: ValueError: as it should",
+        rf"{at} INFO printed: logged \[task-0-a call-0-1\]: begun",
+    ):
+        assert [line for line in lines if re.fullmatch(said, line)], (said, lines)

@@ -1,5 +1,6 @@
 """Logging: one line per record on stderr, libraries silent, payloads by opt-in only."""
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -34,10 +35,26 @@ def test_libraries_are_silent_below_warning_at_any_level(capsys: pytest.CaptureF
     assert "WARNING some.library: trouble" in second
 
 
-def test_by_default_ours_are_silent_too(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logging()
+def test_ours_are_as_silent_as_one_likes(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("warning")
     logging.getLogger("pentad.services.router").info("routed")
     assert capsys.readouterr().err == ""
+    configure_logging()
+    logging.getLogger("pentad.services.router").info("routed")
+    assert "INFO pentad.services.router: routed\n" in capsys.readouterr().err
+
+
+def test_a_record_may_be_a_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(form="json")
+    try:
+        raise RuntimeError("first\nsecond")
+    except RuntimeError:
+        logging.getLogger("pentad.shared.work").exception("a\n%s", '"b"')
+    (line,) = capsys.readouterr().err.splitlines()
+    said = json.loads(line)
+    assert said["at"].endswith("Z")
+    assert (said["level"], said["logger"], said["message"]) == ("error", "pentad.shared.work", 'a\n"b"')
+    assert said["error"].startswith("RuntimeError: first\nsecond at ")
 
 
 def test_a_record_is_one_line_with_the_time_in_utc(capsys: pytest.CaptureFixture[str]) -> None:
