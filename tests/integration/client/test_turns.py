@@ -7,13 +7,13 @@ import pytest
 
 import pentad
 from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway
-from tests.support.waiting import wait_until
+from tests.support.waiting import in_time, wait_until
 
 
 async def test_a_turn_is_iterated_over_once() -> None:
     async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
         turn = agent.turn("6 * 7?")
-        async with asyncio.timeout(20):
+        async with in_time():
             assert len([received async for received in turn]) == 6
             with pytest.raises(pentad.Refused, match="begin another"):
                 _ = [received async for received in turn]
