@@ -10,7 +10,7 @@ from typing import Any
 
 from pentad.client import Agent
 from pentad.errors import ClientError
-from pentad.shared.embedded.embedded import DataDirLock
+from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.errors import SettingsError
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.loading import is_loading_plugins

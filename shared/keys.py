@@ -1,11 +1,15 @@
 """Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
 
+import re
 from dataclasses import field
 from typing import ClassVar
 
+from pentad.contracts.ids import ID_PATTERN
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import USER, MailKind
+
+_ACTOR = re.compile("({0})/({0})".format(ID_PATTERN.strip("^$")))
 
 DAY_S = 86_400
 TURNS_KEPT = 200
@@ -137,11 +141,14 @@ def vector(shard: int, digest: str) -> str:
 
 
 def actor_parts(text: str) -> tuple[str, str]:
-    """Tenant and name of an actor, as wake-ups and timers name it. Raises ``ValueError``."""
-    tenant, _, name = text.partition("/")
-    if not (tenant and name):
-        raise ValueError(f"{text!r} is no actor: TENANT/NAME")
-    return tenant, name
+    """Tenant and name of an actor, as wake-ups and timers name it: both become parts of keys and paths.
+
+    Raises ``ValueError``.
+    """
+    found = _ACTOR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:300]!r} is no actor: TENANT/NAME")
+    return found[1], found[2]
 
 
 @immutable

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
 
@@ -45,15 +46,17 @@ class Records:
         """Folders from which this process has removed what killed writers left."""
 
     async def write(self, record: TaskRecord) -> None:
-        """Keep a record. Raises ``OutageError`` when the store does not take it."""
-        await self._try(lambda fs, root: self._keep(fs, f"{root}/{record.tenant_id}", record))
+        """Keep a record. Raises ``OutageError`` when the store does not take it, ``ValueError`` for names of no id."""
+        folder = _folder(record.tenant_id, record.task.task_id)
+        await self._try(lambda fs, root: self._keep(fs, f"{root}/{folder}", record))
 
     async def read(self, tenant: str, task: str) -> TaskRecord | None:
         """A task's record, or None.
 
         Raises ``OutageError`` when the store does not answer, ``DamagedError`` when nobody can read what it has.
         """
-        data = await self._try(lambda fs, root: _load(fs, f"{root}/{tenant}", task))
+        folder = _folder(tenant, task)
+        data = await self._try(lambda fs, root: _load(fs, f"{root}/{folder}", task))
         if data is None:
             return None
         try:
@@ -105,6 +108,13 @@ def _why(data: bytes, error: ValidationError) -> str:
     if not data:
         return "it is empty"
     return "a newer version wrote it" if any(e["loc"] == ("version",) for e in error.errors()) else "it is damaged"
+
+
+def _folder(tenant: str, task: str) -> str:
+    """Where a tenant's records are. What is no id could name a file anywhere."""
+    if not (is_identifier(tenant) and is_identifier(task)):
+        raise ValueError(f"no record can have the name {tenant[:200]!r}/{task[:200]!r}")
+    return tenant
 
 
 def _is_local(fs: Any) -> bool:

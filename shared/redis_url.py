@@ -23,6 +23,7 @@ _OPTIONS = {
     "ssl_ciphers": _TEXT,
 }
 """What may follow the question mark. Other options change how replies are read, or what is sent again."""
+_NAME = re.compile("[a-z_]{1,40}")
 _TLS = "ssl_"
 _FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
 
@@ -40,6 +41,8 @@ def check_redis_url(url: str) -> None:
         raise ValueError(_FORM)
     if parts.scheme != "unix" and not re.fullmatch("[0-9]*", parts.path.strip("/")):
         raise ValueError("what follows HOST:PORT/ must be the number of a database")
+    if parts.scheme != "unix" and "@" in parts.query and "@" not in parts.netloc:
+        raise ValueError(_FORM)
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         _check_option(name, text, parts.scheme)
 
@@ -47,7 +50,8 @@ def check_redis_url(url: str) -> None:
 def _check_option(name: str, text: str, scheme: str) -> None:
     wanted = _OPTIONS.get(name)
     if wanted is None:
-        raise ValueError(f"it has an option {name}, and can have {', '.join(_OPTIONS)}")
+        named = name if _NAME.fullmatch(name) else "of another name"
+        raise ValueError(f"it has an option {named}, and can have {', '.join(_OPTIONS)}")
     if not re.fullmatch(wanted, text, re.IGNORECASE):
         raise ValueError(f"its option {name} must be {'set' if wanted == _TEXT else wanted}")
     if name.startswith(_TLS) and scheme != "rediss":

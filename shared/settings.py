@@ -2,11 +2,10 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -14,6 +13,7 @@ from pentad.contracts.ids import is_identifier
 from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.env_file import read_env_file
 from pentad.shared.errors import SettingsError
+from pentad.shared.http_url import read_http_url
 from pentad.shared.redis_url import check_redis_url
 
 _PREFIX = "PENTAD_"
@@ -26,6 +26,15 @@ _LIKE = 0.75
 """How much of two names is the same when one is taken for the other misspelt."""
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,127}")
+_LANGUAGE = "LC_"
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_FOR_EVERY_PROGRAM = frozenset(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", *_CERTIFICATES, *_PROXIES, *(p.lower() for p in _PROXIES)}
+)
+"""Variables that tools see in any case: none of them is a secret of ours."""
+_KEY = re.compile(r"[!-9;-~]+")
 
 
 class Settings(BaseModel):
@@ -77,6 +86,14 @@ class Settings(BaseModel):
     send it."""
     pentad_plugins: tuple[str, ...] = ()
     """Modules with tools, separated by commas, imported by the tool-workers."""
+    pentad_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Connections that the gateway holds at once, and never more than half of the files that the process may have open
+    (`ulimit -n`). Beyond it idle ones are closed, else new ones get 503."""
+    pentad_connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    """Likewise of one address. Behind a proxy all clients have its address: set it to `PENTAD_CONNECTIONS` then."""
+    pentad_tool_env: tuple[str, ...] = ()
+    """Variables that tools may see, separated by commas, beside PATH, HOME, language, time zone, proxies and
+    certificates and what `@tool(env=[...])` names. Never one of this table."""
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
     qdrant_url: str | None = None
@@ -146,7 +163,7 @@ class Settings(BaseModel):
     pentad_tool_threads: Annotated[int, Field(ge=1, le=1024)] = 32
     """Threads for plain functions, in one child process."""
 
-    @field_validator("pentad_plugins", "pentad_cors_origins", mode="before")
+    @field_validator("pentad_plugins", "pentad_cors_origins", "pentad_tool_env", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -161,6 +178,13 @@ class Settings(BaseModel):
                 raise ValueError(f"entry {number} is not of the form https://app.example.com, without a path")
         return value
 
+    @field_validator("pentad_tool_env")
+    @classmethod
+    def _may_be_told(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            check_tool_variable(name)
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, value: str | None) -> str | None:
@@ -171,8 +195,8 @@ class Settings(BaseModel):
     @field_validator("llm_base_url", "embed_base_url", "pentad_url", "qdrant_url")
     @classmethod
     def _http_address(cls, value: str | None) -> str | None:
-        if value is not None and urlsplit(value).scheme not in ("http", "https"):
-            raise ValueError("must be an address that starts with http:// or https://")
+        if value is not None:
+            read_http_url(value)
         return value
 
     @field_validator("pentad_api_keys")
@@ -236,9 +260,11 @@ def parse_api_keys(text: str) -> dict[str, str]:
     """``key:tenant,...`` as a mapping. Raises ``ValueError`` without repeating a key."""
     keys: dict[str, str] = {}
     for number, part in enumerate((p.strip() for p in text.split(",")), start=1):
-        key, colon, tenant = part.rpartition(":")
-        if not colon or not key or not is_identifier(tenant):
-            raise ValueError(f"entry {number} is not of the form key:tenant")
+        key, _, tenant = part.partition(":")
+        if not _KEY.fullmatch(key) or not is_identifier(tenant):
+            raise ValueError(f"entry {number} is not of the form key:tenant, the key without spaces and colons")
+        if key in keys:
+            raise ValueError(f"entry {number} has the key of another: each key is one tenant's")
         keys[key] = tenant
     return keys
 
@@ -282,6 +308,26 @@ def client_settings() -> Settings:
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
     """The key of a model, from the variable that its entry names; None when it is not set."""
     return (os.environ if environment is None else environment).get(variable, "").strip() or None
+
+
+def check_tool_variable(name: str) -> None:
+    """Raises ``ValueError`` for what no tool may be told: our own settings, and what is no variable's name."""
+    if _VARIABLE.fullmatch(name) is None:
+        raise ValueError(f"{name[:100]!r} is not the name of a variable: it has letters, digits and _")
+    if name.upper().startswith(_PREFIX) or name.lower() in Settings.model_fields:
+        raise ValueError(f"{name[:100]} is Pentad's own and no tool's to see: give the tool a variable of its own")
+
+
+def tool_environment(names: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What processes of tools are started with: what every program needs, and the variables of these names."""
+    source = os.environ if environment is None else environment
+    wanted = {*_FOR_EVERY_PROGRAM, *names}
+    return {name: text for name, text in source.items() if name in wanted or name.startswith(_LANGUAGE)}
+
+
+def take_into_environment(told: Mapping[str, str]) -> None:
+    """In a tool's process: what its tools have named is there from now on."""
+    os.environ.update(told)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:

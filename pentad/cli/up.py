@@ -2,7 +2,7 @@
 
 import argparse
 
-from pentad.shared.embedded.embedded import DataDirLock
+from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import require_keys
 from pentad.shared.service.signals import run_loop

@@ -1,18 +1,15 @@
 """Who may come in: API keys, and on the open loopback gateway only pages and names of this machine."""
 
 import hmac
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from urllib.parse import urlsplit
+from collections.abc import Collection, Mapping, Sequence
 
 from pentad.contracts.ids import DEFAULT_TENANT
-from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.problems import ProblemError, bad
 from pentad.shared.immutable import immutable
-from pentad.shared.settings import is_loopback
+from pentad.shared.service.this_machine import Headers, why_foreign
 
 PROTOCOL = "pentad.v1"
 _KEY_PROTOCOL = "bearer."
-
-Headers = Iterable[tuple[bytes, bytes]]
 
 
 @immutable
@@ -40,21 +37,18 @@ class Access:
 
     def check_site(self, headers: Headers) -> None:
         """Refuse what another site's page, or a name that was bound to this machine, sends (403)."""
-        if self._keys:
-            return
-        for name, value in headers:
-            text = value.decode("latin-1")
-            if name == b"host" and not is_loopback(_host_in(f"//{text}")):
-                raise ProblemError(403, "this gateway is open to this machine only: use http://127.0.0.1")
-            if name == b"origin" and text not in self._origins and not is_loopback(_host_in(text)):
-                raise ProblemError(403, "pages of other sites may not talk to this gateway")
+        if not self._keys and (why := why_foreign(headers, self._origins)) is not None:
+            raise ProblemError(403, why)
 
     def caller(self, headers: Headers, protocols: Sequence[str] = ()) -> Caller:
-        """Who is behind a request. Raises ``ProblemError`` (401)."""
+        """Who is behind a request. Raises ``ProblemError`` (401; 400 for two who say who they are)."""
         offered = [p.removeprefix(_KEY_PROTOCOL) for p in protocols if p.startswith(_KEY_PROTOCOL)]
-        for name, value in headers:
+        told = [value for name, value in headers if name == b"authorization"]
+        if len(told) > 1:
+            raise bad("there are two `Authorization` headers: which of them counts is for nobody to guess")
+        for value in told:
             scheme, _, key = value.decode("latin-1").partition(" ")
-            if name == b"authorization" and scheme.lower() == "bearer":
+            if scheme.lower() == "bearer":
                 offered.insert(0, key.strip())
         given = offered[0].encode("latin-1", "replace") if offered else b""
         admin = self._admin_key is not None and hmac.compare_digest(self._admin_key, given)
@@ -81,14 +75,6 @@ class Access:
             if hmac.compare_digest(key, offered):
                 found = tenant
         return found
-
-
-def _host_in(url: str) -> str:
-    """The host of a URL, '' when there is none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def chosen_protocol(offered: Sequence[str]) -> str | None:

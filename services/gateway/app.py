@@ -35,7 +35,8 @@ from pentad.shared.models.configured import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.service.background import Background, wait_for_redis
-from pentad.shared.service.http import HttpServer, health_routes, lazily, serve_app
+from pentad.shared.service.connections import ConnectionLimits
+from pentad.shared.service.http import HttpServer, health_routes, lazily
 from pentad.shared.service.listening import DEFAULT_PORTS
 from pentad.shared.service.port import RunnableService
 from pentad.shared.settings import Settings, is_loopback
@@ -67,8 +68,13 @@ class GatewayService:
         self._parts = self._make_parts(inbox)
         self._metrics_key = _metrics_key(settings, host)
         self._others = tuple(others)
-        self._server: HttpServer = serve_app(
-            lazily(self._make_app), host, port, default_port=DEFAULT_PORTS["gateway"], grace_s=_GRACE_S
+        self._server = HttpServer(
+            lazily(self._make_app),
+            host,
+            port,
+            default_port=DEFAULT_PORTS["gateway"],
+            grace_s=_GRACE_S,
+            limits=ConnectionLimits(settings.pentad_connections, settings.pentad_connections_per_address),
         )
         self._background = Background()
         self._started = False

@@ -3,15 +3,12 @@
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_json
-
 from pentad.contracts.errors import ErrorCode
 from pentad.shared.errors import PentadError
+from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
 
 if TYPE_CHECKING:
     from starlette.responses import Response
-
-MEDIA_TYPE = "application/problem+json"
 
 
 class ProblemError(PentadError):
@@ -42,9 +39,8 @@ class ProblemError(PentadError):
 
     def body(self) -> bytes:
         """The problem document."""
-        title = HTTPStatus(self.status).phrase
-        document = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
-        return to_json(document | ({"code": self.code} if self.code else {}) | self.about)
+        code = {"code": self.code} if self.code else {}
+        return problem_document(self.status, self.detail, **code, **self.about)
 
     def headers(self) -> dict[str, str]:
         """The response's headers."""

@@ -57,6 +57,11 @@ class EventStream:
         self._parts, self._keys, self._subscription, self._turn = parts, keys, subscription, turn
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["method"] == "HEAD":
+            self._subscription.close()
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": b""})
+            return
         tasks = {
             asyncio.create_task(self._write(send)),
             asyncio.create_task(_until_gone(receive)),

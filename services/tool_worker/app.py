@@ -47,7 +47,8 @@ class ToolWorker(ConsumingService):
         """Part of a whole system in one process: what it has is what there is."""
         self.about = ""
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
-        self._processes = ToolProcesses(plugins, processes, settings.pentad_tool_threads)
+        threads, variables = settings.pentad_tool_threads, settings.pentad_tool_env
+        self._processes = ToolProcesses(plugins, processes, threads, variables)
         self._sources = ToolSources(Builtins(), self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)

@@ -9,16 +9,15 @@ with DataDirLock(data_dir):
 
 import asyncio
 import contextlib
-import fcntl
 import logging
-import os
+import secrets
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
+from pentad.shared.embedded.data_dir import keep_to_ourselves
 from pentad.shared.embedded.redis_child import RedisChild, free_port, is_free
-from pentad.shared.embedded.redis_folder import Folder, write_atomically
+from pentad.shared.embedded.redis_folder import Folder, KnownServer, write_atomically
 from pentad.shared.embedded.redis_orphan import end_left_behind
 from pentad.shared.errors import SettingsError
 
@@ -29,52 +28,6 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 _STEADY_S = 30.0
 _PORT_TRIES = 5
-
-
-class DataDirLock:
-    """One system to a data directory. A context manager; holds the file ``lock``, which names the process."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / "lock"
-        self._fd: int | None = None
-
-    def acquire(self) -> None:
-        """Raises ``SettingsError`` naming the process that has it, or why the directory cannot be used."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise SettingsError(f"PENTAD_DATA_DIR cannot be used: {error}") from None
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(fd)
-            raise SettingsError(self._refusal(error)) from None
-        os.ftruncate(fd, 0)
-        os.write(fd, str(os.getpid()).encode())
-        self._fd = fd
-
-    def release(self) -> None:
-        """Let the next one in. Harmless when not held."""
-        if self._fd is not None:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = None
-
-    def _refusal(self, error: OSError) -> str:
-        if not isinstance(error, BlockingIOError):
-            return f"{self._path} cannot be locked ({error}): PENTAD_DATA_DIR must be on a local disk"
-        pid = self._path.read_text() or "unknown"
-        folder = self._path.parent
-        advice = "stop it, or choose another with --data-dir or PENTAD_DATA_DIR"
-        return f"process {pid} already runs on the data directory {folder}: {advice}"
-
-    def __enter__(self) -> "DataDirLock":
-        self.acquire()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.release()
 
 
 class EmbeddedRedis:
@@ -94,8 +47,8 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """The address to connect to. Raises ``RuntimeError`` before ``start``."""
-        return f"redis://127.0.0.1:{self._running.port}/0"
+        """The address to connect to, with its password. Raises ``RuntimeError`` before ``start``."""
+        return self._running.url
 
     @property
     def pid(self) -> int:
@@ -108,6 +61,7 @@ class EmbeddedRedis:
         Raises ``SettingsError`` that says what to do when there is no server or it does not start.
         """
         self._folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        keep_to_ourselves(self._folder.path)
         await end_left_behind(self._folder)
         self._keep_last_log()
         self._child = await self._first()
@@ -138,12 +92,12 @@ class EmbeddedRedis:
 
     async def _first(self) -> RedisChild:
         for _ in range(_PORT_TRIES):
-            port = self._choose_port()
+            known = KnownServer(self._choose_port(), password=self._password())
             try:
-                return await self._spawn(port)
+                return await self._spawn(known)
             except SettingsError:
                 # Between choosing and opening, somebody else may have taken the port.
-                if self._wanted_port is not None or is_free(port):
+                if self._wanted_port is not None or is_free(known.port):
                     raise
         raise SettingsError("found no free loopback port for the embedded Redis; set REDIS_URL to use another")
 
@@ -153,8 +107,12 @@ class EmbeddedRedis:
         last = self._folder.known().port
         return last if last and is_free(last) else free_port()
 
-    async def _spawn(self, port: int) -> RedisChild:
-        child = await RedisChild.spawn(self._folder, port, self._options())
+    def _password(self) -> str:
+        """That of last time, like the port: who has the address goes on with it."""
+        return self._folder.known().password or secrets.token_urlsafe(24)
+
+    async def _spawn(self, known: KnownServer) -> RedisChild:
+        child = await RedisChild.spawn(self._folder, known, self._options())
         try:
             await child.until_ready(self._folder)
         except BaseException:
@@ -187,7 +145,8 @@ class EmbeddedRedis:
     async def _again(self) -> None:
         """One attempt to run again; a failure is logged, and the next one follows after a longer pause."""
         try:
-            self._child = await self._spawn(self._running.port)
+            running = self._running
+            self._child = await self._spawn(KnownServer(running.port, password=running.password))
         except SettingsError as error:
             log.error("%s", error)
         else:

@@ -10,17 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import hiredis
 
-from pentad.shared.embedded.redis_folder import Folder, KnownServer
+from pentad.shared.embedded.redis_folder import HOST, Folder, KnownServer
 from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
 _ASK_S = 2.0
 _END_S = 10.0
 _UNREACHABLE_S = 30.0
@@ -53,16 +54,18 @@ def binary() -> Path:
         raise SettingsError(f"no embedded Redis on this machine ({error}); set REDIS_URL to a Redis >= 7.0") from None
 
 
-async def ask(port: int, *words: str, seconds: float = _ASK_S) -> Any:
+async def ask(url: str, *words: str, seconds: float = _ASK_S) -> Any:
     """Send one command on a connection of its own and return the reply; an error reply is returned, not raised.
 
     Raises ``OSError`` (also ``TimeoutError``) when nobody answers or the connection is closed instead.
     """
+    where = urlsplit(url)
+    login = [("AUTH", where.password)] if where.password else []
     async with asyncio.timeout(seconds):
-        reader, writer = await asyncio.open_connection(HOST, port)
+        reader, writer = await asyncio.open_connection(where.hostname, where.port)
         try:
-            writer.write(_pack(words))
-            return await _reply(reader)
+            writer.write(b"".join(map(_pack, [*login, words])))
+            return await _last_reply(reader, len(login) + 1)
         finally:
             writer.close()
 
@@ -72,13 +75,15 @@ def _pack(words: tuple[str, ...]) -> bytes:
     return bytes(pack(words))
 
 
-async def _reply(reader: asyncio.StreamReader) -> Any:
+async def _last_reply(reader: asyncio.StreamReader, count: int) -> Any:
     parser = hiredis.Reader(encoding="utf-8", errors="replace")
-    while (reply := parser.gets()) is False:
-        data = await reader.read(65_536)
-        if not data:
-            raise ConnectionResetError("the server closed the connection")
-        parser.feed(data)
+    reply: Any = None
+    for _ in range(count):
+        while (reply := parser.gets()) is False:
+            data = await reader.read(65_536)
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            parser.feed(data)
     return reply
 
 
@@ -104,24 +109,31 @@ def free_port() -> int:
 class RedisChild:
     """One running server and its guard."""
 
-    def __init__(self, port: int, process: asyncio.subprocess.Process, guard: "subprocess.Popen[bytes] | None") -> None:
-        self.port = port
+    def __init__(
+        self, known: KnownServer, process: asyncio.subprocess.Process, guard: "subprocess.Popen[bytes] | None"
+    ) -> None:
+        self.url = known.url
+        self.port = known.port
+        self.password = known.password
         self.process = process
         self._guard = guard
 
     @classmethod
-    async def spawn(cls, folder: Folder, port: int, options: Mapping[str, str]) -> "RedisChild":
-        """Start a server on data that nobody else has open. Raises ``SettingsError`` when somebody has."""
+    async def spawn(cls, folder: Folder, known: KnownServer, options: Mapping[str, str]) -> "RedisChild":
+        """Start a server on data that nobody else has open, with the port and the password of ``known``.
+
+        Raises ``SettingsError`` when somebody has.
+        """
         lock = await folder.lock_within(_END_S)
         if lock is None:
             raise SettingsError(f"another Redis has the data in {folder.path} open: end it first")
         try:
-            folder.note(KnownServer(port))
-            process = await _launch(folder, port, options, lock)
+            folder.note(replace(known, pid=0))
+            process = await _launch(folder, known, options, lock)
         finally:
             os.close(lock)
-        folder.note(KnownServer(port, process.pid))
-        return cls(port, process, _guard(process.pid))
+        folder.note(replace(known, pid=process.pid))
+        return cls(known, process, _guard(process.pid))
 
     @property
     def dead(self) -> bool:
@@ -144,12 +156,12 @@ class RedisChild:
     async def _answers(self) -> bool:
         # The process id tells it from a stranger that took the port in the meantime.
         try:
-            return await ask(self.port, "PING") == "PONG" and await self._is_me()
+            return await ask(self.url, "PING") == "PONG" and await self._is_me()
         except OSError:
             return False
 
     async def _is_me(self) -> bool:
-        return process_id(await ask(self.port, "INFO", "server")) == self.process.pid
+        return process_id(await ask(self.url, "INFO", "server")) == self.process.pid
 
     async def _listens(self) -> bool:
         try:
@@ -172,7 +184,7 @@ class RedisChild:
     async def _ask_to_end(self) -> None:
         with contextlib.suppress(OSError):
             if not self.dead and await self._is_me():
-                await ask(self.port, "SHUTDOWN")
+                await ask(self.url, "SHUTDOWN")
 
     async def _ended_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -187,18 +199,25 @@ class RedisChild:
                 guard.communicate(b"x", timeout=5)
 
 
-async def _launch(folder: Folder, port: int, options: Mapping[str, str], lock: int) -> asyncio.subprocess.Process:
+async def _launch(
+    folder: Folder, known: KnownServer, options: Mapping[str, str], lock: int
+) -> asyncio.subprocess.Process:
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    where = ["--port", str(port), "--bind", HOST, "--dir", str(folder.path)]
+    where = ["--port", str(known.port), "--bind", HOST, "--dir", str(folder.path)]
     with folder.log.open("ab") as out:
-        return await asyncio.create_subprocess_exec(
-            *(str(binary()), *where, *words),
-            stdin=subprocess.DEVNULL,
+        process = await asyncio.create_subprocess_exec(
+            *(str(binary()), *where, *words, "-"),
+            stdin=subprocess.PIPE,
             stdout=out,
             stderr=out,
             pass_fds=(lock,),
             start_new_session=True,  # Ctrl-C in the terminal is for us, not for it
         )
+    assert process.stdin is not None
+    # Not on the command line: every user of the machine may read that.
+    process.stdin.write(f"requirepass {known.password}\n".encode())
+    process.stdin.close()
+    return process
 
 
 def _guard(pid: int) -> "subprocess.Popen[bytes] | None":

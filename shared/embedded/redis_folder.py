@@ -8,11 +8,15 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pentad.shared.errors import SettingsError
+
+HOST = "127.0.0.1"
+_PASSWORD = re.compile("[A-Za-z0-9_-]{20,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,14 @@ class KnownServer:
 
     port: int = 0
     pid: int = 0
+    password: str = ""
+    """Empty: of a version that gave none."""
+
+    @property
+    def url(self) -> str:
+        """The address to connect to."""
+        login = f":{self.password}@" if self.password else ""
+        return f"redis://{login}{HOST}:{self.port}/0"
 
 
 class Folder:
@@ -35,13 +47,14 @@ class Folder:
         """The last server that was started here; all zero when that is not known."""
         try:
             said = json.loads(self._known.read_text())
-            return KnownServer(int(said["port"]), int(said["pid"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            password = str(said.get("password", ""))
+            return KnownServer(int(said["port"]), int(said["pid"]), password if _PASSWORD.fullmatch(password) else "")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return KnownServer()
 
     def note(self, known: KnownServer) -> None:
         """Write down the server of now."""
-        write_atomically(self._known, json.dumps({"port": known.port, "pid": known.pid}))
+        write_atomically(self._known, json.dumps(asdict(known)))
 
     def lock(self) -> int | None:
         """A descriptor with the lock on the data, or None while a server has it."""
@@ -75,7 +88,10 @@ class Folder:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a small file; a reader sees the old text or the new one."""
+    """Replace a small file that only this user may read; a reader sees the old text or the new one."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text)
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
     fresh.replace(path)

@@ -50,17 +50,17 @@ async def _freed(folder: Folder) -> bool:
 
 async def _ask_to_end(folder: Folder, known: KnownServer) -> bool:
     with contextlib.suppress(OSError):
-        if not known.port or not await _serves(folder, known.port):
+        if not known.port or not await _serves(folder, known):
             return False
         with contextlib.suppress(ConnectionError):  # it answers by closing
-            await ask(known.port, "SHUTDOWN")
+            await ask(known.url, "SHUTDOWN")
         return True
     return False
 
 
-async def _serves(folder: Folder, port: int) -> bool:
+async def _serves(folder: Folder, known: KnownServer) -> bool:
     """Whether the server on this port has this folder open: then it is the one, whatever its process id."""
-    answer = await ask(port, "CONFIG", "GET", "dir")
+    answer = await ask(known.url, "CONFIG", "GET", "dir")
     return isinstance(answer, list) and answer[1:] == [str(folder.path)]
 
 

@@ -29,6 +29,8 @@ class ToolDefinition:
     """The model's field names, each with the parameter's name."""
     context_parameters: Sequence[str] = ()
     """Parameters that take the ``ToolContext``."""
+    env: Sequence[str] = ()
+    """Variables of the worker's environment that it may see."""
 
     @property
     def source(self) -> str:

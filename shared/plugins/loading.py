@@ -10,6 +10,7 @@ from pathlib import Path
 from pentad.shared.plugins.errors import PluginError
 
 _MODULE = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
+_VARIABLE = re.compile("[A-Z][A-Z0-9_]+")
 _loading = False
 
 
@@ -59,7 +60,18 @@ def _not_found(module: str, error: ModuleNotFoundError) -> str:
 
 
 def _does_not_import(module: str, error: BaseException) -> str:
-    return f"plugin {module!r} does not import: {type(error).__name__}: {error}{_where(error)}"
+    return f"plugin {module!r} does not import: {type(error).__name__}: {error}{_where(error)}{_hint(error)}"
+
+
+def _hint(error: BaseException) -> str:
+    """What to do about a variable that is not there."""
+    if (
+        not isinstance(error, KeyError)
+        or not isinstance(name := error.args[0], str)
+        or _VARIABLE.fullmatch(name) is None
+    ):
+        return ""
+    return f"; tools see no variable that PENTAD_TOOL_ENV does not name: PENTAD_TOOL_ENV={name}"
 
 
 def _where(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """The ``tool`` decorator and the tools of this process."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MappingProxyType
 from typing import Any, Literal, TypeVar, overload
 
@@ -12,6 +12,7 @@ from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.signature import read_arguments
+from pentad.shared.settings import check_tool_variable
 
 F = TypeVar("F", bound=Callable[..., Any])
 EffectName = Literal["pure", "idempotent", "unsafe"]
@@ -37,6 +38,7 @@ def tool(
     timeout: float = 60,
     queue: str = "default",
     isolated: bool = False,
+    env: Sequence[str] = (),
 ) -> Callable[[F], F]: ...
 
 
@@ -46,18 +48,20 @@ def tool(
     timeout: float = 60,
     queue: str = "default",
     isolated: bool = False,
+    env: Sequence[str] = (),
 ) -> Any:
     """Makes a function a tool that models can call; the function itself stays as it is.
 
     ``name`` is the function's when missing. ``effect`` says what running it twice would mean: ``pure``, ``idempotent``
     or ``unsafe`` (never run twice). ``timeout`` is in seconds from the start of a call. ``queue`` names the
-    tool-workers that run it. ``isolated`` gives each call a process of its own. Also without parentheses. Raises
-    ``PluginError`` when the function cannot be a tool.
+    tool-workers that run it. ``isolated`` gives each call a process of its own. ``env`` names variables of the
+    tool-worker's environment that it reads when it is called. Also without parentheses. Raises ``PluginError`` when the
+    function cannot be a tool.
     """
     if name is not None and not isinstance(name, str):
         return _register(name, define(name))
     return lambda function: _register(
-        function, define(function, name=name, effect=effect, timeout=timeout, queue=queue, isolated=isolated)
+        function, define(function, name=name, effect=effect, timeout=timeout, queue=queue, isolated=isolated, env=env)
     )
 
 
@@ -74,11 +78,13 @@ def define(
     timeout: float = 60,
     queue: str = "default",
     isolated: bool = False,
+    env: Sequence[str] = (),
 ) -> ToolDefinition:
     """The definition of a function as a tool, without registering it. Raises ``PluginError``."""
     _check_function(function)
     name = function.__name__ if name is None else name
     options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
+    variables = _variables(name, env)
     _spec(options)  # a wrong option is told before a wrong signature
     doc = parse_docstring(function.__doc__)
     arguments = read_arguments(name, function, doc.parameters)
@@ -89,6 +95,7 @@ def define(
         model=arguments.model,
         fields=arguments.fields,
         context_parameters=arguments.context_parameters,
+        env=variables,
     )
 
 
@@ -106,6 +113,17 @@ def _register(function: F, definition: ToolDefinition) -> F:
         )
     _tools[definition.spec.name] = definition
     return function
+
+
+def _variables(tool: str, env: Any) -> tuple[str, ...]:
+    if isinstance(env, str) or not isinstance(env, Sequence) or not all(isinstance(name, str) for name in env):
+        raise PluginError(f"tool {tool!r}: env={env!r} must be a list of names of variables")
+    for name in env:
+        try:
+            check_tool_variable(name)
+        except ValueError as error:
+            raise PluginError(f"tool {tool!r}: env: {error}") from None
+    return tuple(env)
 
 
 def _spec(options: dict[str, Any]) -> ToolSpec:

@@ -9,9 +9,12 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.listening import DEFAULT_HOST, address_of, claim_port
 from pentad.shared.service.memory import settle
 from pentad.shared.service.port import Noting, RunnableService
+from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
+from pentad.shared.service.this_machine import why_foreign
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -24,6 +27,8 @@ NOTE = "note: "
 """Begins what readiness says of something that does not keep a service from serving."""
 GRACE_S = 5
 """Seconds that answers under way get when a server stops."""
+_LIMITS = ConnectionLimits()
+_NO_KEY = "metrics need PENTAD_ADMIN_KEY as a bearer token here"
 
 
 def unmet(services: Sequence[RunnableService]) -> dict[str, str]:
@@ -55,20 +60,21 @@ def health_routes(services: Sequence[RunnableService], *, metrics_key: str | Non
     ``metrics_key``: empty leaves ``/metrics`` open, for a loopback address; otherwise it is the key to present as
     ``Authorization: Bearer KEY`` (``PENTAD_ADMIN_KEY``), and None means that nobody has one.
     """
-    from starlette.responses import JSONResponse, PlainTextResponse
+    from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
-    async def healthz(request: "Request") -> "Response":
+    async def healthz(request: "Request") -> Response:
         dead = [service.name for service in services if not service.alive()]
         return PlainTextResponse(f"dead: {', '.join(dead)}" if dead else "ok", 503 if dead else 200)
 
-    async def readyz(request: "Request") -> "Response":
+    async def readyz(request: "Request") -> Response:
         checks = all_checks(services)
         return JSONResponse(checks | _notes(services), 503 if any(checks.values()) else 200)
 
-    async def metrics(request: "Request") -> "Response":
+    async def metrics(request: "Request") -> Response:
         if not _may_read(request.headers.get("authorization", ""), metrics_key):
-            return PlainTextResponse("metrics need PENTAD_ADMIN_KEY as a bearer token here", 401)
+            headers = {"content-type": MEDIA_TYPE, "www-authenticate": "Bearer"}
+            return Response(problem_document(401, _NO_KEY), 401, headers)
         return _exposition()
 
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
@@ -95,6 +101,7 @@ class HttpServer:
 
     ``port`` None: ``default_port``, or a free one when that is taken; an explicit port that is taken is refused.
     ``grace_s``: how long answers under way may last when it stops; WebSockets are closed at once with 1012.
+    ``limits``: of its connections.
     """
 
     def __init__(
@@ -105,8 +112,10 @@ class HttpServer:
         *,
         default_port: int = 0,
         grace_s: int = GRACE_S,
+        limits: ConnectionLimits = _LIMITS,
     ) -> None:
         self._app = app
+        self._limits = limits
         self._host = host
         self._port = port
         self._default_port = default_port
@@ -128,7 +137,7 @@ class HttpServer:
         """Serve; returns the address. Raises what ``claim`` raises."""
         self.claim()
         assert self._socket is not None
-        self._server = await asyncio.to_thread(_make_server, self._app, self._grace_s)
+        self._server = await asyncio.to_thread(_make_server, self._app, self._grace_s, self._limits)
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="http")
         up = asyncio.create_task(self._server.up.wait())
         await asyncio.wait({up, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -152,18 +161,13 @@ class HttpServer:
         return self._task is None or not self._task.done()
 
 
-def serve_app(app: Any, host: str, port: int | None, *, default_port: int = 0, grace_s: int = GRACE_S) -> HttpServer:
-    """The server for an app, not yet started."""
-    return HttpServer(app, host, port, default_port=default_port, grace_s=grace_s)
-
-
-def _make_server(app: Any, grace_s: int) -> "QuietServer":
+def _make_server(app: Any, grace_s: int, limits: ConnectionLimits) -> "QuietServer":
     """Imports everything that serving needs; takes 0.2 s the first time, which is why it happens in a thread."""
     import starlette.applications  # noqa: F401 - so that the first request does not pay for it
 
     from pentad.shared.service.quiet_uvicorn import QuietServer
 
-    return QuietServer(app, grace_s)
+    return QuietServer(app, grace_s, limits)
 
 
 def lazily(make: Callable[[], Any]) -> Any:
@@ -180,11 +184,25 @@ def lazily(make: Callable[[], Any]) -> Any:
 
 
 def health_app(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> Any:
-    """The three routes as an app of their own."""
+    """The three routes as an app of their own; on a loopback address (empty ``metrics_key``) for this machine only."""
 
     def make() -> Any:
         from starlette.applications import Starlette
 
-        return Starlette(routes=list(health_routes(services, metrics_key=metrics_key)))
+        app = Starlette(routes=list(health_routes(services, metrics_key=metrics_key)))
+        return _for_this_machine(app) if metrics_key == "" else app
 
     return lazily(make)
+
+
+def _for_this_machine(inner: Any) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        why = why_foreign(scope["headers"]) if scope["type"] == "http" else None
+        if why is None:
+            await inner(scope, receive, send)
+            return
+        headers = [(b"content-type", MEDIA_TYPE.encode())]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": problem_document(403, why)})
+
+    return app

@@ -52,7 +52,7 @@ class TimerLoop:
             try:
                 keys = TaskKeys(shard, *actor_parts(actor))
             except ValueError as error:
-                log.error("%r is removed from the timers, which nobody can read: %s", member, error)
+                log.error("%r is removed from the timers, which nobody can read: %s", member[:300], error)
                 await self._store.call("ZREM", timers(shard), member)
                 continue
             names = [timers(shard), keys.header, keys.signals, keys.wake, ARCHIVE.key(shard), REMEMBER.key(shard)]

@@ -78,6 +78,7 @@ class Chaos:
         return {
             "LLM_BASE_URL": self._model.base_url,
             "PENTAD_PLUGINS": "tests.support.chaos.tools",
+            "PENTAD_TOOL_ENV": "CHAOS_LEDGER",
             "CHAOS_LEDGER": str(self._ledger.path),
             "PENTAD_GRACE_S": "600",
             "PENTAD_SHARDS": str(self._setup.shards),

@@ -22,6 +22,9 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_CORS_ORIGINS": "()",
     "PENTAD_ADMIN_KEY": None,
     "PENTAD_PLUGINS": "()",
+    "PENTAD_CONNECTIONS": "10000",
+    "PENTAD_CONNECTIONS_PER_ADDRESS": "5000",
+    "PENTAD_TOOL_ENV": "()",
     "PENTAD_RECORDS_URL": None,
     "PENTAD_SHARDS": "1",
     "PENTAD_REDIS_FSYNC": "everysec",
@@ -71,6 +74,8 @@ WRONG = {
     "PENTAD_CORS_ORIGINS": "https://hunter2.example/path",
     "PENTAD_API_KEYS": "hunter2",
     "QDRANT_URL": "hunter2:6333",
+    "PENTAD_CONNECTIONS": "0",
+    "PENTAD_TOOL_ENV": "MY_KEY,PENTAD_ADMIN_KEY",
     "PENTAD_SHARDS": "0",
     "PENTAD_REDIS_FSYNC": "never",
     "PENTAD_GRACE_S": "-1",
@@ -187,6 +192,15 @@ def test_a_value_that_ends_in_a_newline_is_taken_without_it() -> None:
     assert settings.llm_api_key is not None
     assert settings.llm_api_key.get_secret_value() == "sk-secret"
     assert settings.redis_url == "redis://127.0.0.1:6379"
+
+
+@pytest.mark.parametrize(
+    "keys", ["{0}:a,{0}:b", "{0}:a,{0}:a", "{0} b:c", "{0}:b:c", "{0}\t:a", ":{0} x", "{0}:", "{0}:a,", "é{0}:a", "{0}"]
+)
+def test_keys_that_say_two_things_are_refused_and_not_shown(keys: str) -> None:
+    with pytest.raises(SettingsError, match=r"PENTAD_API_KEYS is wrong: entry \d") as refused:
+        load_settings({"PENTAD_API_KEYS": keys.format("hunter2")})
+    assert "hunter2" not in str(refused.value)
 
 
 def test_the_operators_key_is_no_tenants() -> None:

@@ -138,6 +138,7 @@ async def record(older: Path, folder: Path) -> dict[str, Any]:
     """Everything that an older checkout leaves behind."""
     gates = Gates(folder / "gates")
     environment = {"GATES": str(gates.folder), "PENTAD_PLUGINS": "gated_tools", "PYTHONPATH": str(_PLUGINS)}
+    environment |= {"PENTAD_TOOL_ENV": "GATES"}
     command = (str(older / ".venv" / "bin" / "pentad"), "up", "--port", "0")
     async with RedisServer() as server, ScriptedModel(_answer, record=False) as model, Bus(server.url) as bus:
         environment |= {"REDIS_URL": server.url, "PENTAD_LEASE_S": "1"}

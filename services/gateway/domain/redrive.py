@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
+from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, MEMORY, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.contracts.tools import Effect
@@ -258,12 +258,9 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
 
 def _actor(woken: WakeUp) -> tuple[str, str]:
     try:
-        tenant, name = actor_parts(woken.actor)
+        return actor_parts(woken.actor)
     except ValueError as error:
         raise UnfitError(str(error)) from None
-    if not (is_identifier(tenant) and is_identifier(name)):
-        raise UnfitError(f"{woken.actor[:128]!r} is no actor: TENANT/NAME")
-    return tenant, name
 
 
 def _read(contract: type[C], body: Mapping[str, Any]) -> C:

@@ -53,6 +53,7 @@ def _ready() -> Frame:
         "ready",
         [[tool.spec.model_dump(mode="json"), tool.is_async] for tool in tools],
         [each.model_dump(mode="json") for each in instructions],
+        sorted({name for tool in tools for name in tool.env}),
     ]
 
 

@@ -1,8 +1,9 @@
 """Frames between the worker and its children: a length (4 bytes, big-endian), then a JSON array.
 
-To a child: ``["call", number, tool, args, context]``, ``["cancel", number]``, ``["ping", number]``, ``["stop"]``.
-From it: ``["ready", [[spec, is_async], ...]]`` or ``["failed", text]`` first, then ``["done", number, kind, text]``,
-``["progress", number, text, fraction]``, ``["pong", number]``.
+To a child: ``["call", number, tool, args, context]``, ``["cancel", number]``, ``["ping", number]``, ``["stop"]``,
+and ``["env", {name: value}]`` once it is ready.
+From it: ``["ready", [[spec, is_async], ...], instructions, variables]`` or ``["failed", text]`` first, then
+``["done", number, kind, text]``, ``["progress", number, text, fraction]``, ``["pong", number]``.
 """
 
 import json

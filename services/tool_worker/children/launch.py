@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pentad.shared.settings import tool_environment
 from pentad.shared.telemetry import LogForm, chosen_form
 
 _MODULE = "pentad.services.tool_worker.children.child"
@@ -67,9 +68,10 @@ class Launched:
             self.life_fd = -1
 
 
-def launch(plugins: Sequence[str], threads: int) -> Launched:
+def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = ()) -> Launched:
     """Starts a child. Call it in the thread of the event loop: when that thread ends, so does the child.
 
+    Of our environment it sees what every program needs, and these variables.
     Raises ``OSError`` when the system has no room for another process.
     """
     ours, theirs = socket.socketpair()
@@ -86,7 +88,7 @@ def launch(plugins: Sequence[str], threads: int) -> Launched:
             level,
             chosen_form(),
         )
-        process = _start(Launch(*about))
+        process = _start(Launch(*about), tool_environment(variables))
     except BaseException:
         ours.close()
         os.close(our_life)
@@ -102,10 +104,11 @@ def _surroundings() -> tuple[str, list[str]]:
     return os.getcwd(), list(sys.path)
 
 
-def _start(arguments: Launch) -> subprocess.Popen[bytes]:
+def _start(arguments: Launch, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     """A process group of its own keeps the terminal's Ctrl-C away from it."""
     return subprocess.Popen(
         [sys.executable, "-m", _MODULE, arguments.to_json()],
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=_STDERR,
         cwd=Path(__file__).parents[4],  # we are found there wherever the worker runs

@@ -29,8 +29,8 @@ _log = logging.getLogger("pentad.tools")
 class ToolProcesses:
     """A source of tools: those of users, in child processes. Belongs to the event loop that called ``start``."""
 
-    def __init__(self, plugins: Sequence[str], processes: int, threads: int) -> None:
-        self._plugins = tuple(plugins)
+    def __init__(self, plugins: Sequence[str], processes: int, threads: int, variables: Sequence[str] = ()) -> None:
+        self._plugins, self._variables = tuple(plugins), tuple(variables)
         self._processes = processes
         self._threads = threads
         self._tools: dict[str, tuple[ToolSpec, bool]] = {}
@@ -201,7 +201,7 @@ class ToolProcesses:
         self._dispatch()
 
     async def _open(self, *, own: bool) -> ToolProcess:
-        child = ToolProcess(launch(self._plugins, self._threads), self._threads, self._changed, own)
+        child = ToolProcess(launch(self._plugins, self._threads, self._variables), self._threads, self._changed, own)
         self._children.add(child)
         try:
             await child.open()

@@ -15,6 +15,7 @@ from pentad.services.tool_worker.children.launch import Launched, ending, reap
 from pentad.services.tool_worker.children.outbox import FrameWriter
 from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.settings import tool_environment
 
 LEAVE_S = 1.0
 """How long a child may take to end when told to."""
@@ -177,6 +178,7 @@ class ToolProcess(asyncio.Protocol):
             case "ready":
                 self.tools = {spec["name"]: (ToolSpec(**spec), is_async) for spec, is_async in frame[1]}
                 self.instructions = tuple(Instruction(**fields) for fields in frame[2])
+                self._outbox.send(["env", tool_environment(frame[3])])
                 self._hello.set_result(None)
             case "failed":
                 self._hello.set_exception(PluginError(frame[1]))

@@ -15,6 +15,7 @@ from pentad.services.tool_worker.children.voice import fall_silent, speaking
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.results import clean
+from pentad.shared.settings import take_into_environment
 
 MAX_BACKLOG = 1 << 20
 """Bytes waiting for the worker beyond which progress is dropped."""
@@ -72,6 +73,8 @@ class Serving(asyncio.Protocol):
                 self._outbox.send(["pong", frame[1]])
             case "cancel":
                 self._cancel(frame[1])
+            case "env":
+                take_into_environment(frame[1])
             case "stop":
                 self._finish()
 

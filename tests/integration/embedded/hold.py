@@ -14,7 +14,7 @@ async def hold(data_dir: Path, guarded: bool) -> None:
     url = await server.start()
     if not guarded:
         server._running.dismiss_guard()
-    await ask(int(url.rpartition(":")[2].removesuffix("/0")), "SET", "held", "yes")
+    await ask(url, "SET", "held", "yes")
     print(f"ready on {url}", flush=True)
     await asyncio.Event().wait()
 

@@ -82,6 +82,16 @@ async def test_a_tenant_sees_only_its_own(redis_url: str, store: Store) -> None:
         assert (await http.get("/healthz")).status_code == 200
 
 
+async def test_two_who_say_who_they_are_are_neither(redis_url: str) -> None:
+    async with (
+        running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False) as http,
+    ):
+        for keys in (("ka", "kb"), ("kb", "nobody"), ("ka", "ka")):
+            response = await http.get("/v1/tasks", headers=[("Authorization", f"Bearer {key}") for key in keys])
+            assert (response.status_code, response.headers["content-type"]) == (400, PROBLEM)
+
+
 async def test_a_session_of_the_same_name_tells_another_tenant_its_own_events_alone(
     redis_url: str, store: Store
 ) -> None:

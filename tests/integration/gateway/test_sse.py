@@ -24,6 +24,12 @@ async def test_server_sent_events(http: httpx2.AsyncClient, speaker: Speaker) ->
         assert await _next_event(response.aiter_lines()) == (second, "two")
 
 
+async def test_asked_for_the_head_alone_it_ends(http: httpx2.AsyncClient) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        response = await http.head("/v1/sessions/s1/events")
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
+
 async def test_server_sent_events_say_when_the_cursor_expired(http: httpx2.AsyncClient, speaker: Speaker) -> None:
     newest = await speaker.say("task_start", goal="one")
     async with http.stream("GET", "/v1/sessions/s1/events", headers={"Last-Event-ID": "5-0"}) as response:

@@ -28,6 +28,18 @@ def record(*texts: str) -> TaskRecord:
     return TaskRecord(tenant_id="default", task=task, messages=messages, steps=[])
 
 
+@pytest.mark.parametrize(("tenant", "task"), [("default", "../../elsewhere"), ("..", "t"), ("a/b", "t"), ("", "t")])
+async def test_no_name_leads_out_of_the_store(tmp_path: Path, tenant: str, task: str) -> None:
+    records = Records(str(tmp_path / "a" / "records"))
+    bad = record("x")
+    bad = bad.model_copy(update={"tenant_id": tenant, "task": bad.task.model_copy(update={"task_id": task})})
+    with pytest.raises(ValueError, match="no record can have the name"):
+        await records.write(bad)
+    with pytest.raises(ValueError, match="no record can have the name"):
+        await records.read(tenant, task)
+    assert not (tmp_path / "a").exists()
+
+
 async def test_a_slow_writer_does_not_undo_what_a_later_one_wrote(tmp_path: Path) -> None:
     records = Records(str(tmp_path))
     await records.write(record("a", "b"))

@@ -31,7 +31,7 @@ class Started:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=_clean_environment() | {_MARK: self.mark} | environment,
+                env=_clean_environment() | {_MARK: self.mark, "PENTAD_TOOL_ENV": _MARK} | environment,
                 start_new_session=True,
             )
 

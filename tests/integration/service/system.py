@@ -9,7 +9,6 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pentad.cli.main import build_parser
 from pentad.cli.up import run_system
@@ -40,7 +39,7 @@ class Fake:
             await asyncio.sleep(0.01)
         if self._plays("fail"):
             raise PentadError(f"{self.name} cannot start: the play says so")
-        await ask(urlsplit(self._redis).port or 6379, "INCR", f"starts:{self.name}")
+        await ask(self._redis, "INCR", f"starts:{self.name}")
         self._tell("start")
 
     async def stop(self) -> None:

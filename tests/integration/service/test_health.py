@@ -7,6 +7,7 @@ import pytest
 
 from pentad.shared.service.http import HttpServer, health_app
 from tests.integration.service.asking import get
+from tests.integration.service.raw_http import exchange
 from tests.unit.service.test_running import Part
 
 
@@ -52,6 +53,22 @@ async def test_metrics_elsewhere_need_the_admin_key(
     address = await server.start()
     assert (await get(f"{address}/metrics", given))[0] == status
     await server.stop()
+
+
+async def test_a_refusal_of_metrics_is_a_problem_document(parts: list[Part]) -> None:
+    server = HttpServer(health_app(parts, metrics_key="k"))
+    address = await server.start()
+    status, body = await get(f"{address}/metrics")
+    await server.stop()
+    assert (status, json.loads(body)["status"]) == (401, 401)
+
+
+@pytest.mark.parametrize("header", ["Host: evil.example", "Host: localhost\r\nOrigin: https://evil.example"])
+async def test_on_loopback_names_and_pages_of_others_are_refused(address: str, header: str) -> None:
+    request = f"GET /metrics HTTP/1.1\r\n{header}\r\nConnection: close\r\n\r\n"
+    status, data = await exchange(address, request.encode())
+    assert status == 403
+    assert json.loads(data.partition(b"\r\n\r\n")[2].split(b"\r\n")[1])["status"] == 403
 
 
 async def test_a_server_can_be_stopped_twice_and_frees_its_port(parts: list[Part]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pentad
-from pentad.shared.embedded.embedded import DataDirLock
+from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import DiedError

@@ -24,8 +24,8 @@ def up(folder: Path, *words: str, **environment: str) -> Started:
     return Started(folder, _SYSTEM, "up", "--data-dir", str(folder / "data"), "--port", "0", *words, **environment)
 
 
-def redis_port(folder: Path) -> int:
-    return int((folder / "data" / "redis.url").read_text().rpartition(":")[2].removesuffix("/0"))
+def redis_url(folder: Path) -> str:
+    return (folder / "data" / "redis.url").read_text()
 
 
 def story(folder: Path) -> list[str]:
@@ -38,7 +38,7 @@ async def test_all_six_are_ready_when_it_says_so(tmp_path: Path) -> None:
         assert system.out == f"ready on {address}\n"
         status, checks = await get(f"{address}/readyz")
         assert (status, json.loads(checks)) == (200, {f"{name}.play": None for name in SERVICES})
-        assert await ask(redis_port(tmp_path), "GET", "starts:router") == "1"
+        assert await ask(redis_url(tmp_path), "GET", "starts:router") == "1"
 
 
 async def test_ctrl_c_stops_all_in_reverse_order_and_leaves_no_process(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_sigterm_and_a_second_start_keep_the_data(tmp_path: Path) -> None:
     for count in ("1", "2"):
         with up(tmp_path) as system:
             await system.ready()
-            assert await ask(redis_port(tmp_path), "GET", "starts:router") == count
+            assert await ask(redis_url(tmp_path), "GET", "starts:router") == count
             system.signal(SIGTERM)
             assert await system.exit_code() == 0
             assert system.descendants() == []
@@ -88,7 +88,7 @@ async def test_kill_9_leaves_no_redis_and_loses_nothing(tmp_path: Path) -> None:
         await system.gone()
     with up(tmp_path) as system:
         await system.ready()
-        assert await ask(redis_port(tmp_path), "GET", "starts:gateway") == "2"
+        assert await ask(redis_url(tmp_path), "GET", "starts:gateway") == "2"
 
 
 async def test_started_again_while_the_killed_one_s_redis_still_ends(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_started_again_while_the_killed_one_s_redis_still_ends(tmp_path: P
         first.signal_group(SIGKILL)
         with up(tmp_path) as second:
             await second.ready()
-            assert await ask(redis_port(tmp_path), "GET", "starts:gateway") == "2"
+            assert await ask(redis_url(tmp_path), "GET", "starts:gateway") == "2"
 
 
 async def test_the_second_on_a_data_directory_is_told_who_is_there(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_a_service_that_dies_ends_the_system_and_its_redis(tmp_path: Path)
 async def test_a_redis_that_is_killed_comes_back_under_the_running_system(tmp_path: Path) -> None:
     with up(tmp_path) as system:
         await system.ready()
-        port = redis_port(tmp_path)
+        port = redis_url(tmp_path)
         pid = json.loads((tmp_path / "data" / "redis" / "server.json").read_text())["pid"]
         os.kill(pid, SIGKILL)
         await wait_until("Redis to run again", lambda: "runs again with its data" in system.err)

@@ -188,3 +188,9 @@ async def isolated_block(fifo: str, ctx: ToolContext) -> str:
     await ctx.progress(str(os.getpid()))
     await asyncio.sleep(0)
     return await asyncio.to_thread(Path(fifo).read_text)
+
+
+@tool(env=["SEEN_BY_NAME"])
+async def environment() -> dict[str, str]:
+    """All that a tool can read there."""
+    return dict(os.environ)

@@ -64,7 +64,8 @@ async def crew(
 ) -> AsyncIterator[Crew]:
     """A running crew that is gone afterwards, its tool children too: what is left then is an error."""
     mark = f"crew-{uuid4().hex}"
-    team = Crew(redis_url, directory, counts, {"CREW_MARK": mark, **environment}, launcher)
+    named = {"CREW_MARK": mark, "PENTAD_TOOL_ENV": "CREW_MARK", **environment}
+    team = Crew(redis_url, directory, counts, named, launcher)
     team.mark = mark
     try:
         async with team:

@@ -67,7 +67,7 @@ class Up:
 
     def _env(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        ours = {"PENTAD_DATA_DIR": str(self.data), "PYTHONPATH": str(ROOT), _MARK: self._mark}
+        ours = {"PENTAD_DATA_DIR": str(self.data), "PYTHONPATH": str(ROOT), _MARK: self._mark, "PENTAD_TOOL_ENV": _MARK}
         return kept | ours | self._environment
 
     async def ready(self, seconds: float = PATIENCE_S) -> str:

@@ -225,3 +225,25 @@ def test_the_names_of_the_tools_that_every_task_has_are_taken(name: str) -> None
 
 def test_every_tool_of_a_task_has_a_reserved_name() -> None:
     assert OWN.keys() == RESERVED_NAMES
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (["LLM_API_KEY"], "LLM_API_KEY is Pentad's own"),
+        (["pentad_admin_key"], "Pentad's own"),
+        (["REDIS_URL"], "Pentad's own"),
+        (["A=B"], "not the name of a variable"),
+        (["x" * 5_000], "not the name of a variable"),
+        ("TOKEN", "must be a list of names"),
+        ([1], "must be a list of names"),
+    ],
+)
+def test_a_variable_that_no_tool_may_see_is_refused(env: Any, words: str) -> None:
+    with pytest.raises(PluginError, match=words) as refused:
+        define(lambda: None, name="t", env=env)
+    assert len(str(refused.value)) < 400
+
+
+def test_the_variables_that_a_tool_names_are_kept() -> None:
+    assert define(lambda: None, name="t", env=["TOKEN", "OTHER"]).env == ("TOKEN", "OTHER")

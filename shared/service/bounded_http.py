@@ -1,0 +1,150 @@
+"""HTTP/1.1 as uvicorn speaks it, with an end to what a client may send and to how long it may take."""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pentad.shared.seldom import Seldom
+from pentad.shared.service.bounded_websocket import BoundedWebSocket
+from pentad.shared.service.connections import Connections, Patience
+from pentad.shared.service.problem_document import last_answer
+
+HEAD_LIMIT = 1 << 16
+"""Bytes of a request's head; likewise of what a body has besides its data, trailers above all."""
+_LINGER_S = 2.0
+"""How long a client that is refused may go on sending: a connection closed at once takes the answer with it."""
+_say = Seldom(logging.getLogger(__name__))
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection. Counts the bytes since a head was whole or data of a body came."""
+
+    def __init__(self, connections: Connections, **given: Any) -> None:
+        super().__init__(**given)
+        self.address = ""
+        self._connections = connections
+        self._patience = Patience()
+        self._unplaced = self._heads = self._drains = 0
+        self._refused = False
+
+    @property
+    def idle(self) -> bool:
+        """No request is under way."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def look(self, now: float) -> None:
+        """See ``OpenConnection``."""
+        limits = self._connections.limits
+        state, limit = self._state(), 0.0
+        if state == "closing":
+            limit = limits.close_s
+        elif state == "unread":
+            limit = limits.read_s
+        elif state:
+            limit = limits.body_s if state == "body" else limits.head_s
+        lasted = self._patience.lasted(now, state, self._heads, self._drains)
+        if not state or lasted <= limit:
+            return
+        if state == "body" or (state == "head" and self._asked_for_half):
+            self._refuse(408, f"the request was not whole after {limit:g} s")
+        else:
+            self.hang_up()
+
+    def _state(self) -> str:
+        """What it waits for the client to do; '' when the next move is ours."""
+        if self.transport.is_closing():
+            return "closing"
+        if self.flow.write_paused:
+            return "unread"
+        if self.idle:
+            return "head"
+        return "body" if self.cycle.more_body else ""
+
+    @property
+    def _asked_for_half(self) -> bool:
+        """A head has begun and is not whole."""
+        return self.scope is not None and (self.cycle is None or self.cycle.scope is not self.scope)
+
+    def hang_up(self) -> None:
+        """See ``OpenConnection``."""
+        self.transport.abort()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        if full := self._connections.admit(self):
+            self.transport.write(last_answer(503, f"{full}: come back later"))
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.leave(self)
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        self._drains += 1
+        super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        self._unplaced += len(data)
+        if self._unplaced <= HEAD_LIMIT:
+            super().data_received(data)
+        else:
+            self._unplaced -= len(data)
+            self._take_in_pieces(data)
+
+    def _take_in_pieces(self, data: bytes) -> None:
+        """What might be more than a head is shown to the parser only as far as it may be one."""
+        while data and not self._refused and self.parser is not None and not self.transport.is_closing():
+            if self._unplaced >= HEAD_LIMIT:
+                self._refuse(431, f"a request's head and its trailers have at most {HEAD_LIMIT} bytes")
+                return
+            piece = data[: HEAD_LIMIT - self._unplaced]
+            data = data[len(piece) :]
+            self._unplaced += len(piece)
+            super().data_received(piece)
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answer, unless an answer has begun, and take nothing more."""
+        _say.warning(f"refused {status}", "a request of %s is refused (%d): %s", self.address, status, detail)
+        self._refused, self._unplaced = True, HEAD_LIMIT
+        cycle = self.cycle
+        unread = cycle is not None and cycle.more_body
+        if not self.idle:
+            if cycle.response_started:
+                self.hang_up()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.flow.resume_reading()
+        if not (self.idle and unread):
+            self.transport.write(last_answer(status, detail))
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_S, self.transport.abort)
+
+    def send_400_response(self, msg: str) -> None:
+        """What the parser cannot read."""
+        self._refuse(400, "what came is no request of HTTP/1.1")
+
+    # What the parser calls
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._unplaced, self._heads = 0, self._heads + 1
+        if self.cycle is not None and self.cycle.scope is self.scope:
+            self.headers = []  # trailers are not headers: nobody reads them
+
+    def on_body(self, body: bytes) -> None:
+        self._unplaced = 0
+        super().on_body(body)
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        socket = cast(BoundedWebSocket, self.transport.get_protocol())
+        self._connections.hand_over(self, socket)
+        # It holds this protocol as this protocol holds it: together they would wait for the garbage collector.
+        self.parser = None  # type: ignore[assignment]
+        socket.refuse_unread_handshake()

@@ -1,0 +1,94 @@
+"""WebSockets as uvicorn speaks them: frames sent together, and an end to what a client may have us keep."""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+from websockets.http11 import Response
+from websockets.server import ServerProtocol
+
+from pentad.shared.seldom import Seldom
+from pentad.shared.service.connections import Connections, Patience
+from pentad.shared.service.corked import Corked
+from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
+
+_say = Seldom(logging.getLogger(__name__))
+
+
+class _Handshakes(ServerProtocol):
+    """Refuses a handshake with a problem document."""
+
+    def reject(self, status: int, text: str) -> Response:
+        response = super().reject(status, "")
+        response.body = problem_document(status, " ".join(text.split()))
+        del response.headers["Content-Type"], response.headers["Content-Length"]
+        response.headers["Content-Type"] = MEDIA_TYPE
+        response.headers["Content-Length"] = str(len(response.body))
+        return response
+
+
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """One connection."""
+
+    def __init__(self, connections: Connections, **given: Any) -> None:
+        super().__init__(**given)
+        self.address = ""
+        self._connections = connections
+        self._patience = Patience()
+        self._full = False
+        """Whether the client leaves unread what it was sent."""
+        self._drains = 0
+        self.conn = _Handshakes(max_size=self.config.ws_max_size, logger=self.logger)
+
+    idle = False
+
+    def look(self, now: float) -> None:
+        """See ``OpenConnection``. One that answers no ping is closed by uvicorn."""
+        limits = self._connections.limits
+        closing = self.transport.is_closing()
+        lasted = self._patience.lasted(now, closing, self._full, self._drains)
+        if (closing and lasted > limits.close_s) or (self._full and lasted > limits.read_s):
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """See ``OpenConnection``."""
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, Corked(transport)))
+        self.address = self.client[0] if self.client else ""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.leave(self)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._full = True
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._drains += 1
+        super().resume_writing()
+
+    def refuse_unread_handshake(self) -> None:
+        """A head that the library takes for none is answered and told: uvicorn does neither."""
+        if self.handshake_initiated:
+            return
+        _say.warning("handshake", "a WebSocket handshake of %s is refused: %s", self.address, self.conn.handshake_exc)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
+
+    def handle_ping(self) -> None:
+        """A client that does not read gets no pong: what it sends would be kept for it."""
+        if self._full:
+            self.conn.data_to_send()
+        else:
+            super().handle_ping()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Pieces without content are not kept: they count nothing towards the longest frame."""
+        if event.data or event.fin:
+            super().handle_cont(event)
