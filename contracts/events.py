@@ -10,6 +10,7 @@ from pentad.contracts.tools import Effect
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
 """The finish reason of an answer that a message has cut short."""
+_ARGS = ".args"
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]
 Decision = Literal["new", "append", "reopen", "control", "rejected"]
@@ -17,6 +18,21 @@ ControlAction = Literal["cancel", "progress", "pause", "resume"]
 """What a person asks for in words: "cancel that", "how far are you"."""
 RoutingStage = Literal["rule", "similarity", "model"]
 """What decided where a message goes: a rule, the weighing of its words and meaning, or a model."""
+
+
+def message_ref(step: int) -> str:
+    """Under which name the text of a step is kept."""
+    return f"message-{step}"
+
+
+def args_ref(tool_call_id: str) -> str:
+    """Under which name the arguments of a call are kept."""
+    return f"{tool_call_id}{_ARGS}"
+
+
+def call_of_args(ref: str) -> str | None:
+    """The call whose arguments a name of `args_ref` means; None for any other name."""
+    return ref.removesuffix(_ARGS) if ref.endswith(_ARGS) else None
 
 
 class TaskUsage(Contract):
@@ -125,6 +141,8 @@ class MessageEvent(ClientEvent):
     """What the model that answered calls itself."""
     model_id: str | None = None
     """Its id in the registry; absent for the environment's."""
+    ref: str | None = None
+    """Where the whole text is kept when ``content`` was cut."""
 
 
 class ToolCallEvent(ClientEvent):
@@ -134,7 +152,9 @@ class ToolCallEvent(ClientEvent):
     tool_call_id: str
     tool: str
     args: dict[str, Any] | str
-    """The raw text when it does not parse."""
+    """The raw text when it does not parse, or when it was cut."""
+    ref: str | None = None
+    """Where the whole arguments are kept when ``args`` was cut."""
 
 
 class ToolProgress(ClientEvent):

@@ -156,6 +156,8 @@ class Settings(BaseModel):
     """Seconds that they are kept after the last."""
     pentad_coalesce_ms: Annotated[int, Field(ge=0, le=1000)] = 40
     """Deltas within this time are written as one; the first and the last go at once."""
+    pentad_tool_calls: Annotated[int, Field(ge=1, le=1000)] = 128
+    """Tool calls of one answer that are made; each further one is answered with an error that says so."""
     pentad_tool_concurrency: Annotated[int, Field(ge=1)] = 256
     """Tool calls at once in one tool-worker."""
     pentad_tool_processes: Annotated[int, Field(ge=1, le=64)] = 2

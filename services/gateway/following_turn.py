@@ -44,11 +44,13 @@ async def wait_for_turn(parts: Parts, message: InboundMessage, keys: SessionKeys
     subscription = await begin_turn(parts, message, keys)
     try:
         async with asyncio.timeout_at(limit):
-            await _until_ended(parts, subscription, turn)
+            await _until_ended(parts, keys, subscription, turn)
     except TimeoutError:
         pass
     finally:
         subscription.close()
+    if turn.ref is not None and turn.task_id is not None:
+        turn.answer = await parts.queries.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
     return turn
 
 
@@ -59,15 +61,21 @@ async def _known(parts: Parts, keys: SessionKeys, message_id: str) -> bool:
         raise not_appended() from None
 
 
-async def _until_ended(parts: Parts, subscription: Subscription, turn: WaitedTurn) -> None:
-    async with aclosing(_events(parts, subscription)) as events:
+async def _until_ended(parts: Parts, keys: SessionKeys, subscription: Subscription, turn: WaitedTurn) -> None:
+    async with aclosing(_events(parts, keys, subscription)) as events:
         async for event in events:
             if turn.feed(event):
                 return
 
 
-async def _events(parts: Parts, subscription: Subscription) -> "AsyncGenerator[dict[str, Any], None]":
-    """The session's events until the gateway closes. What a gap swallowed is not waited for any longer than asked."""
+async def _events(
+    parts: Parts, keys: SessionKeys, subscription: Subscription
+) -> "AsyncGenerator[dict[str, Any], None]":
+    """The session's events until the gateway closes: where some are gone, a snapshot in their place.
+
+    More than waits for a reader at once is read again from the stream.
+    """
+    read_to = subscription.position
     closing = asyncio.create_task(parts.closing.wait())
     try:
         while True:
@@ -78,12 +86,18 @@ async def _events(parts: Parts, subscription: Subscription) -> "AsyncGenerator[d
                     return
                 events = reading.result()
             except CursorExpiredError:
+                read_to = subscription.position
+                yield from_json(await parts.snapshot(keys, read_to))
                 continue
             except SlowReaderError:
-                return
+                subscription.close()
+                subscription = await parts.subscribe(keys, read_to)
+                continue
             finally:
                 reading.cancel()
             for event in events:
+                read_to = event.id
                 yield {"id": event.id.decode()} | from_json(event.data)
     finally:
+        subscription.close()
         closing.cancel()

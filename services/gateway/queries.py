@@ -1,11 +1,13 @@
 """The read side: what clients may see of a tenant's sessions and tasks. Nothing here writes."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from pydantic_core import from_json
 
+from pentad.contracts.events import call_of_args, message_ref
 from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
 from pentad.contracts.records import Task, TaskRecord
 from pentad.services.gateway.pages import IndexEntry, Page, newest_first
@@ -18,6 +20,7 @@ from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 500
+_MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
 _VALUE_CHUNK = 50
 """Entries of a transcript that are read at once in search of one."""
 
@@ -142,7 +145,7 @@ class Queries:
 
     async def _placed(self, keys: TaskKeys, ref: str) -> str | None:
         """The tool result of this name in a transcript that is still in Redis."""
-        async for line in self.naming(keys, ref):
+        async for line in self.naming(keys, _written(ref)):
             found = _content([line], ref)
             if found is not None:
                 return found
@@ -175,6 +178,12 @@ class Queries:
         ]
 
 
+def _written(ref: str) -> str:
+    """What stands in the transcript's entry that has this name."""
+    step = _MESSAGE.fullmatch(ref)
+    return f'"step":{step[1]}' if step else call_of_args(ref) or ref
+
+
 def _message(raw: bytes) -> dict[str, Any]:
     """A session's message; what cannot be read keeps its place."""
     try:
@@ -193,6 +202,20 @@ def _entry(raw: bytes) -> dict[str, Any]:
 
 
 def _content(messages: list[dict[str, Any]], ref: str) -> str | None:
-    """The text of the tool result that has this name."""
-    found = (m.get("content") for m in reversed(messages) if m.get("role") == "tool" and m.get("tool_call_id") == ref)
+    """The text in a transcript that has this name."""
+    found = (_named(message, ref) for message in reversed(messages))
     return next((text for text in found if isinstance(text, str)), None)
+
+
+def _named(message: dict[str, Any], ref: str) -> Any:
+    """A tool's result by its call's id, the arguments of a call by theirs, a model's text by its step."""
+    if message.get("role") == "tool":
+        return message.get("content") if message.get("tool_call_id") == ref else None
+    if message.get("role") != "assistant":
+        return None
+    if (call := call_of_args(ref)) is not None:
+        calls = [each for each in message.get("tool_calls") or () if each.get("id") == call]
+        return calls[0]["function"]["arguments"] if calls else None
+    return (
+        message.get("content") if isinstance(message.get("step"), int) and ref == message_ref(message["step"]) else None
+    )

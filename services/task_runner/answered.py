@@ -1,12 +1,12 @@
 """A step that the model has answered, written down as a commit: the answer, its manifest, and what comes next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, TaskUsage
+from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, TaskUsage, message_ref
 from pentad.contracts.records import Manifest, StepRecord
 from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, GoOn, Next
 from pentad.services.task_runner.domain.own_tools import joined
@@ -18,8 +18,12 @@ from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors.headers import ASKED
 from pentad.shared.actors.session_header import answer_field, excerpt
+from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, Usage
+
+MESSAGE_LIMIT = 1024 * 1024
+"""Bytes of a step's text that an event carries; the rest is kept by reference."""
 
 
 @immutable
@@ -83,7 +87,13 @@ class AnswerWriter(WaitWriter):
         ends = isinstance(following, CallTools) and following.completes
         if isinstance(following, Complete) or (told and not ends):
             by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
-            self.emit(MessageEvent, step=asked.step, attempt=self._lease.attempt, content=told, **by)
+            self._tell(asked.step, self._lease.attempt, told, by)
+
+    def _tell(self, step: int, attempt: int, text: str, by: Mapping[str, Any]) -> None:
+        """The text of a step; what is long is cut, and whole in the transcript."""
+        shown = clip(text, MESSAGE_LIMIT)
+        ref = None if shown is text else message_ref(step)
+        self.emit(MessageEvent, step=step, attempt=attempt, content=shown, ref=ref, **by)
 
     def _log_answer(
         self, answer: ModelAnswer, text: str, calls: Sequence[RequestedCall], asked: Asked, *, cut: bool
@@ -166,7 +176,7 @@ class AnswerWriter(WaitWriter):
         self._header(open="")
         by = {"model": said_in.manifest.model, "model_id": said_in.manifest.model_id}
         by |= {"finish_reason": said_in.finish_reason}
-        self.emit(MessageEvent, step=said_in.step, attempt=said_in.attempt, content=answer, **by)
+        self._tell(said_in.step, said_in.attempt, answer, by)
         self.commit.untimer(self.keys, "timeout")
         self._finish_reason = said_in.finish_reason
         self._complete_with(answer, "answered")

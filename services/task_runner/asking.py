@@ -28,7 +28,7 @@ class Asking:
         return self.asked.chosen.instruction.on_message == "interrupt"
 
 
-def rules_of(asked: Asked, writer: AnswerWriter) -> Rules:
+def rules_of(asked: Asked, writer: AnswerWriter, most_calls: int) -> Rules:
     """What is asked of the answer."""
     chosen, most = asked.chosen, asked.chosen.instruction.tool_rounds
     return Rules(
@@ -36,4 +36,5 @@ def rules_of(asked: Asked, writer: AnswerWriter) -> Rules:
         may_call=most is None or writer.turn.steps - writer.repairs < most,
         read=chosen.output.read if chosen.output is not None else None,
         repairs_left=chosen.instruction.repairs - writer.repairs,
+        most_calls=most_calls,
     )

@@ -12,9 +12,12 @@ from pentad.contracts.events import Content, Thinking
 from pentad.shared.actors.commit import Commit
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.keys import SessionKeys
+from pentad.shared.models.ports import ModelRefused
 
 _KEEP_S = 1.0
 """How often a stream that is written to is given its time to live, so that it never runs out meanwhile."""
+_MOST_TEXT = 4 * 1024 * 1024
+"""Characters of one attempt, what it thinks aloud included: an answer without end is none."""
 DeltaKind = Literal["content", "thinking"]
 _EVENTS: Mapping[DeltaKind, type[Contract]] = {"content": Content, "thinking": Thinking}
 
@@ -39,13 +42,20 @@ class DeltaWriter:
         self._offset: dict[DeltaKind, int] = {"content": 0, "thinking": 0}
         self._timer: asyncio.Handle | None = None
         self._written = False
+        self._size = 0
         self._kept_at = float("-inf")
         self._on_first = on_first
         self._shown = shown
         """The kinds that clients are told; an answer that must be JSON is told when it is whole."""
 
     def add(self, kind: DeltaKind, text: str) -> None:
-        """Take a piece of text as it comes from the model."""
+        """Take a piece of text as it comes from the model. Raises ``ModelRefused`` when no answer is so long."""
+        self._size += len(text)
+        if self._size > _MOST_TEXT:
+            raise ModelRefused(
+                f"the model's answer has more than {_MOST_TEXT} characters and no end in sight: ask for less, or set "
+                "max_tokens among the model's parameters"
+            )
         if kind not in self._shown:
             return
         self._pending[kind].append(text)

@@ -120,8 +120,9 @@ class ModelSteps:
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
+        most = self._steps.settings.pentad_tool_calls
         asked = Asked(chosen, toolbox, chosen.system(step.task), step.transcript.messages, step.task.step + 1)
-        return Asking(step, writer, asked, rules_of(asked, writer), self._deltas(step, writer, asked, held))
+        return Asking(step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held))
 
     def _asked(self, asking: Asking, planned: AskModel | CallAgain) -> Awaitable[ModelAnswer | ModelFailed]:
         if isinstance(planned, CallAgain):

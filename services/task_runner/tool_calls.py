@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pentad.contracts.commands import ToolCallCommand
-from pentad.contracts.events import ToolCallEvent, ToolResultEvent
+from pentad.contracts.events import ToolCallEvent, ToolResultEvent, args_ref
 from pentad.contracts.ids import tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
@@ -13,7 +13,11 @@ from pentad.services.task_runner.domain.own_tools import is_own
 from pentad.services.task_runner.task_events import TaskEvents
 from pentad.shared import metrics
 from pentad.shared.actors.mail import ResultMail
+from pentad.shared.clipping import clip
 from pentad.shared.kinds import RESULT
+
+ARGS_LIMIT = 16 * 1024
+"""Bytes of a call's arguments that an event carries; the rest is kept by reference."""
 
 
 class RequestedCall(NamedTuple):
@@ -42,7 +46,7 @@ def request_calls(
     calls = []
     for each in planned:
         call = tool_call_id(events.keys.shard, unique())
-        events.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, args=each.raw if each.args is None else each.args)
+        events.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
         requested = RequestedCall(call, each.tool, each.arguments, "", bool(each.question), bool(each.summary))
         if each.spec is None or each.args is None or each.problem:
             _answer_at_once(events, call, each)
@@ -51,6 +55,14 @@ def request_calls(
             requested = requested._replace(queue=each.spec.queue)
         calls.append(requested)
     return calls
+
+
+def _told(call: str, planned: PlannedCall) -> dict[str, Any]:
+    """What clients are told of its arguments. The whole is in the transcript, unless it is nothing that can be read."""
+    shown = clip(planned.raw, ARGS_LIMIT)
+    if shown is not planned.raw:
+        return {"args": shown, "ref": None if planned.args is None else args_ref(call)}
+    return {"args": planned.raw if planned.args is None else planned.args}
 
 
 def _answer_at_once(events: TaskEvents, call: str, planned: PlannedCall) -> None:

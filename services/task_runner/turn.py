@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     EndStatus,
@@ -284,6 +285,6 @@ class TurnWriter(TaskEvents):
 
     def _remember(self, text: str) -> None:
         """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
-        turn = SessionMessage(role="assistant", content=text, task_id=self.keys.task, at=self.at)
+        turn = SessionMessage(role="assistant", content=text[:MAX_CONTENT], task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self.session.turns, self._limits.session_ttl_s)

@@ -16,13 +16,14 @@ from pentad.services.tool_worker.domain import (
     EVENT_LIMIT,
     CallName,
     bounded,
-    clip,
     named_call,
     when_set_aside,
 )
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.mail import ResultMail
+from pentad.shared.clipping import clip
+from pentad.shared.kept_events import most_events
 from pentad.shared.keys import SessionKeys, TaskKeys, bell
 from pentad.shared.kinds import RESULT
 from pentad.shared.settings import Settings
@@ -61,8 +62,9 @@ class Closing:
         )
         mail = ResultMail.of(call, outcome, ref)
         names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
-        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), event.to_json()]
-        args += [self._maxlen, self._ttl, session.actor]
+        told = event.to_json()
+        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), told]
+        args += [most_events(self._maxlen, len(told)), self._ttl, session.actor]
         if ref is not None:
             names.append(keys.big)
             args += [ref, outcome.for_model]

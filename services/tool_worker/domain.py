@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
 from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
+from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 
 EVENT_LIMIT = 16 * 1024
@@ -15,12 +16,6 @@ EVENT_LIMIT = 16 * 1024
 RESULT_LIMIT = 1024 * 1024
 """Bytes of a result that are kept at all."""
 UNKNOWN = "outcome unknown: the tool had started when its worker died, and it must not run twice"
-
-
-def clip(text: str, limit: int) -> str:
-    """At most ``limit`` bytes of UTF-8, cut at a character."""
-    raw = text.encode("utf-8", errors="replace")
-    return text if len(raw) <= limit else raw[:limit].decode("utf-8", errors="ignore")
 
 
 def bounded(outcome: ToolOutcome) -> ToolOutcome:

@@ -5,7 +5,8 @@ from time import monotonic, time_ns
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import ToolProgress
 from pentad.contracts.ids import rfc3339
-from pentad.services.tool_worker.domain import EVENT_LIMIT, clip
+from pentad.services.tool_worker.domain import EVENT_LIMIT
+from pentad.shared.clipping import clip
 from pentad.shared.events.ephemeral import EphemeralEvents
 
 

@@ -8,6 +8,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared import metrics
 from pentad.shared.actors.tallies import Tallies
+from pentad.shared.kept_events import SMALL_EVENT, most_events
 from pentad.shared.keys import (
     DEDUP_TTL_S,
     SessionKeys,
@@ -179,14 +180,16 @@ class Commit:
         data = event if isinstance(event, bytes) else event.to_json()
         self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
         events = session.events
-        self.operations += ("event", self._k(events, "s"), data, self._maxlen, self._ttl)
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        self.operations += ("event", self._k(events, "s"), data, maxlen, self._ttl)
         self._ring(session, events)
 
     def delta(self, session: SessionKeys, kind: type[Contract], data: bytes, summary: str) -> None:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
         self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
         events = session.events
-        self.operations += ("delta", self._k(events, "s"), data, self._maxlen, self._ttl, summary)
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        self.operations += ("delta", self._k(events, "s"), data, maxlen, self._ttl, summary)
         self._ring(session, events)
 
     def _ring(self, session: SessionKeys, events: str) -> None:

@@ -99,10 +99,10 @@ class WaitingEvents:
         self.overflown = False
 
     def put(self, event: StreamEvent) -> bool:
-        """Add one. Over the limit everything is dropped, `overflown` set, and False returned."""
+        """Add one: the first always. Over the limit everything is dropped, `overflown` set, and False returned."""
         self._waiting.append(event)
         self._size += len(event.data)
-        if len(self._waiting) > self._limit or self._size > self._size_limit:
+        if len(self._waiting) > self._limit or (self._size > self._size_limit and len(self._waiting) > 1):
             self.overflown = True
             self.clear()
         return not self.overflown

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pentad.contracts.events import MessageEvent, SessionEvent, TaskEnd, event_adapter
+from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot, TaskEnd, event_adapter
 from pentad.contracts.turns import TurnEnd, TurnTracker
 
 
@@ -16,6 +16,8 @@ class WaitedTurn:
         self._turn = TurnTracker(message_id)
         self.answer: str | None = None
         """The text of the turn's last message."""
+        self.ref: str | None = None
+        """Where that text is whole when it is cut here."""
         self.events: list[dict[str, Any]] = []
 
     @property
@@ -45,16 +47,23 @@ class WaitedTurn:
             self.events.append(event)
             self._turn = self._turn.after(known)
             if isinstance(known, MessageEvent):
-                self.answer = known.content
+                self.answer, self.ref = known.content, known.ref
                 self._drop_deltas(known.step)
             elif isinstance(known, TaskEnd) and self._turn.end is None:
                 self._drop_turn_before()
+            elif isinstance(known, Snapshot) and self._turn.end is not None:
+                self._answer_from(known)
         return self._turn.end is not None
 
     def _drop_turn_before(self) -> None:
         """The message was queued behind another turn: what came of that is none of its own."""
-        self.answer = None
+        self.answer = self.ref = None
         self.events = [event for event in self.events if event.get("message_id") == self.message_id]
+
+    def _answer_from(self, snapshot: Snapshot) -> None:
+        """Its message was among the events that are gone: the session remembers what was said last."""
+        said = [m for m in snapshot.messages if m.get("task_id") == self.task_id and m.get("role") == "assistant"]
+        self.answer = self.answer or (said[-1].get("content") if said else None)
 
     def _drop_deltas(self, step: int) -> None:
         """The message says all that its deltas said."""

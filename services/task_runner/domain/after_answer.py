@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
+from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
@@ -120,13 +121,17 @@ class Rules:
     """Reads the value of an answer that must be JSON. Raises ``ValueError`` that says what is wrong."""
     repairs_left: int = 0
     """How often an answer that is wrong may be asked for again."""
+    most_calls: int = 128
+    """Tool calls of one answer that are made; the rest is answered with an error."""
 
 
 def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next | NothingSaid:
     """What a task does after this answer."""
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
-        return CallTools(tuple(_planned(draft, rules, cut) for draft in answer.tool_calls))
+        made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
+        planned = [_planned(draft, rules, cut) for draft in made]
+        return CallTools((*planned, *(_one_too_many(draft, rules) for draft in more)))
     if not answer.text.strip():
         return NothingSaid(_why_nothing(answer))
     if rules.read is None:
@@ -151,6 +156,12 @@ def after_cut(said: ModelAnswer, rules: Rules) -> GoOn | None:
     told any of it.
     """
     return GoOn(said.text) if rules.read is None and said.text.strip() else None
+
+
+def _one_too_many(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
+    """A call that is not made, whatever it asks for: its arguments are not even read."""
+    problem = f"one answer may ask for {rules.most_calls} calls: ask again for what is still needed"
+    return PlannedCall(draft.name, rules.tools.get(draft.name), "{}", None, clip(draft.arguments, 200), problem)
 
 
 def _planned(draft: ToolCallDraft, rules: Rules, cut: str) -> PlannedCall:

@@ -32,6 +32,8 @@ COMPLETE_TASK = _spec(
 )
 OWN: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in (ASK_USER, COMPLETE_TASK)})
 
+_LONGEST = 65_536
+"""Characters of a question or a summary: as many as a user's message has."""
 ANSWERED = "The user's answer follows."
 """The result of a question: the message itself stays the user's, word for word."""
 COMPLETED = "The task is complete, unless the user has said more meanwhile."
@@ -79,4 +81,8 @@ def text_of(spec: ToolSpec, args: Mapping[str, object]) -> str:
     text = args.get(name)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the argument {name!r} must be a text that says something")
+    if len(text) > _LONGEST:
+        raise ValueError(
+            f"the argument {name!r} has {len(text)} characters, and {_LONGEST} at most: answer with a text"
+        )
     return text

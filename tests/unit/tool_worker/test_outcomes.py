@@ -8,9 +8,9 @@ from pentad.services.tool_worker.domain import (
     CallName,
     after_outcome,
     bounded,
-    clip,
     named_call,
 )
+from pentad.shared.clipping import clip
 
 KINDS: tuple[OutcomeKind, ...] = ("ok", "error", "timeout", "cancelled", "crashed")
 
