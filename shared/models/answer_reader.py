@@ -6,9 +6,17 @@ from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
 from pentad.shared.models.failures import from_stream_error, shortened
 from pentad.shared.models.loose_values import parse_object
-from pentad.shared.models.ports import ModelAnswer, ModelCutOff, ModelMisconfigured, ModelUnavailable
+from pentad.shared.models.ports import (
+    ModelAnswer,
+    ModelCutOff,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
 from pentad.shared.models.sse_decoder import SseDecoder
 
+MOST_DOCUMENT = 8 * 1024 * 1024
+"""Bytes of an answer that is not streamed: it takes a multiple of them to read one."""
 _TAIL_S = 5.0  # how long to wait for the token count once the answer itself is complete
 _DRAIN_S = 0.05  # how long for the end of the body after its last event: a body read to its end keeps its connection
 
@@ -53,6 +61,11 @@ class AnswerReader:
         if self._size > MOST_BYTES:
             raise ModelCutOff(f"the answer of {self._endpoint.place} is larger than {MOST_BYTES} bytes")
         if self._document is not None:
+            if self._size > MOST_DOCUMENT:
+                raise ModelRefused(
+                    f"{self._endpoint.place} answers with one document of more than {MOST_DOCUMENT} bytes: "
+                    "ask for less, or use a server that streams"
+                )
             self._document.append(part)
         elif not self._done:
             try:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_BYTES = 64 * 1024 * 1024
 """Of one answer."""
+MOST_LISTED = 4 * 1024 * 1024
+"""Of a list of models."""
 _QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
 _PATIENCE_S = 1.0
 
@@ -85,14 +87,17 @@ class Endpoint:
                 await asyncio.sleep(max(asked, wait * random.uniform(0.5, 1.5)))
         return await self._once(client, path, body)
 
-    async def fetch(self, path: str, body: bytes | None) -> dict[str, Any]:
-        """The JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`."""
+    async def fetch(self, path: str, body: bytes | None, most: int | None = None) -> dict[str, Any]:
+        """The JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`.
+
+        ``most``: bytes of it that are read; None: `MOST_LISTED`.
+        """
         import httpx2
 
         from pentad.shared.models.bounds import check_encoding, read_at_most
 
         response = await self.open(path, body)
-        read_at_most(response, MOST_BYTES)
+        read_at_most(response, most or MOST_LISTED)
         try:
             check_encoding(response, self.place)
             data = await response.aread()

@@ -13,6 +13,9 @@ from pentad.shared.models.embeddings import LARGEST, MOST_TEXTS
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
+_MOST_VECTORS = 32 * 1024 * 1024
+"""Bytes of an answer: 64 vectors of 16,384 numbers."""
+
 
 class OpenAIEmbedding:
     """`dimensions` None takes the model's own length, known after the first answer. `timeout_s` bounds one request."""
@@ -60,7 +63,7 @@ class OpenAIEmbedding:
             return []
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                answer = await self._endpoint.fetch("/embeddings", self._body(texts))
+                answer = await self._endpoint.fetch("/embeddings", self._body(texts), _MOST_VECTORS)
         except TimeoutError:
             if not limit.expired():
                 raise

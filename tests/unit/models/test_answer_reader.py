@@ -10,7 +10,15 @@ from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.anthropic_assembly import MessageAssembly
 from pentad.shared.models.assembly import AnswerAssembly, Assembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import DeltaSink, ModelAnswer, ModelCutOff, ModelUnavailable, ToolCallDraft, Usage
+from pentad.shared.models.ports import (
+    DeltaSink,
+    ModelAnswer,
+    ModelCutOff,
+    ModelRefused,
+    ModelUnavailable,
+    ToolCallDraft,
+    Usage,
+)
 from tests.support.models.protocols import ANTHROPIC, OPENAI, ScriptedProtocol
 from tests.support.models.replies import call
 
@@ -83,6 +91,13 @@ def test_an_answer_that_never_ends_is_cut_off(protocol: ScriptedProtocol, monkey
     piece = protocol.events(REPLY)[1]
     with pytest.raises(ModelCutOff, match="larger than 100000 bytes"):
         read(protocol, *[piece] * (100_000 // len(piece) + 1))
+
+
+@protocols
+def test_a_document_has_a_bound_of_its_own(protocol: ScriptedProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_reader, "MOST_DOCUMENT", 10_000)
+    with pytest.raises(ModelRefused, match="one document of more than 10000 bytes"):
+        read(protocol, b'{"choices":', *[b" " * 1000] * 10)
 
 
 @protocols
