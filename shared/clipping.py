@@ -1,4 +1,9 @@
-"""Texts with a bound in bytes. Pure."""
+"""Texts of others with a bound, and in a form that can be shown. Pure."""
+
+import re
+
+_UNSEEN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+"""Characters that do something to a terminal or a line instead of being seen."""
 
 
 def clip(text: str, limit: int) -> str:
@@ -7,3 +12,22 @@ def clip(text: str, limit: int) -> str:
         return text
     raw = text.encode("utf-8", errors="replace")
     return text if len(raw) <= limit else raw[:limit].decode("utf-8", errors="ignore")
+
+
+def plain(text: str, limit: int) -> str:
+    """On one line, at most ``limit`` characters and a mark where it was cut; what cannot be seen as its code."""
+    cut = text if len(text) <= limit else text[:limit] + "…"
+    return _UNSEEN.sub(_code, " ".join(cut.split()))
+
+
+def _code(found: "re.Match[str]") -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def said_by(error: BaseException) -> str:
+    """What an error says of itself; some cannot even do that."""
+    try:
+        return str(error)
+    except Exception as wrong:
+        return f"(it cannot say what: its text raises {type(wrong).__name__})"

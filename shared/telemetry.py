@@ -12,10 +12,14 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from pentad.shared.clipping import plain, said_by
+
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 _OURS = "pentad"
 LogForm = Literal["console", "json"]
+_LONGEST = 16_384
+"""Characters of a line."""
 _show_payloads = False
 _form: LogForm = "console"
 
@@ -47,7 +51,7 @@ class OneLine(logging.Formatter):
         self.converter = time.gmtime
 
     def format(self, record: logging.LogRecord) -> str:
-        return " ".join(super().format(record).split())
+        return plain(super().format(record), _LONGEST)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the base class's name
         kind, error, trace = ei
@@ -57,7 +61,7 @@ class OneLine(logging.Formatter):
 def _text(error: Any) -> str:
     # Pydantic repeats the value that did not fit, which is somebody's message.
     if not isinstance(error, ValidationError) or _show_payloads:
-        return str(error)
+        return said_by(error)
     return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
 
 
@@ -76,7 +80,7 @@ class JsonLine(OneLine):
             "at": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": plain(record.getMessage(), _LONGEST),
         }
         return json.dumps(said | ({"error": error} if error else {}), ensure_ascii=False)
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from pentad.contracts.envelope import Contract
+from pentad.shared.clipping import plain
 from pentad.shared.errors import PoisonError
 from pentad.shared.immutable import immutable
 
@@ -50,12 +51,17 @@ def data_of(fields: Sequence[bytes]) -> bytes:
     return dict(zip(fields[::2], fields[1::2], strict=True)).get(b"data", b"")
 
 
+_MOST_NAME, _MOST_SAID = 100, 300
+"""Characters of a field's name, and of what is wrong with it: whoever wrote the entry may have chosen both."""
+
+
 def complaint(error: ValidationError) -> str:
     """A validation error in one line, without the input's values."""
     parts = []
     for e in error.errors(include_url=False, include_input=False):
-        where = ".".join(str(p) for p in e["loc"])
-        parts.append(f"{where}: {e['msg']}" if where else e["msg"])
+        where = plain(".".join(str(p) for p in e["loc"]), _MOST_NAME)
+        what = plain(e["msg"], _MOST_SAID)
+        parts.append(f"{where}: {what}" if where else what)
     return "; ".join(parts[:5])
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from pentad.contracts.tools import OutcomeKind
+from pentad.shared.clipping import said_by
 from pentad.shared.plugins.context import Report, ToolContext
 from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
 from pentad.shared.plugins.results import clean, result_text
@@ -33,9 +34,9 @@ def success(tool: str, value: Any) -> Answer:
 def failure(tool: str, error: BaseException) -> Answer:
     """The answer of a tool that raised. The traceback goes to the log, for whoever wrote the tool."""
     if isinstance(error, InvalidArguments | UnusableResult):
-        return "error", _cut(str(error))
+        return "error", _cut(said_by(error))
     _log.warning("tool %s failed", tool, exc_info=error)
-    told = f"{type(error).__name__}: {error}".removesuffix(": ")
+    told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")
     return "error", _cut(f"tool {tool!r} failed: {told}")
 
 

@@ -194,3 +194,18 @@ async def isolated_block(fifo: str, ctx: ToolContext) -> str:
 async def environment() -> dict[str, str]:
     """All that a tool can read there."""
     return dict(os.environ)
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+@tool
+async def fail_without_words() -> None:
+    raise UnspeakableError
+
+
+@tool
+def fail_without_words_in_a_thread() -> None:
+    raise UnspeakableError

@@ -198,3 +198,10 @@ async def test_an_isolated_call_is_killed_when_cancelled(tools: Tools, fifo: str
     with pytest.raises(asyncio.CancelledError):
         await call
     await wait_until("its process to end", lambda: not alive(int(heard[0])))
+
+
+@pytest.mark.parametrize("tool", ["fail_without_words", "fail_without_words_in_a_thread"])
+async def test_an_error_that_cannot_say_what_it_is_is_an_error_of_its_call(tools: Tools, tool: str) -> None:
+    outcome = await tools.run(tool, timeout_s=5)
+    assert outcome.kind == "error", outcome
+    assert "UnspeakableError: (it cannot say what: its text raises RuntimeError)" in (outcome.error or "")
