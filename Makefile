@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test check types units bench bench-memory eval-routing chaos lock
+.PHONY: setup run test check types units fuzz bench bench-memory eval-routing chaos lock
 
 setup: $(STAMP)
 
@@ -34,7 +34,10 @@ units: $(STAMP)
 	$(PYTEST) tests/unit tests/contract tests/architecture
 
 test: check
-	$(PYTEST) tests/fundamentals tests/integration tests/acceptance
+	$(PYTEST) tests/fundamentals tests/fuzz tests/integration tests/acceptance
+
+fuzz: $(STAMP)
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),1500) $(PYTEST) tests/fuzz
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench $(ARGS)

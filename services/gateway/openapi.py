@@ -42,7 +42,7 @@ _TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "bool
 def _session_paths() -> dict[str, Json]:
     send = operation(
         "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
-        query("wait", "number", "seconds to wait for the turn's end, at most 600"),
+        query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
         problems=(400, 413, 422, 429),
         _200=gives("the turn", TURN),
         _202=gives("accepted", RECEIPT),

@@ -6,7 +6,12 @@ _EXPANSION: Json = {
     "type": "object",
     "properties": {
         "anchor": {"type": "string", "description": "the `anchor` of a hit"},
-        "window": {"type": "integer", "description": "segments on each side, 0 to 50; 2 when missing"},
+        "window": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 50,
+            "description": "segments on each side; 2 when missing",
+        },
     },
     "required": ["anchor"],
 }
@@ -14,13 +19,13 @@ _EXPANSION: Json = {
 
 def memory_paths() -> dict[str, Json]:
     """The routes of long-term memory."""
-    needed = query("q", "string", "the question, at most 2,000 characters") | {"required": True}
+    needed = query("q", "string", "the question", minLength=1, maxLength=2000) | {"required": True}
     return {
         "/v1/memory/search": {
             "get": operation(
                 "What was said in finished tasks that a question is about, the best first",
                 needed,
-                query("limit", "integer", "hits, 1 to 100; 10 when missing"),
+                query("limit", "integer", "hits; 10 when missing", minimum=1, maximum=100),
                 query("user_id", "string", "finds this user's memories too, beside what is nobody's"),
                 problems=(422,),
                 _200=gives("", object_of(hits={"type": "array", "items": ref("FoundMemory")})),

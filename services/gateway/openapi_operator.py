@@ -79,7 +79,7 @@ def _instruction_paths(key: str) -> dict[str, Json]:
     run = operation(
         "Run an instruction. With `Accept: text/event-stream` the turn's events as they come, as server-sent events",
         path("instruction"),
-        query("wait", "number", "seconds to wait for the end, 60 when missing, at most 600"),
+        query("wait", "number", "seconds to wait for the end, 60 when missing; 600 at most are waited", minimum=0),
         problems=(400, 404, 413, 422, 429),
         _200=gives(
             "the run at its end, `failed` ones too: `data` of a json instruction, else `content`",

@@ -23,9 +23,10 @@ def page(item: Json) -> Json:
     return object_of(items={"type": "array", "items": item}, next=nothing_more)
 
 
-def query(name: str, kind: str, description: str) -> Json:
-    """An optional parameter of the query."""
-    return {"name": name, "in": "query", "required": False, "description": description, "schema": {"type": kind}}
+def query(name: str, kind: str, description: str, **bounds: int) -> Json:
+    """An optional parameter of the query; ``bounds`` as in a JSON schema."""
+    schema = {"type": kind, **bounds}
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
 def path(name: str) -> Json:
@@ -40,7 +41,7 @@ def gives(description: str, schema: Json | None = None, media: str = "applicatio
 
 TEXT: Json = {"type": "string"}
 LIST = (
-    query("limit", "integer", "items of a page, 1 to 500; 50 when missing"),
+    query("limit", "integer", "items of a page; 50 when missing", minimum=1, maximum=500),
     query("cursor", "string", "`next` of the page before"),
 )
 ANY: Json = {"type": "object"}
