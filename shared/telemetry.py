@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from pentad.shared.clipping import plain, said_by
+from pentad.shared.clipping import clip, plain, said_by
 
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
@@ -80,7 +80,7 @@ class JsonLine(OneLine):
             "at": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": plain(record.getMessage(), _LONGEST),
+            "message": clip(record.getMessage(), _LONGEST),
         }
         return json.dumps(said | ({"error": error} if error else {}), ensure_ascii=False)
 

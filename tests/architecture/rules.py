@@ -23,6 +23,7 @@ PURE_ROOMS = ("pentad.shared.recall", "pentad.shared.segments")
 """Rooms of the shared floor that decide as a domain does."""
 PURE_SHARED = frozenset(
     {
+        "pentad.shared.clipping",
         "pentad.shared.errors",
         "pentad.shared.immutable",
         "pentad.shared.instructions",
@@ -32,6 +33,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.digests.task_digest",
         "pentad.shared.digests.utterance",
         "pentad.shared.digests.wording",
+        "pentad.shared.kept_events",
         "pentad.shared.keys",
         "pentad.shared.vectors.points",
         "pentad.shared.kinds",

@@ -15,7 +15,7 @@ def test_a_refusal_is_final(status: int) -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404, 405])
 def test_a_refusal_that_says_nothing_of_the_request_is_final_for_this_model_alone(status: int) -> None:
-    assert type(from_status(status, "no", None, "http://m")) is ModelMisconfigured
+    assert isinstance(from_status(status, "no", None, "http://m"), ModelMisconfigured)
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
