@@ -1,6 +1,6 @@
 """What was said in a task, as the memory takes it. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.ids import milliseconds
@@ -10,7 +10,6 @@ from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.immutable import immutable
 from pentad.shared.segments.anchors import task_point_id
 from pentad.shared.segments.segmenting import segments_of
-from pentad.shared.vectors.points import Point
 
 MOST_TEXTS = 64
 """Texts of one request to the embedding service: what a model on one core does within its time limit."""
@@ -53,15 +52,15 @@ def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
     return [{**message, "user_id": user} if message.get("role") == "user" else message for message in messages]
 
 
-def gone_points(said: Said, points: Sequence[Point]) -> list[str]:
-    """Ids of what the task had before messages were moved away from it. ``points``: what it has now."""
+def gone_points(said: Said, there: Collection[str]) -> list[str]:
+    """Ids of what the task had before messages were moved away from it. ``there``: of what it has now."""
     if not any(message.get("role") == EXCLUSION for message in said.messages):
         return []
     whole = [_BLANK if message.get("role") == EXCLUSION else message for message in said.messages]
     segments = segments_of(said.tenant, said.task, whole)
     before = {segment.id for segment in segments}
     before |= {task_point_id(said.tenant, said.task, user) for user in {segment.user for segment in segments}}
-    return sorted(before - {point.id for point in points})
+    return sorted(before.difference(there))
 
 
 def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

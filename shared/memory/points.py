@@ -4,7 +4,8 @@ What one user's memories are made of is his alone: the segments beside one, and 
 same owner. So a task has a point of its own for each owner in it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from pentad.contracts.ids import milliseconds
@@ -12,7 +13,14 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
 from pentad.shared.owners import Owner
 from pentad.shared.recall.lexical import SparseTerms
-from pentad.shared.recall.written import SegmentFacts, WrittenSegment, around_vectors, task_terms, written_segments
+from pentad.shared.recall.written import (
+    AROUND,
+    SegmentFacts,
+    WrittenSegment,
+    around_vectors,
+    task_terms,
+    written_segments,
+)
 from pentad.shared.segments.anchors import anchor_text, task_point_id
 from pentad.shared.segments.segmenting import Segment, segments_of
 from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
@@ -24,6 +32,8 @@ TASK_KIND = "task"
 FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"
 """Types of the points of `TASK_KIND`: each task has exactly one of the first, further owners have the second."""
 _LONGEST_SPEAKER = 128
+MARK = "written"
+"""The detail of a point of `TASK_KIND` that says which segments it stands for: what is written of them, and how."""
 Vector = Sequence[float]
 
 
@@ -37,6 +47,17 @@ class CutTask:
     segments: Sequence[Segment]
 
 
+@immutable
+class OwnersPart:
+    """What of a task is one owner's."""
+
+    user: str | None
+    kind: str
+    """`FIRST_OF_TASK` or `ALSO_OF_TASK`."""
+    places: Sequence[int]
+    """Of the owner's segments among the task's."""
+
+
 def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
     """Cut a task. ``messages``: its transcript as a record has it."""
     return CutTask(tenant, task_id, session, segments_of(tenant, task_id, messages))
@@ -47,16 +68,65 @@ def texts_of(task: CutTask) -> list[str]:
     return [segment.text for segment in task.segments]
 
 
-def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
-    """All points of a task; none of one in which nothing was said. ``vectors``: of its texts, in order."""
+def parts_of(task: CutTask) -> list[OwnersPart]:
+    """The parts of its owners, in the order in which they first speak."""
     places: dict[str | None, list[int]] = {}
     for place, segment in enumerate(task.segments):
         places.setdefault(segment.user, []).append(place)
+    kinds = (FIRST_OF_TASK if not number else ALSO_OF_TASK for number in range(len(places)))
+    return [OwnersPart(user, kind, own) for kind, (user, own) in zip(kinds, places.items(), strict=True)]
+
+
+def part_id(task: CutTask, part: OwnersPart) -> str:
+    """The id of the point that stands for this part."""
+    return task_point_id(task.tenant, task.id, part.user)
+
+
+def ids_of(task: CutTask) -> set[str]:
+    """The ids of all its points."""
+    return {segment.id for segment in task.segments} | {part_id(task, part) for part in parts_of(task)}
+
+
+def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
+    """All points of a task; none of one in which nothing was said. ``vectors``: of its texts, in order."""
+    by_place = dict(enumerate(vectors))
     points: list[Point] = []
-    for user, own in places.items():
-        points.append(_task_point(task, user, own, FIRST_OF_TASK if not points else ALSO_OF_TASK))
-        points += _segment_points(task, user, own, [vectors[place] for place in own])
+    for part in parts_of(task):
+        points += [task_point(task, part, ""), *segment_points(task, part, 0, by_place)]
     return points
+
+
+def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping[int, Vector]) -> list[Point]:
+    """The points of an owner's segments from the ``first`` of them on.
+
+    ``vectors``: of their texts, and of `AROUND` texts of his before them, by their places.
+    """
+    begin = max(0, first - AROUND)
+    own = part.places[begin:]
+    near = [vectors[place] for place in own]
+    written = written_segments([task.segments[place] for place in own])
+    made = zip(own, written, near, around_vectors(near), strict=True)
+    return [_segment_point(task, part.user, *each) for each in islice(made, first - begin, None)]
+
+
+def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
+    """The point that stands for an owner's part. ``mark``: see `MARK`; empty: it does not say."""
+    segments = [task.segments[place] for place in part.places]
+    last = segments[-1].anchor.at
+    payload = Payload(
+        owner=Owner(task.tenant, part.user),
+        kind=TASK_KIND,
+        type=part.kind,
+        task=task.id,
+        session=task.session,
+        position=0,
+        at=milliseconds(last) if last else 0,
+        importance=0.0,
+        anchor=anchor_text(segments[0].anchor),
+        text="",
+        details={MARK: mark} if mark else {},
+    )
+    return Point(part_id(task, part), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments))})
 
 
 def facts_of(payload: Payload) -> SegmentFacts:
@@ -76,16 +146,16 @@ def facts_of(payload: Payload) -> SegmentFacts:
     )
 
 
-def _segment_points(task: CutTask, user: str | None, own: Sequence[int], vectors: Sequence[Vector]) -> Iterator[Point]:
-    written = written_segments([task.segments[place] for place in own])
-    for place, each, text, around in zip(own, written, vectors, around_vectors(vectors), strict=True):
-        names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
-        yield Point(
-            each.segment.id,
-            _segment_payload(task, user, place, each),
-            {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
-            {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
-        )
+def _segment_point(
+    task: CutTask, user: str | None, place: int, each: WrittenSegment, text: Vector, around: Vector
+) -> Point:
+    names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
+    return Point(
+        each.segment.id,
+        _segment_payload(task, user, place, each),
+        {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
+        {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
+    )
 
 
 def _segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
@@ -111,26 +181,6 @@ def _details(facts: SegmentFacts) -> dict[str, Detail]:
     if facts.asked_before is not None:
         told["asked_before"] = facts.asked_before
     return told | names_told(facts.names)
-
-
-def _task_point(task: CutTask, user: str | None, own: Sequence[int], kind: str) -> Point:
-    segments = [task.segments[place] for place in own]
-    last = segments[-1].anchor.at
-    payload = Payload(
-        owner=Owner(task.tenant, user),
-        kind=TASK_KIND,
-        type=kind,
-        task=task.id,
-        session=task.session,
-        position=0,
-        at=milliseconds(last) if last else 0,
-        importance=0.0,
-        anchor=anchor_text(segments[0].anchor),
-        text="",
-    )
-    return Point(
-        task_point_id(task.tenant, task.id, user), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments))}
-    )
 
 
 def sparse(terms: SparseTerms) -> SparseVector:

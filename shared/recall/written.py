@@ -15,7 +15,7 @@ from pentad.shared.segments.segmenting import Segment
 
 T = TypeVar("T")
 
-_AROUND = 1
+AROUND = 1
 """Segments on each side that say what a segment is about."""
 _MONTHS = "january february march april may june july august september october november december".split()
 _DAY_COUNTS = 2
@@ -102,7 +102,7 @@ def _facts(segment: Segment, before: Segment | None) -> SegmentFacts:
 
 
 def _near(at: int, items: Sequence[T]) -> Sequence[T]:
-    return items[max(0, at - _AROUND) : at + _AROUND + 1]
+    return items[max(0, at - AROUND) : at + AROUND + 1]
 
 
 def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:

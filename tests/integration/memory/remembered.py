@@ -47,9 +47,9 @@ def remembering(store: Store, folder: Path, vectors: Vectors, embedder: Embedder
     return Remembering(store, Records(str(folder / "records")), vectors, embedder or HashingEmbedder())
 
 
-def woken(keys: TaskKeys = TASK) -> Entry:
-    """The entry that the task's end has queued."""
-    return Entry(REMEMBER.key(keys.shard), "1-1", WakeUp(actor=keys.actor).to_json())
+def woken(keys: TaskKeys = TASK, *, redelivered: bool = False) -> Entry:
+    """The entry that the task's end has queued. ``redelivered``: whoever had it before has died."""
+    return Entry(REMEMBER.key(keys.shard), "1-1", WakeUp(actor=keys.actor).to_json(), redelivered)
 
 
 async def everything(vectors: Vectors, tenant: str = "acme") -> list[KeptPoint]:

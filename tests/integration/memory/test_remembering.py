@@ -22,6 +22,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
+from tests.integration.memory.breaking import Breaking
 from tests.integration.memory.remembered import TASK, end, everything, exclude, remembering, texts, woken
 
 CAT = [("user", "my cat is called Ada", "ada"), ("assistant", "What a fine name.", None)]
@@ -122,30 +123,6 @@ async def test_an_entry_that_names_no_task_of_the_shard_is_set_aside(
         await remembering(store, tmp_path, vectors).handle(Entry(REMEMBER.key(0), "1-1", data))
 
 
-class Breaking(EdgeVectors):
-    """Dies at its n-th write: before it, or after it and before anybody is told."""
-
-    left = 0
-    after = False
-
-    async def _at(self, write: Callable[[], Any]) -> None:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
-        await write()
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-    async def prepare(self, name: str, dimensions: int) -> None:
-        await self._at(lambda: super(Breaking, self).prepare(name, dimensions))
-
-    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        await self._at(lambda: super(Breaking, self).upsert(collection, points))
-
-    async def delete(self, collection: str, selection: Any) -> None:
-        await self._at(lambda: super(Breaking, self).delete(collection, selection))
-
-
 @pytest.mark.parametrize("after", [False, True])
 async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_leaves(
     store: Store, tmp_path: Path, after: bool
@@ -157,7 +134,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
     await remembering(store, tmp_path, calm).handle(woken())
     writes, undisturbed = -calm.left, await everything(calm)
     await calm.aclose()
-    assert (writes, len(undisturbed)) == (4, 300), "a collection, two upserts, a deletion; 299 segments and their task"
+    assert (writes, len(undisturbed)) == (5, 300), "a collection, two upserts, a deletion, the task; 299 segments"
     for at in range(1, writes + 1):
         there = Breaking(tmp_path / f"killed-{at}")
         there.left, there.after = at, after
@@ -185,7 +162,10 @@ class Outage(HashingEmbedder):
 async def test_texts_are_embedded_in_bounded_batches(store: Store, tmp_path: Path, vectors: EdgeVectors) -> None:
     embedder = Outage()
     await end(store, [("user", f"Sentence number {n}.", "ada") for n in range(2 * MOST_TEXTS + 1)])
-    await remembering(store, tmp_path, vectors, embedder).handle(woken())
+    handler = remembering(store, tmp_path, vectors, embedder)
+    await handler.prepare()
+    embedder.asked.clear()
+    await handler.handle(woken())
     assert embedder.asked == [MOST_TEXTS, MOST_TEXTS, 1]
 
 
