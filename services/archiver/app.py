@@ -11,6 +11,7 @@ from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import MemoryTakenError, PentadError
+from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.opening import embedded_vectors, server_vectors
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.records import Records
@@ -18,7 +19,6 @@ from pentad.shared.seldom import Seldom
 from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.settings import Settings
-from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.consumer import Consumer
 
@@ -54,7 +54,7 @@ class Archiver(EntryService):
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
         self._remembering = Remembering(self.store, records, self._vectors, self._embedder)
         self.serve_entries(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
-        if isinstance(self._vectors, EdgeVectors):
+        if isinstance(self._vectors, ChildVectors):
             self.serve_entries(MEMORY, VectorRequests(self.store, self._vectors).handle, _REQUEST_SLOTS)
         self._memory = Background()
         self._memory_trouble: str | None = None
@@ -91,7 +91,7 @@ class Archiver(EntryService):
             await asyncio.sleep(_LOOK_S if await self._tried(self._look) else _AGAIN_S)
 
     async def _open(self) -> None:
-        if isinstance(self._vectors, EdgeVectors):
+        if isinstance(self._vectors, ChildVectors):
             await self._vectors.open()
 
     async def _look(self) -> None:

@@ -50,7 +50,7 @@ class VectorRequests:
 
     async def _done(self, request: MemoryRequest) -> Any:
         call = CALLS.get(request.call)
-        if call is None:
+        if call is None or not hasattr(self._vectors, request.call):
             raise MemoryRefusedError(f"the memory has no call {request.call!r}: is this archiver of an older version?")
         try:
             args = call.given.validate_python(request.args)

@@ -12,6 +12,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import MEMORY, MEMORY_REPLY
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, OutageError
+from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
 from pentad.shared.memory.vector_calls import (
     CALLS,
     MOST_REPLY_BYTES,
@@ -23,6 +24,7 @@ from pentad.shared.memory.vector_calls import (
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.limits import check_name
 from pentad.shared.vectors.points import Hit, Point
 from pentad.shared.vectors.selection import VectorQuery
 from pentad.shared.work.replies import Replies
@@ -46,6 +48,12 @@ class ArchiverVectors(CheckedVectors):
         """Close the connection; who waits for an answer gets ``MemoryOutageError``."""
         self._closed = True
         await self._replies.aclose()
+
+    async def rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
+        """See `RankingVectors`."""
+        check_name(collection)
+        ranked: RankedMemories = await self._call("rank", collection, asked)
+        return ranked
 
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
         for begin in range(0, len(points), POINTS_AT_ONCE):

@@ -1,9 +1,9 @@
 """Which store of vectors a process uses: a server where one is set, else the embedded one that an archiver has open."""
 
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.qdrant_vectors import QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors
 
@@ -21,6 +21,6 @@ def server_vectors(settings: Settings) -> QdrantVectors | None:
     return QdrantVectors(settings.qdrant_url, key.get_secret_value() if key else None)
 
 
-def embedded_vectors(settings: Settings) -> EdgeVectors:
+def embedded_vectors(settings: Settings) -> ChildVectors:
     """The memory in the data directory: for archivers, of which one at a time has it open."""
-    return EdgeVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")
+    return ChildVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")

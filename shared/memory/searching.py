@@ -8,14 +8,9 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
-from pentad.shared.memory.mentions import mentions_in
-from pentad.shared.memory.points import FIRST_OF_TASK, SEGMENT_KIND, TASK_KIND, facts_of
+from pentad.shared.memory.points import FIRST_OF_TASK, SEGMENT_KIND, TASK_KIND
+from pentad.shared.memory.ranking import MemoryRanking, RankedMemories, RankingVectors, question_of, ranked_memories
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import RankedSegment, fused
-from pentad.shared.recall.name_paths import connected, names_to_follow
-from pentad.shared.recall.part_weights import weights_for
-from pentad.shared.recall.questions import ReadQuestion, read_question
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.points import Hit, Payload
 from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
@@ -73,29 +68,29 @@ class MemorySearch:
         """
         if not 1 <= asked.limit <= MOST_FOUND:
             raise MemoryRefusedError(f"{asked.limit} memories asked for: 1 to {MOST_FOUND}")
-        question = read_question(asked.text, [*asked.participants, asked.owner.user or ""])
+        question = question_of(asked.owner, asked.text, asked.participants)
         if not any(map(str.isalnum, question.text)):
             raise MemoryRefusedError("ask something: a question has letters or digits")
         using = await self._embed(question.text, requester)
-        ranked, payloads = await self._ranked(asked, question, using)
-        return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in ranked[: asked.limit]]
+        ranking = MemoryRanking(
+            asked.owner, asked.text, asked.participants, tuple(using.vector), using.model, asked.now_ms, asked.limit
+        )
+        ranked = await self._ranked(ranking, using.collection)
+        return [MemoryHit(each.id, payload, each.score, each.parts) for each, payload in ranked]
 
-    async def _ranked(self, asked: MemoryQuestion, question: ReadQuestion, using: "_Embedded") -> "_Ranked":
-        """The whole order: by the five searches, then again with what the names in the best of them lead to."""
-        weights = weights_for(using.model)
-        searches = searches_for(question, using.vector, asked.owner, weights)
-        answers = await self._find(using.collection, list(searches.values()))
-        found, payloads = found_by(dict(zip(searches, answers, strict=True))), _payloads(answers)
-        facts = {name: facts_of(kept) for name, kept in payloads.items()}
-        ranked = fused(question, found, facts, weights, asked.now_ms)
-        following = names_to_follow(question, ranked, facts)
-        if not following:
-            return ranked, payloads
-        answers = await self._find(using.collection, [look_up_of(following, asked.owner)])
-        graph = connected(following, mentions_in(answers[0], following))
-        payloads |= _payloads(answers)
-        facts = {name: facts_of(payloads[name]) for name in graph.keys() - facts.keys()} | facts
-        return fused(question, found.with_graph(graph), facts, weights, asked.now_ms), payloads
+    async def _ranked(self, asked: MemoryRanking, collection: str) -> RankedMemories:
+        """Ranked where the memories are, if the store can, else here with what its searches find."""
+        if isinstance(self._vectors, RankingVectors):
+            return await self._there(collection, self._vectors.rank(collection, asked), [])
+        ranking = ranked_memories(asked)
+        queries = next(ranking)
+        while True:
+            found = await self._find(collection, queries)
+            try:
+                queries = ranking.send(found)
+            except StopIteration as ended:
+                ranked: RankedMemories = ended.value
+                return ranked
 
     async def counts(self, owner: Owner, requester: Requester) -> MemoryStats:
         """How much the owner's tenant has, whoever's it is."""
@@ -132,11 +127,3 @@ class _Embedded:
     model: str
     vector: list[float]
     collection: str
-
-
-_Ranked = tuple[list[RankedSegment], dict[str, Payload]]
-
-
-def _payloads(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:
-    """What is kept of the segments that were found."""
-    return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind == SEGMENT_KIND}

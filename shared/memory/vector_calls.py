@@ -1,4 +1,4 @@
-"""The calls of the port `Vectors` as they go over the bus: what each is given and what it gives back. Pure."""
+"""The calls of `Vectors` and `RankingVectors` as they go to another process: what goes in and what comes out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pentad.shared.immutable import immutable
+from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
@@ -41,6 +42,7 @@ CALLS: Mapping[str, VectorCall] = {
     "drop": VectorCall(TypeAdapter(tuple[str]), _NOTHING),
     "upsert": VectorCall(TypeAdapter(tuple[str, list[Point]]), _NOTHING),
     "search": VectorCall(TypeAdapter(tuple[str, list[VectorQuery]]), TypeAdapter(FoundHits)),
+    "rank": VectorCall(TypeAdapter(tuple[str, MemoryRanking]), TypeAdapter(RankedMemories)),
     "get": VectorCall(TypeAdapter(tuple[str, Selection]), TypeAdapter(list[KeptPoint])),
     "scroll": VectorCall(TypeAdapter(tuple[str, Selection, int, str | None]), TypeAdapter(PointPage)),
     "count": VectorCall(TypeAdapter(tuple[str, Selection]), TypeAdapter(int)),

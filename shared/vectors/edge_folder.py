@@ -23,12 +23,19 @@ _PART = ".part"
 class EdgeFolder:
     """Files alone; nothing here knows qdrant-edge."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock: int | None = None
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        """``lock``: of a parent that has it open, as this process has inherited it."""
+        self._path, self._lock = path, lock
+
+    @property
+    def lock(self) -> int | None:
+        """The open file that is locked, which a child may inherit; None while it is closed."""
+        return self._lock
 
     def open(self) -> None:
-        """Be the one process that uses it. Raises ``MemoryTakenError`` while another does."""
+        """Be the one process that uses it. Raises ``MemoryTakenError`` while another does. Safe to call twice."""
+        if self._lock is not None:
+            return
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

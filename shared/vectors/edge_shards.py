@@ -10,8 +10,10 @@ import qdrant_edge as edge
 from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedError
 from pentad.shared.vectors import edge_words as words
 from pentad.shared.vectors.edge_folder import EdgeFolder
+from pentad.shared.vectors.kept_payloads import KeptPayloads
 from pentad.shared.vectors.limits import check_points, check_queries
-from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
+from pentad.shared.vectors.ordering import ordered
+from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
 P = ParamSpec("P")
@@ -27,17 +29,16 @@ kill. To flush them takes a tenth of a second."""
 class EdgeShards:
     """What `Vectors` promises, within one process and one thread. Opens itself at the first use."""
 
-    def __init__(self, path: Path) -> None:
-        self._folder = EdgeFolder(path)
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        """``lock``: see `EdgeFolder`."""
+        self._folder = EdgeFolder(path, lock)
         self._shards: dict[str, edge.EdgeShard] = {}
+        self._payloads: dict[str, KeptPayloads] = {}
         self._unflushed: dict[str, int] = {}
-        self._is_open = False
 
     def open(self) -> None:
         """Take the folder. Raises ``MemoryTakenError`` while another process has it."""
-        if not self._is_open:
-            self._folder.open()
-            self._is_open = True
+        self._folder.open()
 
     def close(self) -> None:
         """Write everything down and let the folder go."""
@@ -45,8 +46,8 @@ class EdgeShards:
             with suppress(Exception):  # its log has what is not written down
                 shard.close()
         self._shards.clear()
+        self._payloads.clear()
         self._folder.close()
-        self._is_open = False
 
     def prepare(self, name: str, dimensions: int) -> None:
         self.open()
@@ -80,6 +81,7 @@ class EdgeShards:
     def drop(self, name: str) -> None:
         self.open()
         shard = self._shards.pop(name, None)
+        self._payloads.pop(name, None)
         if shard is not None:
             shard.close()
         self._folder.remove(name)
@@ -87,6 +89,7 @@ class EdgeShards:
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         name = self._name(collection)
         check_points(points, self._folder.dimensions(name))
+        self._kept(name).forget(point.id for point in points)
         for begin in range(0, len(points), _AT_ONCE):
             part = points[begin : begin + _AT_ONCE]
             _tried(self._shard(name).update, words.upsert(part))
@@ -96,7 +99,13 @@ class EdgeShards:
         name = self._name(collection)
         check_queries(queries, self._folder.dimensions(name))
         found = _tried(self._shard(name).query_batch, words.batch(queries)) if queries else []
-        return words.hits(found)
+        scored = [words.scores(points) for points in found]
+        ids = dict.fromkeys(point for scores in scored for point in scores)
+        payloads = self._kept(name).of(ids, lambda missing: self._read(name, missing))
+        return [
+            ordered(Hit(point, score, payloads[point]) for point, score in scores.items() if point in payloads)
+            for scores in scored
+        ]
 
     def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
         name = self._name(collection)
@@ -114,6 +123,7 @@ class EdgeShards:
 
     def delete(self, collection: str, selection: Selection) -> None:
         name = self._name(collection)
+        self._kept(name).forget_all()
         _tried(self._shard(name).update, words.delete(selection))
         self._flush_now_and_then(name, 1)
 
@@ -135,6 +145,13 @@ class EdgeShards:
             except Exception as error:
                 raise DamagedError(f"the collection {name} of the memory cannot be opened: {error}") from None
         return shard
+
+    def _kept(self, name: str) -> KeptPayloads:
+        return self._payloads.setdefault(name, KeptPayloads())
+
+    def _read(self, name: str, ids: list[str]) -> dict[str, Payload]:
+        records = _tried(self._shard(name).retrieve, words.point_ids(ids), with_payload=True, with_vector=False)
+        return {point.id: point.payload for point in words.kept(records)}
 
     def _make(self, name: str, dimensions: int) -> None:
         place = self._folder.begin(name, dimensions)

@@ -23,6 +23,9 @@ _MOST_WAITING = 256
 class EdgeVectors(CheckedVectors):
     """A folder that one process uses: `Vectors` without a server. Nothing is opened before the first use.
 
+    For a process that does nothing else meanwhile, as tests and evaluations do: qdrant-edge holds Python's lock. An
+    archiver has it in a child process (`pentad.shared.memory.child_vectors`).
+
     Searches look at every point that the selection lets through: fit for some 200,000 points of a tenant. A killed
     process loses nothing that was awaited; a power cut may take what the operating system had not written yet.
     """

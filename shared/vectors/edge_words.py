@@ -6,8 +6,8 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from pentad.shared.vectors.ordering import ordered, score_of
-from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Payload, Point, Sparse
+from pentad.shared.vectors.ordering import score_of
+from pentad.shared.vectors.points import Dense, KeptPoint, Point, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
 from pentad.shared.vectors.stored_payload import KEYWORDS, NOBODY, NUMBERS, from_stored, to_stored
 
@@ -56,14 +56,18 @@ def where(selection: Selection) -> edge.Filter:
 
 
 def batch(queries: Sequence[VectorQuery]) -> edge.QueryBatchRequest:
-    """All queries in one request."""
+    """All queries in one request; what points keep is read apart, once."""
     return edge.QueryBatchRequest([_request(query) for query in queries])
 
 
-def hits(found: Sequence[Sequence[Any]]) -> list[list[Hit]]:
-    """What the queries of a batch have found. A point that several found is read once: that is half of the work."""
-    read: dict[str, Payload] = {}
-    return [ordered(_hit(point, read) for point in points) for points in found]
+def scores(found: Sequence[Any]) -> dict[str, float]:
+    """The points that a query has found, with their scores."""
+    return {str(point.id): score_of(point.score) for point in found}
+
+
+def point_ids(ids: Sequence[str]) -> list[Any]:
+    """Ids of points."""
+    return [UUID(identifier) for identifier in ids]
 
 
 def kept(records: Sequence[Any]) -> list[KeptPoint]:
@@ -71,25 +75,18 @@ def kept(records: Sequence[Any]) -> list[KeptPoint]:
     return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
 
 
-def _hit(point: Any, read: dict[str, Payload]) -> Hit:
-    name = str(point.id)
-    if name not in read:
-        read[name] = from_stored(name, point.payload)
-    return Hit(name, score_of(point.score), read[name])
-
-
 def _request(query: VectorQuery) -> edge.QueryRequest:
     chosen = where(query.selection)
     if isinstance(query, DenseQuery):
         nearest = edge.Query.Nearest(list(query.vector), query.using.value)
-        return edge.QueryRequest(query.limit, query=nearest, filter=chosen, with_payload=True)
+        return edge.QueryRequest(query.limit, query=nearest, filter=chosen, with_payload=False)
     terms = edge.SparseVector(list(query.vector.indices), list(query.vector.values))
     corpus = edge.IdfParams(corpus=where(Selection(query.selection.owner)))
     return edge.QueryRequest(
         query.limit,
         query=edge.Query.Nearest(terms, query.using.value),
         filter=chosen,
-        with_payload=True,
+        with_payload=False,
         params=edge.SearchParams(idf=corpus),
     )
 

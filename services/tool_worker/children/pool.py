@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolOutcome, ToolSpec
-from pentad.services.tool_worker.children.backoff import Backoff
 from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.process import ToolProcess
 from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.shared.child_processes.backoff import Backoff
 from pentad.shared.plugins.errors import PluginError
 
 CHECK_S = 0.25

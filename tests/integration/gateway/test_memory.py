@@ -14,11 +14,11 @@ from pentad.cli import memory as memory_command
 from pentad.contracts.records import TaskRecord
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
+from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.records import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.gateway.conftest import running
 from tests.integration.memory.serving import serving
 from tests.support.remembering import COLLECTION, remember
@@ -53,9 +53,9 @@ async def gateway(redis_url: str, tmp_path: Path) -> AsyncIterator[GatewayServic
 
 
 @pytest.fixture
-async def memory(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
+async def memory(store: Store, tmp_path: Path) -> AsyncIterator[ChildVectors]:
     """What an archiver has written, and what it answers for."""
-    vectors = EdgeVectors(tmp_path / "vectors")
+    vectors = ChildVectors(tmp_path / "vectors")
     for task, messages in ((TASK, TALK), ("task-0-boat", SHARED)):
         await Records(str(tmp_path / "records")).write(kept(task, messages))
         await remember(vectors, "us", task, messages)
@@ -73,7 +73,7 @@ async def expand(http: httpx2.AsyncClient, keys: dict[str, str] = US, /, **body:
 
 
 async def test_a_question_finds_the_sentence_and_its_anchor_opens_it(
-    http: httpx2.AsyncClient, memory: EdgeVectors
+    http: httpx2.AsyncClient, memory: ChildVectors
 ) -> None:
     found = await search(http, q="What is my cat called?", user_id="ada", limit=3)
     hits = found.json()["hits"]
@@ -92,13 +92,13 @@ async def test_a_question_finds_the_sentence_and_its_anchor_opens_it(
     assert (await expand(http, anchor=opened["before"][0]["anchor"])).json()["focus"] == opened["before"][0]
 
 
-async def test_without_a_user_only_what_is_nobodys_is_found(http: httpx2.AsyncClient, memory: EdgeVectors) -> None:
+async def test_without_a_user_only_what_is_nobodys_is_found(http: httpx2.AsyncClient, memory: ChildVectors) -> None:
     for query in ({}, {"user_id": "bob"}):
         hits = (await search(http, q="cat called Mimi, boat", limit=100, **query)).json()["hits"]
         assert {hit["task_id"] for hit in hits} == {"task-0-boat"}
 
 
-async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.AsyncClient, memory: EdgeVectors) -> None:
+async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.AsyncClient, memory: ChildVectors) -> None:
     anchor = (await search(http, q="cat", user_id="ada")).json()["hits"][0]["anchor"]
     assert (await search(http, THEM, q="cat", user_id="ada")).json() == {"hits": []}
     refused = await expand(http, THEM, anchor=anchor)
@@ -107,7 +107,7 @@ async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.Async
     assert (await http.get("/v1/memory/stats", headers=US)).json() == {"segments": 6, "tasks": 2}
 
 
-async def test_words_that_are_gone_are_404(http: httpx2.AsyncClient, memory: EdgeVectors, tmp_path: Path) -> None:
+async def test_words_that_are_gone_are_404(http: httpx2.AsyncClient, memory: ChildVectors, tmp_path: Path) -> None:
     anchor = (await search(http, q="cat", user_id="ada")).json()["hits"][0]["anchor"]
     moved = {"role": "exclusion", "positions": [2, 3], "to": "new", "to_task_id": "task-0-x", "at": AT}
     await Records(str(tmp_path / "records")).write(kept(TASK, [*TALK, moved]))
@@ -177,7 +177,7 @@ async def test_an_embedding_service_that_is_away_is_503_and_says_so(redis_url: s
             assert "the embedding service did not answer" in response.json()["detail"]
 
 
-async def test_hostile_questions_are_answered(http: httpx2.AsyncClient, memory: EdgeVectors) -> None:
+async def test_hostile_questions_are_answered(http: httpx2.AsyncClient, memory: ChildVectors) -> None:
     for question in ("'; DROP TABLE", "\x00cat", "\u202ecat", "a" * 2000, "好" * 2000, "*" * 1999 + "x"):
         assert (await search(http, q=question)).status_code == 200
     assert anchor_of((await search(http, q="green")).json()["hits"][0]["anchor"]).task_id == "task-0-boat"
@@ -192,7 +192,7 @@ async def command(gateway: GatewayService, **given: Any) -> int:
 
 
 async def test_the_terminal_shows_hits_and_what_an_anchor_opens_to(
-    gateway: GatewayService, memory: EdgeVectors, http: httpx2.AsyncClient, capsys: pytest.CaptureFixture[str]
+    gateway: GatewayService, memory: ChildVectors, http: httpx2.AsyncClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await remember(memory, "us", "task-0-boat", [said("The boat\x1b[31m is green.\nIt leaks.")])
     assert await command(gateway, action="search", question="which colour has the boat") == 0
@@ -210,7 +210,7 @@ async def test_the_terminal_shows_hits_and_what_an_anchor_opens_to(
 
 
 async def test_the_terminal_says_when_nothing_is_remembered(
-    gateway: GatewayService, capsys: pytest.CaptureFixture[str], memory: EdgeVectors
+    gateway: GatewayService, capsys: pytest.CaptureFixture[str], memory: ChildVectors
 ) -> None:
     await memory.drop(COLLECTION)
     assert await command(gateway, action="search", question="cat") == 0

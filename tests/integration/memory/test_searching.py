@@ -11,6 +11,7 @@ from pentad.contracts.memories import MemoryStats
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.searching import MOST_FOUND, MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS
@@ -133,12 +134,13 @@ async def test_a_store_that_is_away_is_an_outage(vectors: Vectors) -> None:
         await ask(memory, "cat")
 
 
-async def test_both_stores_give_the_same_hits_scores_and_anchors(tmp_path: Path) -> None:
+async def test_all_stores_give_the_same_hits_scores_and_anchors(tmp_path: Path) -> None:
+    """Also the one that ranks in its own process."""
     answers = []
-    for vectors in (EdgeVectors(tmp_path / "vectors"), QdrantVectors(IN_MEMORY)):
+    for vectors in (EdgeVectors(tmp_path / "here"), ChildVectors(tmp_path / "child"), QdrantVectors(IN_MEMORY)):
         memory = await taught(vectors)
         questions = ("What is my cat called?", "Where did we meet Mimi Solberg?", "猫叫什么？", "swordfish")
         answers.append([await ask(memory, question, Owner("acme", "ada")) for question in questions])
         await vectors.aclose()
-    assert answers[0] == answers[1]
+    assert answers[0] == answers[1] == answers[2]
     assert all(answers[0])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.qdrant_vectors import IN_MEMORY, QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors
@@ -17,14 +18,14 @@ __all__ = ["qdrant_url"]
 
 @pytest.fixture(params=["embedded", "client", "archiver", "server"])
 async def vectors(request: Any, tmp_path: Path) -> AsyncIterator[Vectors]:
-    """Each adapter: in this process, the client's own store, by way of an archiver, a server."""
+    """Each adapter: in this process, the client's own store, by way of an archiver and its child, a server."""
     made: Vectors
     if request.param == "embedded":
         made = EdgeVectors(tmp_path / "vectors")
     elif request.param == "client":
         made = QdrantVectors(IN_MEMORY)
     elif request.param == "archiver":
-        async with archiver_memory(request.getfixturevalue("redis_url"), EdgeVectors(tmp_path / "vectors")) as made:
+        async with archiver_memory(request.getfixturevalue("redis_url"), ChildVectors(tmp_path / "vectors")) as made:
             await made.prepare("memory", 3)
             yield made
         return

@@ -37,6 +37,16 @@ async def test_the_same_points_again_change_nothing_and_others_replace(vectors: 
     assert found.payload.text == "new"
 
 
+async def test_a_search_tells_what_a_point_keeps_now(vectors: Vectors) -> None:
+    for text in ("cat", "cat again", "cat at last"):
+        await vectors.upsert("memory", [point("a", text=text)])
+        for _ in range(2):
+            [[found]] = await vectors.search("memory", [saying("cat", SEEN)])
+            assert found.payload.text == text
+    await vectors.delete("memory", Selection(ADA, ids=(point_id("a"),)))
+    assert await vectors.search("memory", [saying("cat", SEEN)]) == [[]]
+
+
 async def test_a_replaced_point_is_found_by_its_new_words_alone(vectors: Vectors) -> None:
     await vectors.upsert("memory", [point("a", text="cat"), point("b", text="cat dog")])
     await vectors.upsert("memory", [point("a", text="bird")])

@@ -1,4 +1,4 @@
-"""A child dies with its worker: however the worker ends, whatever the child is doing."""
+"""A child process dies with its parent: however that ends, whatever the child is doing."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ _PR_SET_PDEATHSIG = 1
 def tie_to_parent(life_fd: int, parent_pid: int) -> None:
     """Kills this process as soon as its parent ends.
 
-    On Linux the kernel does it, even when a tool holds the interpreter. Everywhere a thread waits for the end of the
+    On Linux the kernel does it, even when something holds the interpreter. Everywhere a thread waits for the end of the
     pipe ``life_fd``, whose other end only the parent holds.
     """
     if sys.platform == "linux":
@@ -22,7 +22,7 @@ def tie_to_parent(life_fd: int, parent_pid: int) -> None:
 
 
 def die() -> None:
-    """Ends this process at once, and what its tools started with it when the group is its own."""
+    """Ends this process at once, and what it started when the group is its own."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

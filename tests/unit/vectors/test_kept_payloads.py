@@ -1,0 +1,47 @@
+"""What points keep is read once, is forgotten with a write, and is not kept without bound."""
+
+from collections.abc import Callable
+
+from pentad.shared.vectors.kept_payloads import KeptPayloads
+from pentad.shared.vectors.points import Payload
+from tests.support.point_maker import point
+
+
+def reading(asked: list[str]) -> Callable[[list[str]], dict[str, Payload]]:
+    """A store that says what it was asked; it has everything but `gone`."""
+
+    def read(ids: list[str]) -> dict[str, Payload]:
+        asked.extend(ids)
+        return {name: point(name).payload for name in ids if name != "gone"}
+
+    return read
+
+
+def test_each_is_read_once_until_it_is_written() -> None:
+    kept, asked = KeptPayloads(), list[str]()
+    for _ in range(2):
+        assert set(kept.of(["a", "b", "gone"], reading(asked))) == {"a", "b"}
+    assert asked == ["a", "b", "gone", "gone"]
+    asked.clear()
+    kept.forget(["a", "unknown"])
+    kept.of(["a", "b"], reading(asked))
+    assert asked == ["a"]
+    kept.forget_all()
+    kept.of(["a", "b"], reading(asked))
+    assert asked == ["a", "a", "b"]
+
+
+def test_the_oldest_go_first() -> None:
+    kept, asked = KeptPayloads(most=3), list[str]()
+    for name in "abcd":
+        kept.of([name], reading(asked))
+    asked.clear()
+    kept.of(["b", "c", "d"], reading(asked))
+    assert asked == []
+    kept.of(["a"], reading(asked))
+    assert asked == ["a"]
+
+
+def test_more_than_there_is_room_for_are_all_told() -> None:
+    kept = KeptPayloads(most=2)
+    assert len(kept.of(list("abcdef"), reading([]))) == 6
