@@ -1,7 +1,7 @@
 """What is new in a task that has ended becomes points of the long-term memory."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pentad.services.archiver.domain import Said, batches, gone_points
 from pentad.shared import metrics
@@ -20,6 +20,8 @@ from pentad.shared.vectors.vector_store import Vectors
 
 _LARGE = 256
 """Segments to embed from which on only one such task is in work: the vectors of each take some 10 KB until written."""
+_SMALL = 64
+"""Segments of a task of which it is seen at once what is new; of a larger one in a thread."""
 _AT_START = Requester(0, "default", "memory", cause="start")
 
 
@@ -46,7 +48,8 @@ class TaskWriter:
         try:
             collection = self._collection or await self.prepare()
             kept = {} if whole else await self._kept(collection, task)
-            new = await asyncio.to_thread(unwritten, task, kept, written)
+            small = len(task.segments) < _SMALL
+            new = unwritten(task, kept, written) if small else await asyncio.to_thread(unwritten, task, kept, written)
             written |= {each.part.user: each.first for each in new}
             if sum(len(each.embedded) for each in new) < _LARGE:
                 await self._write_new(said, task, new, collection, requester)
@@ -70,13 +73,13 @@ class TaskWriter:
     async def _write_new(
         self, said: Said, task: CutTask, new: Sequence[Unwritten], collection: str, requester: Requester
     ) -> None:
-        """The segments, then what says that they are there."""
+        """The segments, and behind them what says that they are there."""
         vectors = await self._vectors_of(task, new, collection, requester)
-        points = [point for each in new for point in await asyncio.to_thread(new_points, task, each, vectors)]
-        await self._upsert(collection, points)
+        points = await asyncio.to_thread(_points, task, new, vectors)
         await self._remove(said, task, collection)
-        await self._upsert(collection, [await asyncio.to_thread(marked_point, task, each) for each in new])
-        metrics.remembered.labels().inc(len(points))
+        for begin in range(0, len(points), MOST_POINTS):
+            await self._vectors.upsert(collection, points[begin : begin + MOST_POINTS])
+        metrics.remembered.labels().inc(len(points) - len(new))
 
     async def _vectors_of(
         self, task: CutTask, new: Sequence[Unwritten], collection: str, requester: Requester
@@ -90,10 +93,6 @@ class TaskWriter:
             if answered != collection:
                 raise MemoryOutageError("another embedding model answers now: the task is embedded anew")
         return dict(zip(places, vectors, strict=True))
-
-    async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
-        for begin in range(0, len(points), MOST_POINTS):
-            await self._vectors.upsert(collection, points[begin : begin + MOST_POINTS])
 
     async def _remove(self, said: Said, task: CutTask, collection: str) -> None:
         """What was moved to another task is not found here any more."""
@@ -116,3 +115,8 @@ class TaskWriter:
             self._prepared.add(collection)
         self._collection = collection
         return collection, found.vectors
+
+
+def _points(task: CutTask, new: Sequence[Unwritten], vectors: Mapping[int, Sequence[float]]) -> list[Point]:
+    segments = [point for each in new for point in new_points(task, each, vectors)]
+    return [*segments, *(marked_point(task, each) for each in new)]

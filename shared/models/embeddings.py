@@ -122,7 +122,7 @@ def _parts(word: str) -> Iterator[tuple[str, float]]:
 
 
 def _normalised(sums: list[float]) -> list[float]:
-    length = math.sqrt(math.fsum(value * value for value in sums))
+    length = math.hypot(*sums)
     if length == 0.0:  # every feature cancelled another: any fixed direction will do
         return [1.0, *sums[1:]]
     return [value / length for value in sums]

@@ -1,7 +1,7 @@
 """What is written of a task's segments beside their text, so that one search of each kind finds them."""
 
 from collections.abc import Sequence
-from math import sqrt
+from math import hypot
 from typing import TypeVar
 
 from pentad.contracts.ids import milliseconds
@@ -107,7 +107,7 @@ def _near(at: int, items: Sequence[T]) -> Sequence[T]:
 
 def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
     sums = list(map(sum, zip(*vectors, strict=True)))
-    length = sqrt(sum(value * value for value in sums))
+    length = hypot(*sums)
     return [value / length for value in sums] if length else list(vectors[0])
 
 

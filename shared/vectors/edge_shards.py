@@ -11,7 +11,7 @@ from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedE
 from pentad.shared.vectors import edge_words as words
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.kept_payloads import KeptPayloads
-from pentad.shared.vectors.limits import check_points, check_queries
+from pentad.shared.vectors.limits import check_lengths, check_queries
 from pentad.shared.vectors.ordering import ordered
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -35,6 +35,7 @@ class EdgeShards:
         self._shards: dict[str, edge.EdgeShard] = {}
         self._payloads: dict[str, KeptPayloads] = {}
         self._unflushed: dict[str, int] = {}
+        self._dimensions: dict[str, int | None] = {}
 
     def open(self) -> None:
         """Take the folder. Raises ``MemoryTakenError`` while another process has it."""
@@ -47,6 +48,7 @@ class EdgeShards:
                 shard.close()
         self._shards.clear()
         self._payloads.clear()
+        self._dimensions.clear()
         self._folder.close()
 
     def prepare(self, name: str, dimensions: int) -> None:
@@ -82,13 +84,14 @@ class EdgeShards:
         self.open()
         shard = self._shards.pop(name, None)
         self._payloads.pop(name, None)
+        self._dimensions.pop(name, None)
         if shard is not None:
             shard.close()
         self._folder.remove(name)
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         name = self._name(collection)
-        check_points(points, self._folder.dimensions(name))
+        check_lengths(points, self._length(name))
         self._kept(name).forget(point.id for point in points)
         for begin in range(0, len(points), _AT_ONCE):
             part = points[begin : begin + _AT_ONCE]
@@ -97,7 +100,7 @@ class EdgeShards:
 
     def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         name = self._name(collection)
-        check_queries(queries, self._folder.dimensions(name))
+        check_queries(queries, self._length(name))
         found = _tried(self._shard(name).query_batch, words.batch(queries)) if queries else []
         scored = [words.scores(points) for points in found]
         ids = dict.fromkeys(point for scores in scored for point in scores)
@@ -145,6 +148,12 @@ class EdgeShards:
             except Exception as error:
                 raise DamagedError(f"the collection {name} of the memory cannot be opened: {error}") from None
         return shard
+
+    def _length(self, name: str) -> int | None:
+        """Of the collection's dense vectors: read from its file once."""
+        if name not in self._dimensions:
+            self._dimensions[name] = self._folder.dimensions(name)
+        return self._dimensions[name]
 
     def _kept(self, name: str) -> KeptPayloads:
         return self._payloads.setdefault(name, KeptPayloads())

@@ -58,6 +58,14 @@ def check_points(points: Sequence[Point], dimensions: int | None = None) -> None
             _check_sparse(sparse, f"point {point.id}")
 
 
+def check_lengths(points: Sequence[Point], dimensions: int | None) -> None:
+    """Whether a collection with vectors so long takes these, which were checked before they came here."""
+    for point in points:
+        for vector in point.dense.values():
+            if len(vector) != dimensions:
+                raise _other_length(f"point {point.id}", len(vector), dimensions)
+
+
 def check_queries(queries: Sequence[VectorQuery], dimensions: int | None = None) -> None:
     """Whether these can be searched for together."""
     if len(queries) > MOST_QUERIES:
@@ -142,8 +150,12 @@ def _check_word(word: str) -> None:
 def _check_dense(vector: tuple[float, ...], dimensions: int, where: str) -> None:
     check_dimensions(len(vector))
     if len(vector) != dimensions:
-        raise MemoryRefusedError(f"{where} has a vector of {len(vector)} numbers, the others have {dimensions}")
+        raise _other_length(where, len(vector), dimensions)
     _check_numbers(vector, where)
+
+
+def _other_length(where: str, length: int, dimensions: int | None) -> MemoryRefusedError:
+    return MemoryRefusedError(f"{where} has a vector of {length} numbers, the others have {dimensions}")
 
 
 def _check_sparse(vector: SparseVector, where: str) -> None:
