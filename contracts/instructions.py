@@ -42,6 +42,8 @@ class Instruction(Contract):
     tool_rounds: int | None = Field(default=5, ge=0, le=1_000)
     """How often a turn may call tools; then the model answers with what it has. Absent: up to the step limit."""
     on_message: MessagePolicy = "steer"
+    recall: bool | None = None
+    """Whether a task begins with what long-term memory has about it; absent: that of output ``stream`` does."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -53,6 +55,11 @@ class Instruction(Contract):
         if self.output_schema is not None and len(to_json(self.output_schema)) > MAX_SCHEMA:
             raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
         return self
+
+    @property
+    def recalls(self) -> bool:
+        """Whether its tasks begin with what is recalled."""
+        return self.output == "stream" if self.recall is None else self.recall
 
     def to_json(self) -> bytes:
         """The wire form. The default policy is absent: instructions from before there were others keep their digest."""

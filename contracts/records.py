@@ -9,6 +9,11 @@ from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.ids import Identifier, Timestamp
 
+RecallOutcome = Literal["recalled", "nothing", "no_memory", "off", "away", "late", "busy", "failed"]
+"""``nothing``: no memory is about it. ``no_memory``: the tenant has none. ``off``: by a setting or the instruction.
+``away``: the store or the embedding model. ``late``: no answer in time. ``busy``: as many as may be are under way.
+``failed``: refused, or by a mistake of ours."""
+
 
 class FunctionCall(Contract):
     """The function part of a tool call, in OpenAI chat form."""
@@ -88,6 +93,9 @@ class Manifest(Contract):
     model_id: str | None = None
     """Of the registry's model that answered; absent for the environment's."""
     memories: list[str] = Field(default_factory=list)
+    """Anchors of what was recalled for this step, which is the task's first: the transcript begins with its text."""
+    recall: RecallOutcome | None = None
+    """What came of recalling, of a task's first step; absent of others."""
     digest: str
 
 

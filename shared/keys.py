@@ -30,6 +30,8 @@ TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 IN_USE = "pentad:in-use:"
 """Begins the key under which a process says which model it uses; ends seconds after the process does."""
+REMEMBERS = "pentad:remembers:"
+"""Begins the key under which it is told whether long-term memory has anything of a tenant."""
 MODELS_REGISTRY = "pentad:models"
 """Hash of the models that were registered while the system ran, by id, and under `VERSION` a word that each change
 makes anew. It never ends, and holds a few hundred at most."""
@@ -133,6 +135,12 @@ def redrive_claim(stream: str, entry: str) -> str:
 def redriven(shard: int, letter: str) -> str:
     """Marks a dead letter that was redriven into this shard, so that it is once; longer than any is kept."""
     return f"{tag(shard)}:redriven:{letter}"
+
+
+def remembers(tenant: str) -> str:
+    """Says whether long-term memory has anything of a tenant: ``1`` or ``0``; missing, nobody knows. It has a TTL.
+    Tasks of all shards look there."""
+    return f"{REMEMBERS}{tenant}"
 
 
 def vector(shard: int, digest: str) -> str:

@@ -236,6 +236,17 @@ remember_seconds = _histogram(
     "From the end of a task until what was said in it can be found.",
 )
 
+recalls = _counter(
+    "pentad_recalls_total",
+    ("outcome",),
+    "Tasks that began, by what came of recalling; outcome: recalled, nothing (is about it), no_memory (of the tenant), "
+    "off, away (a store, or the embedding model), late, busy or failed.",
+    "tasks",
+)
+recall_seconds = _histogram(
+    "pentad_recall_seconds", (), "Time of one recall that asked the long-term memory, whatever came of it."
+)
+
 # The gateway.
 eval_cases = _counter(
     "pentad_eval_cases_total",

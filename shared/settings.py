@@ -140,6 +140,8 @@ class Settings(BaseModel):
     pentad_eval_cases: Path | None = None
     """A folder of its own where the gateway keeps each message that a person moves, with what its session's tasks had
     said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""
+    pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
+    """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
     """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600

@@ -19,6 +19,8 @@ _MOST_OF_WHY = 60
 """Characters of why a task waits or has failed, in a table."""
 _CLEAR = "\x1b[H\x1b[2J"
 _ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system", "exclusion": "moved"}
+_UNSAID = {"recalled": "memory"}
+"""Whose are users' messages that no user has said, by their origin."""
 
 
 def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
@@ -158,9 +160,10 @@ def _messages(transcript: Transcript, style: Style) -> list[str]:
 def _message(message: dict[str, Any], style: Style) -> list[str]:
     """Who said it, where they said it, and what."""
     role = str(message.get("role"))
+    who = _UNSAID.get(str(message.get("origin"))) if role == "user" else None
     about = [f"step {message['step']}"] if message.get("step") is not None else []
     about += [str(message[name]) for name in ("model", "finish_reason", "at") if message.get(name)]
-    head = style.bold(_ROLES.get(role, role)) + style.dim(f"  {' · '.join(about)}" if about else "")
+    head = style.bold(who or _ROLES.get(role, role)) + style.dim(f"  {' · '.join(about)}" if about else "")
     content = harmless(str(message.get("content") or ""))
     if "positions" in message:
         left_out = ", ".join(map(str, message["positions"])) or "nothing"

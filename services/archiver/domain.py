@@ -10,6 +10,7 @@ from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.immutable import immutable
 from pentad.shared.segments.anchors import task_point_id
 from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.speakers import owned
 
 MOST_TEXTS = 64
 """Texts of one request to the embedding service: what a model on one core does within its time limit."""
@@ -39,17 +40,6 @@ def said_in_record(record: TaskRecord) -> Said:
     """Of an archived one."""
     task, messages = record.task, owned(record.messages, record.task.user_id or "")
     return Said(record.tenant_id, task.task_id, task.session_id, messages, milliseconds(task.updated_at))
-
-
-def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
-    """Each user's message with who said it. ``user``: who began the task.
-
-    Versions before long-term memory did not write who speaks: all of such a task is its beginner's.
-    """
-    said = [message for message in messages if message.get("role") == "user"]
-    if not user or any(message.get("user_id") for message in said):
-        return messages
-    return [{**message, "user_id": user} if message.get("role") == "user" else message for message in messages]
 
 
 def gone_points(said: Said, there: Collection[str]) -> list[str]:

@@ -15,6 +15,7 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import PoisonError
 from pentad.shared.keys import TaskKeys, actor_parts
 from pentad.shared.memory.points import cut_task
+from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
@@ -32,7 +33,7 @@ class Remembering:
 
     def __init__(self, store: Store, records: Records, vectors: Vectors, embedder: Embedder) -> None:
         self._store, self._records = store, records
-        self._writer = TaskWriter(vectors, embedder)
+        self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
         self._unfinished: set[str] = set()
         """Tasks whose last handling in this process has failed."""
 

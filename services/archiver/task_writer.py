@@ -9,6 +9,7 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory.points import CutTask, ids_of, part_id, parts_of
+from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts, Unwritten, marked_point, new_points, unwritten
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
@@ -29,8 +30,8 @@ class TaskWriter:
     """Embeds and writes what the store has not yet. All raise ``MemoryOutageError`` while the store is away, or no
     vector is to be had."""
 
-    def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
-        self._vectors, self._embedder = vectors, embedder
+    def __init__(self, vectors: Vectors, embedder: Embedder, tenants: TenantMemories) -> None:
+        self._vectors, self._embedder, self._tenants = vectors, embedder, tenants
         self._prepared: set[str] = set()
         self._collection: str | None = None
         """Of the model that answered last."""
@@ -77,6 +78,8 @@ class TaskWriter:
         vectors = await self._vectors_of(task, new, collection, requester)
         points = await asyncio.to_thread(_points, task, new, vectors)
         await self._remove(said, task, collection)
+        if points:
+            await self._tenants.writing(said.tenant)
         for begin in range(0, len(points), MOST_POINTS):
             await self._vectors.upsert(collection, points[begin : begin + MOST_POINTS])
         metrics.remembered.labels().inc(len(points) - len(new))

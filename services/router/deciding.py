@@ -167,6 +167,6 @@ class Deciding:
             turns = [
                 SessionMessage(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
                 for m in remaining(record.messages if record else [])
-                if m.get("role") in ("user", "assistant") and m.get("content")
+                if m.get("role") in ("user", "assistant") and m.get("content") and m.get("origin") != "recalled"
             ]
         return as_context(turns)

@@ -20,6 +20,7 @@ from pentad.shared.actors.headers import ASKED
 from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
+from pentad.shared.memory.recalling import Recall
 from pentad.shared.models.ports import ModelAnswer, Usage
 
 MESSAGE_LIMIT = 1024 * 1024
@@ -36,6 +37,8 @@ class Asked:
     before: Sequence[bytes]
     """The committed transcript, with what its exclusions leave out of the prompt."""
     step: int
+    recall: Recall | None = None
+    """What came of recalling, where it was the task's first question."""
 
 
 def _is_shown(following: Next, asked: Asked) -> bool:
@@ -49,6 +52,11 @@ class AnswerWriter(WaitWriter):
     calls: Sequence[RequestedCall] = ()
     """What the step has asked for."""
 
+    def quote(self, recall: Recall | None) -> None:
+        """What was recalled stands before all else. Its text is kept, for the memory changes."""
+        if recall is not None and recall.text:
+            self._log(user(recall.text), origin="recalled")
+
     def answered(self, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False) -> None:
         """The whole step. ``redriven``: a person asks for it, not the model; it is no step of the turn's."""
         self.read_clock()
@@ -59,7 +67,9 @@ class AnswerWriter(WaitWriter):
         self._show(answer, following, asked, joined(text if _is_shown(following, asked) else "", question))
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
-        manifest = manifest_of(self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers)
+        manifest = manifest_of(
+            self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers, asked.recall
+        )
         calls = self.calls
         if isinstance(following, CallTools):
             calls = self.calls = request_calls(self, following.calls, asked.step, self._unique)

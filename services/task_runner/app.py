@@ -11,7 +11,12 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.memory.opening import vectors_of
+from pentad.shared.memory.recalling import Recalling
+from pentad.shared.memory.searching import MemorySearch
+from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.registry import described
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -43,8 +48,12 @@ class TaskRunner(ConsumingService):
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store)
         self._book = InstructionBook(self.store, configured_instructions(settings))
+        self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
+        memory = MemorySearch(self._vectors, self._embedder)
+        recalling = Recalling(memory, TenantMemories(self.store), settings.pentad_recall_tokens)
         self._handlers = [
-            RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard) for shard in self.shards
+            RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling)
+            for shard in self.shards
         ]
         for shard, handler in enumerate(self._handlers):
             self.serve(TASK_WAKE, shard, handler, _SLOTS)
@@ -89,6 +98,8 @@ class TaskRunner(ConsumingService):
         if self._warming is not None:
             await self._warming
         await self._models.close()
+        await self._embedder.aclose()
+        await self._vectors.aclose()
 
 
 def build(settings: Settings) -> TaskRunner:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, TASK_WAKE
+from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.domain.ending import in_words
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
@@ -43,6 +44,7 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.recalling import Recalling
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.settings import Settings
@@ -77,11 +79,13 @@ class RunnerHandler(WakeUps[TaskKeys]):
         tools: ToolCatalog,
         settings: Settings,
         shard: int,
+        recalling: Recalling,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
-        self._model_steps = ModelSteps(self._steps, models, TaskInstructions(actors.store, book), tools, self._cache)
+        instructions = TaskInstructions(actors.store, book)
+        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, Beginnings(recalling))
         self._moves = Moves(self._steps, tools)
         self._running: set[Held] = set()
         self._stopping = False

@@ -5,11 +5,18 @@ from collections.abc import Sequence
 from pentad.contracts.records import Manifest
 from pentad.services.task_runner.prompt import Toolbox, chain
 from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.memory.recalling import Recall
 from pentad.shared.models.ports import ModelAnswer
 
 
 def manifest_of(
-    task: TaskHeader, version: str, toolbox: Toolbox, answer: ModelAnswer, system: bytes, since: Sequence[bytes]
+    task: TaskHeader,
+    version: str,
+    toolbox: Toolbox,
+    answer: ModelAnswer,
+    system: bytes,
+    since: Sequence[bytes],
+    recall: Recall | None,
 ) -> Manifest:
     """The manifest of a step. ``version``: of its instruction. ``since``: the messages that the digest of the step
     before does not cover. The digest is chained on that one, so that its cost is what the step adds.
@@ -21,5 +28,7 @@ def manifest_of(
         tools=toolbox.digest,
         model=answer.model,
         model_id=answer.model_id or None,
+        memories=list(recall.anchors) if recall is not None else [],
+        recall=recall.outcome if recall is not None else None,
         digest=chain(task.digest, since, system, toolbox.digest, answer.model),
     )

@@ -16,6 +16,7 @@ from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answered import AnswerWriter, Asked
 from pentad.services.task_runner.asking import Asking, rules_of
+from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
@@ -38,6 +39,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.leases import Held
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.kinds import USER
+from pentad.shared.memory.recalling import Recall
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
     ChatRequest,
@@ -67,9 +69,10 @@ class ModelSteps:
         instructions: TaskInstructions,
         tools: ToolCatalog,
         cache: TranscriptCache,
+        beginnings: Beginnings,
     ) -> None:
         self._steps, self._models, self._instructions = steps, models, instructions
-        self._tools, self._cache = tools, cache
+        self._tools, self._cache, self._beginnings = tools, cache, beginnings
         self._offered_of: Mapping[str, ToolSpec] = {}
         """What there was when these were made:"""
         self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode], Toolbox] = {}
@@ -90,7 +93,8 @@ class ModelSteps:
             return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, problem) else "overtaken"
         if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
             step = replace(step, arrived=of_this_turn(step.task, step.arrived))
-        asking = await self._asking(step, held, chosen, closed)
+        recall = await self._beginnings.recalled(step, held, chosen, planned)
+        asking = await self._asking(step, held, chosen, closed, recall)
         work = asyncio.ensure_future(self._asked(asking, planned))
         held.known = step.taken.newest if asking.heeds_messages else None
         held.watch(work)
@@ -114,14 +118,17 @@ class ModelSteps:
             return "failed" if await again else "overtaken"
         return await self._answered(asking, answer, following, redriven=isinstance(planned, CallAgain))
 
-    async def _asking(self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed]) -> Asking:
+    async def _asking(
+        self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed], recall: Recall | None
+    ) -> Asking:
         """What the model is asked with, its mail placed."""
         toolbox = await self._offer(chosen)
         writer = self._steps.writer(step)
+        writer.quote(recall)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
-        most = self._steps.settings.pentad_tool_calls
-        asked = Asked(chosen, toolbox, chosen.system(step.task), step.transcript.messages, step.task.step + 1)
+        most, system = self._steps.settings.pentad_tool_calls, chosen.system(step.task)
+        asked = Asked(chosen, toolbox, system, step.transcript.messages, step.task.step + 1, recall)
         return Asking(step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held))
 
     def _asked(self, asking: Asking, planned: AskModel | CallAgain) -> Awaitable[ModelAnswer | ModelFailed]:

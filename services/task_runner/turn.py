@@ -16,7 +16,7 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.records import TranscriptMeta
-from pentad.contracts.tools import ToolOutcome
+from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
 from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.giving_away import MOVED
@@ -101,7 +101,7 @@ class TurnWriter(TaskEvents):
                 text = self._text(result, kept_aside)
             else:
                 text = given_up.get(call.id) or self._own_result(call)
-            self._log(tool_result(call.id, text))
+            self._log(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
         self._place_messages(self._arrived.ended, self._arrived.ended_number)
         self._place_messages(self._arrived.users, self._arrived.user_number)
         self.commit.unmail(self._arrived.result_numbers)

@@ -7,13 +7,19 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
+from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
+from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
+from pentad.shared.memory.opening import vectors_of
+from pentad.shared.memory.searching import MemorySearch
+from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.plugins.doubts import doubts
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
+from pentad.shared.records import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
@@ -49,7 +55,11 @@ class ToolWorker(ConsumingService):
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
         threads, variables = settings.pentad_tool_threads, settings.pentad_tool_env
         self._processes = ToolProcesses(plugins, processes, threads, variables)
-        self._sources = ToolSources(Builtins(), self._processes)
+        self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
+        transcripts = Transcripts(self.store, Records(settings.records_url), settings.pentad_shards)
+        memory = MemorySearch(self._vectors, self._embedder)
+        reader = MemoryReader(self.store, memory, transcripts, settings.pentad_shards)
+        self._sources = ToolSources(Builtins(), Builtins(memory_tools(reader), quick=False), self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""
@@ -108,6 +118,8 @@ class ToolWorker(ConsumingService):
 
     async def close(self) -> None:
         await self._sources.stop(0)
+        await self._embedder.aclose()
+        await self._vectors.aclose()
 
 
 def build(settings: Settings, *, alone: bool = False) -> ToolWorker:

@@ -11,19 +11,22 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from pentad.contracts.quotes import quotes_in
 from pentad.contracts.tools import RESERVED_NAMES
 from pentad.shared.models.loose_values import as_dict, as_text
 from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
+from pentad.shared.models.offline_memory import from_conversation, from_memory, recalled_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
 OFFLINE = "offline"
 _HONEST = (
     "I am Pentad's offline model, a small rule-based stand-in: I can do sums, tell the time and echo text with the "
-    "tools I am offered, but I cannot hold a real conversation. Set LLM_BASE_URL and LLM_API_KEY (and LLM_MODEL_ID) "
-    "to talk to a real model."
+    "tools I am offered, and quote what I was told in earlier tasks, but I cannot hold a real conversation. Set "
+    "LLM_BASE_URL and LLM_API_KEY (and LLM_MODEL_ID) to talk to a real model."
 )
 _HONEST_ZH = (
-    "我是 Pentad 的离线模型(offline model),只按简单规则工作:可以用所给的工具做算术、报时间、回显文字,不能真正对话。"
+    "我是 Pentad 的离线模型(offline model),只按简单规则工作:可以用所给的工具做算术、报时间、回显文字,"
+    "引用以前任务里听到的话,不能真正对话。"
     "请设置 LLM_BASE_URL 和 LLM_API_KEY(以及 LLM_MODEL_ID)来使用真正的模型。"
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -74,13 +77,22 @@ def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str,
     """The text to say and the tools to ask for: results that were not told yet first, then what users asked since."""
     fresh = _since_last_answer(messages)
     results = [outcome for outcome in _outcomes(messages, fresh) if outcome.name not in RESERVED_NAMES]
-    users = [as_text(message.get("content")) for message in messages[fresh:] if message.get("role") == "user"]
+    earlier, users = _said_by_user(messages[:fresh]), _said_by_user(messages[fresh:])
     before = _before(messages)
     calls = [wish for text in users for wish in wishes(text, tools, before)]
     told = first_lines([_tell(outcome) for outcome in results], _RESULT_LIMIT)
     if told or calls:
         return told, calls
+    recalled = recalled_of(messages)
+    known = [answer for text in users if (answer := from_conversation(text, earlier) or from_memory(text, recalled))]
+    if known:
+        return first_lines(known, _RESULT_LIMIT), []
     return (_HONEST_ZH if any(map(_CHINESE.search, users)) else _HONEST), []
+
+
+def _said_by_user(messages: Sequence[dict[str, Any]]) -> list[str]:
+    texts = (as_text(message.get("content")) for message in messages if message.get("role") == "user")
+    return [text for text in texts if not quotes_in(text)]
 
 
 def _since_last_answer(messages: Sequence[dict[str, Any]]) -> int:

@@ -1,8 +1,8 @@
 """What was said in a task and may be remembered: the texts of its transcript, one after the other.
 
-Left out are system prompts, what a person moved to another task, and every message with an ``origin``: what repeats the
-session, what asks for an answer again, and what quotes memory. What cannot be read is left
-out too, and keeps its place.
+Left out are system prompts, what a person moved to another task, every message with an ``origin`` (what repeats the
+session, what asks for an answer again, what quotes memory), and calls of the tools that quote memory. What cannot be
+read is left out too, and keeps its place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ from typing import Any
 
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
+from pentad.contracts.tools import RECALLING_TOOLS
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
 
@@ -67,4 +68,6 @@ def _texts(message: Mapping[str, Any]) -> Iterator[tuple[int, SegmentType, str]]
             yield 0, SegmentType.REASONING if calls else SegmentType.RESPONSE, content
     for number, call in enumerate(calls, start=1):
         function = call["function"]
+        if function["name"] in RECALLING_TOOLS:
+            continue
         yield number, SegmentType.TOOL_CALL, f"{function['name']} {function['arguments']}"

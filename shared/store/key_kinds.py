@@ -10,6 +10,7 @@ from pentad.shared.keys import (
     INSTRUCTIONS_REGISTRY,
     MODEL_HEALTH,
     MODELS_REGISTRY,
+    REMEMBERS,
     TOOLS_REGISTRY,
 )
 
@@ -49,7 +50,7 @@ def kind_of(key: str) -> str | None:
     """What a key of ours holds, in the words of TYPE; None for a key that this table does not know."""
     place = split_key(key)
     if place is None:
-        return _OUTSIDE.get(key)
+        return "string" if key.startswith(REMEMBERS) else _OUTSIDE.get(key)
     parts = place[1].split(":")
     if parts[0] in _ACTORS and len(parts) > _ACTOR_PARTS:
         return _OF_ACTOR.get(parts[_ACTOR_PARTS])

@@ -28,6 +28,7 @@ from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry
 from pentad.shared.work.handler import Handler
 from tests.bench.tool_pace import Pace, command
+from tests.support.recalling import recalling
 
 _ANSWER = to_json({"role": "tool", "tool_call_id": "c0-0", "content": "hello"})
 _ASKED = to_json({"role": "assistant", "content": None, "tool_calls": [{"id": "c0-0", "type": "function"}]})
@@ -138,7 +139,8 @@ class StepRunner(DurableRunner):
     def handler(self) -> Handler:
         settings = load_settings({}, redis_url=self.store.url, pentad_step_limit=1 << 20)
         book, tools = InstructionBook(self.store), ToolCatalog(self.store)
-        return RunnerHandler(self.actors, self.keeper, pool_of(Instant(self.pace)), book, tools, settings, 0)
+        recall, model = recalling(self.store), pool_of(Instant(self.pace))
+        return RunnerHandler(self.actors, self.keeper, model, book, tools, settings, 0, recall)
 
 
 class Instant:

@@ -105,8 +105,15 @@ def test_keys_go_only_where_they_are_needed() -> None:
 
 def test_records_are_where_all_who_read_them_look() -> None:
     readers = {name for name, service in OURS.items() if "PENTAD_RECORDS_URL" in service["environment"]}
-    assert readers == {"gateway", "router", "archiver"}
-    assert all("records:/records" in OURS[name]["volumes"] for name in readers)
+    assert readers == {"gateway", "router", "tool-worker", "archiver"}
+    writes = {name: "records:/records" in OURS[name]["volumes"] for name in readers}
+    assert [name for name, may in writes.items() if not may] == ["tool-worker"]
+    assert OURS["tool-worker"]["volumes"] == ["records:/records:ro"]
+
+
+def test_memory_is_where_all_who_ask_it_look() -> None:
+    asking = {name for name, service in OURS.items() if "QDRANT_URL" in service["environment"]}
+    assert asking == {"gateway", "task-runner", "tool-worker", "archiver"}
 
 
 def test_redis_keeps_everything_and_evicts_nothing() -> None:

@@ -1,6 +1,7 @@
 """One ``pentad up`` for the whole tutorial: what ``PENTAD_PLUGINS=my_tools pentad up`` starts, in a folder of its own.
 
 No model is configured, so the offline model answers: it knows sums, the time, and how to call a tool by its name.
+Nothing is recalled, so that no chapter's prompt has what another has said.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class Running:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The system, started once."""
     folder = tmp_path_factory.mktemp("pentad")
-    with Up(folder, {"PENTAD_PLUGINS": "tests.fundamentals.my_tools"}) as system:
+    with Up(folder, {"PENTAD_PLUGINS": "tests.fundamentals.my_tools", "PENTAD_RECALL_TOKENS": "0"}) as system:
         url = asyncio.run(system.ready())
         yield Running(url, system.redis_url, folder)
 

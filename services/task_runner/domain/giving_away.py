@@ -27,7 +27,8 @@ class Leaving:
     place: int
     """Of the message."""
     positions: tuple[int, ...]
-    """The message and its direct answer: none of it when other messages have the same answer."""
+    """The message and its direct answer: none of it when other messages have the same answer. Of the task's first
+    message also what was recalled for it."""
     calls: tuple[tuple[str, str], ...]
     """The tool calls of that answer: id, tool."""
     last: bool
@@ -69,7 +70,8 @@ def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
             if n in others:
                 break
             answer.append(n)
-    positions = (place, *answer)
+    recalled = [n for n in kept if lines[n].get("origin") == "recalled" and lines[n]["role"] == "user"]
+    positions = (place, *answer, *(recalled if not shared and place == said[0] else ()))
     return Leaving(
         place=place,
         positions=positions,

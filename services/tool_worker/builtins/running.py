@@ -1,4 +1,4 @@
-"""A source of tools: the built-in ones. They run in the worker itself: they are ours, quick, and hold nothing up."""
+"""A source of tools: the built-in ones. They run in the worker itself: they are ours, and hold nothing up."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,12 +14,10 @@ from pentad.shared.plugins.results import result_text
 
 
 class Builtins:
-    """The built-in tools."""
+    """The built-in tools. ``quick``: all of them ask nobody."""
 
-    quick = True
-
-    def __init__(self, definitions: Mapping[str, ToolDefinition] = BUILTINS) -> None:
-        self._definitions = definitions
+    def __init__(self, definitions: Mapping[str, ToolDefinition] = BUILTINS, *, quick: bool = True) -> None:
+        self._definitions, self.quick = definitions, quick
         self.tools: Mapping[str, ToolSpec] = MappingProxyType({name: d.spec for name, d in definitions.items()})
 
     async def start(self) -> None:
@@ -33,7 +31,7 @@ class Builtins:
         tool, args, timeout_s = self._definitions[invocation.tool], invocation.args, invocation.timeout_s
         begun = perf_counter()
         try:
-            kwargs = tool.validate(args)
+            kwargs = tool.bind(args, invocation.context)
             value = tool.function(**kwargs)
             if tool.is_async:
                 value = await asyncio.wait_for(value, timeout_s)

@@ -189,6 +189,7 @@ async def test_task_shows_its_transcript_without_control_characters(capsys: pyte
     async with fake_gateway() as gateway:
         gateway.tasks["task-0-a"] = task("task-0-a")
         gateway.transcripts["task-0-a"] = [
+            {"role": "user", "content": "Recalled", "origin": "recalled"},
             {"role": "user", "content": "6 * 7?"},
             {"role": "assistant", "content": None, "tool_calls": [call], "step": 1, "model": "offline"},
             {"role": "tool", "tool_call_id": "c", "content": "42\x1b[2J"},
@@ -198,6 +199,8 @@ async def test_task_shows_its_transcript_without_control_characters(capsys: pyte
         assert await command(tasks.run_task, gateway, id="task-0-a") == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[shown.index("") + 1 :] == [
+        "memory",
+        "  Recalled",
         "you",
         "  6 * 7?",
         "agent  step 1 · offline",

@@ -20,6 +20,7 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.memory.recalling import Recalling
 from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -30,6 +31,7 @@ from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler
 from tests.support.deciding import deciding_of
+from tests.support.recalling import recalling
 
 SESSION = SessionKeys(0, "default", "s1")
 Script = Callable[[ChatRequest], ModelAnswer]
@@ -102,6 +104,7 @@ class Flow:
         instructions: Sequence[Instruction] = (),
         models: ModelPool | None = None,
         confirming: ModelPool | None = None,
+        recall: Recalling | None = None,
         **settings: object,
     ) -> None:
         self.store = store
@@ -119,7 +122,8 @@ class Flow:
         deciding = deciding_of(store, self.records, self.settings, book, confirming)
         router = RouterHandler(self.actors, self.keeper, deciding, self.settings, 0)
         asked = models or pool_of(self.model)
-        runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0)
+        recall = recall or recalling(store)
+        runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0, recall)
         tools = ToolHandler(store, self.settings, ToolSources(Builtins()), 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [
             (SESSION_WAKE, SESSION_WAKE.key(0), router),

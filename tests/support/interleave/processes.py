@@ -37,6 +37,7 @@ from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
 from tests.support.interleave.outside import OFFERED, Outside, SimulatedModel, SimulatedTools, SlowRecords
 from tests.support.interleave.store import SteppedStore
+from tests.support.recalling import recalling
 
 if TYPE_CHECKING:
     from tests.support.interleave.operators import Ledger
@@ -174,7 +175,8 @@ class Runner(Process):
         model = SimulatedModel(parts.outside)
         catalog = _FixedTools(self.store)
         book = InstructionBook(self.store, [EXECUTOR.model_copy(update={"on_message": parts.outside.policy})])
-        self._handler = SpoiltRunner(self.actors, self.keeper, pool_of(model), book, catalog, parts.settings, 0)
+        recall = recalling(self.store)
+        self._handler = SpoiltRunner(self.actors, self.keeper, pool_of(model), book, catalog, parts.settings, 0, recall)
         self._handler.outside = parts.outside
         self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)
 

@@ -5,7 +5,8 @@
             await line.turn("hi")
 
 One system serves all tests of a process, so that its start is paid once: each test has sessions of its own, and plays
-the model, on the port that the system was told, for as long as it runs.
+the model, on the port that the system was told, for as long as it runs. Nothing is recalled, so that no test's prompt
+has what others have said.
 """
 
 import asyncio
@@ -55,6 +56,7 @@ def stage(folder: Path, environment: Mapping[str, str] | None = None) -> Iterato
     """Start a system; at the end it must stop cleanly and leave no process."""
     model_port = free_port()
     played = {"LLM_BASE_URL": f"http://127.0.0.1:{model_port}/v1", "LLM_MODEL_ID": MODEL, "PENTAD_PLUGINS": PLUGINS}
+    played["PENTAD_RECALL_TOKENS"] = "0"
     with Up(folder, played | dict(environment or {})) as system:
         url = asyncio.run(system.ready())
         yield Stage(url, system.redis_url, model_port)

@@ -79,6 +79,8 @@ class System:
             "PENTAD_DATA_DIR": str(self.directory),
             "PYTHONPATH": str(ROOT),
         }
+        if self.counts and "archiver" not in self.counts:  # nobody has a memory: no task waits for one
+            ours["PENTAD_RECALL_TOKENS"] = "0"
         return {**kept, **ours, **self.environment}
 
     def start(self, process: Process) -> None:

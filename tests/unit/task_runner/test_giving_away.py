@@ -25,6 +25,7 @@ CANCELLED = TaskHeader("default", "t", "s1", "cancelled")
 def transcript(text: str) -> list[dict[str, Any]]:
     """``u1``: a user's message, ``a1`` an answer, ``c1`` an answer with a tool call, ``t`` its result, ``q`` that of a
     question, ``d`` that of the call that ends a task, ``r`` a repair, ``k1`` a user's message that the task began with,
+    ``m`` what was recalled for it,
     ``x2,3`` an exclusion of these positions, ``b`` an old answer that it began with."""
     return [_line(word) for word in text.split()]
 
@@ -37,6 +38,7 @@ def _line(word: str) -> dict[str, Any]:
         "k": {"role": "user", "content": "", "message_id": f"u{rest}", "origin": "context"},
         "b": {"role": "assistant", "content": ""},
         "r": {"role": "user", "content": "", "origin": "repair"},
+        "m": {"role": "user", "content": "", "origin": "recalled"},
         "t": {"role": "tool", "content": ""},
         "q": {"role": "tool", "content": ANSWERED},
         "d": {"role": "tool", "content": COMPLETED},
@@ -66,6 +68,11 @@ def _line(word: str) -> dict[str, Any]:
         ("u1 a1 x0,1 u1 a2", "u1", (3, 4), True),
         ("k1 b u2 a1", "u2", (2, 3), True),
         ("k1 k2 u3 a1", "u3", (2, 3), True),
+        ("m u1 a1", "u1", (1, 2, 0), True),
+        ("m u1 a1 u2 a2", "u1", (1, 2, 0), False),
+        ("m u1 a1 u2 a2", "u2", (3, 4), True),
+        ("m u1 u2 a1", "u1", (1,), False),
+        ("m u1 u2 a1 x2", "u1", (1, 3, 0), True),
     ],
 )
 def test_a_message_leaves_with_its_direct_answer(

@@ -1,0 +1,74 @@
+"""What a task begins with beside its first messages: what long-term memory has about them."""
+
+import asyncio
+from collections import OrderedDict
+from time import monotonic
+
+from pentad.services.task_runner.domain.plan import AskModel, CallAgain
+from pentad.services.task_runner.instructions import Chosen
+from pentad.services.task_runner.step import Step
+from pentad.shared.actors.leases import Held
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.memory.recalling import OFF, Recall, Recalling, RecallQuestion
+from pentad.shared.owners import Owner
+
+_KEPT = 256
+_FRESH_S = 30.0
+"""How long what was recalled serves further attempts, where the model could not be had."""
+
+
+class Beginnings:
+    """Recalls before the first model call of a task. A task that is opened again has its transcript, and its tools."""
+
+    def __init__(self, recalling: Recalling) -> None:
+        self._recalling = recalling
+        self._found: OrderedDict[tuple[str, int], tuple[float, Recall]] = OrderedDict()
+        """By task and its newest message: when, and what."""
+
+    async def recalled(self, step: Step, held: Held, chosen: Chosen, planned: AskModel | CallAgain) -> Recall | None:
+        """What this step is to begin with. None: it is not its task's beginning, or was told to stop meanwhile."""
+        if step.transcript.messages or not step.arrived.users or isinstance(planned, CallAgain):
+            return None
+        if not chosen.instruction.recalls:
+            return OFF
+        key = step.keys.header, step.arrived.user_number
+        at, found = self._found.get(key, (float("-inf"), None))
+        if found is not None and monotonic() - at < _FRESH_S:
+            return found
+        return self._recalling.at_once(step.keys.tenant) or self._kept(key, await self._asked(step, held))
+
+    def _kept(self, key: tuple[str, int], found: Recall | None) -> Recall | None:
+        if found is not None and found.text:
+            self._found[key] = monotonic(), found
+            if len(self._found) > _KEPT:
+                self._found.popitem(last=False)
+        return found
+
+    async def _asked(self, step: Step, held: Held) -> Recall | None:
+        work = asyncio.ensure_future(self._recalling.recall(question_of(step), _requester(step)))
+        held.watch(work)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if held.interrupted:
+                return None
+            work.cancel()
+            raise
+
+
+def question_of(step: Step) -> RecallQuestion:
+    """What the messages that a task begins with ask of memory: for their user, if they have one and the same."""
+    mails = step.arrived.users
+    users = {mail.message.user_id for mail in mails}
+    return RecallQuestion(
+        owner=Owner(step.keys.tenant, users.pop() if len(users) == 1 else None),
+        said=[mail.message.content for mail in mails],
+        known=[turn.content for mail in mails for turn in mail.context],
+        task=step.keys.task,
+        now_ms=step.taken.lease.now,
+    )
+
+
+def _requester(step: Step) -> Requester:
+    keys, message = step.keys, step.arrived.users[-1].message.message_id
+    return Requester(keys.shard, keys.tenant, step.task.session, keys.task, message, step.taken.lease.wake_id)

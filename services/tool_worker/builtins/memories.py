@@ -1,0 +1,102 @@
+"""Long-term memory as tools. Whose it is comes from the task, never from the model: its tenant, and who speaks."""
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field
+
+from pentad.contracts.ids import shard_of
+from pentad.contracts.quotes import Quote, quotation, quote_line
+from pentad.contracts.tools import Effect
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.memory.quoting import new_hits, numbered
+from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.owners import Owner
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.registry import define
+from pentad.shared.recall.questions import MOST_CHARS
+from pentad.shared.segments import anchors
+from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.segmenting import Segment
+from pentad.shared.store.store import Store
+
+_TIMEOUT_S = 10.0
+_MOST_HITS = 20
+_MOST_WINDOW = 20
+_NOTHING = "Nothing was found."
+_NOT_THERE = "there is no such memory: this anchor opens nothing"
+
+
+class MemoryReader:
+    """What the tools do. ``shards``: of the system."""
+
+    def __init__(self, store: Store, memory: MemorySearch, transcripts: Transcripts, shards: int) -> None:
+        self._store, self._memory, self._transcripts, self._shards = store, memory, transcripts, shards
+
+    async def search(self, context: ToolContext, query: str, limit: int) -> str:
+        """A quotation of what was said in other tasks."""
+        owner, now_ms = Owner(context.tenant_id, context.user_id), await self._store.clock()
+        shard = shard_of(context.tenant_id, context.session_id, self._shards)
+        requester = Requester(shard, context.tenant_id, context.session_id, context.task_id, cause=context.tool_call_id)
+        hits = await self._memory.search(MemoryQuestion(owner, query, 2 * limit, now_ms), requester)
+        lines = numbered(list(new_hits(hits, (), context.task_id))[:limit])
+        return quotation(lines) if lines else _NOTHING
+
+    async def expand(self, context: ToolContext, anchor: str, window: int) -> str:
+        """A quotation of the words that an anchor stands for, in their place. Raises ``BadAnchorError``."""
+        owner, place = Owner(context.tenant_id, context.user_id), anchors.anchor_of(anchor)
+        messages = await self._transcripts.read(owner.tenant, place.task_id)
+        if messages is None:
+            raise anchors.BadAnchorError(_NOT_THERE)
+        opened = await asyncio.to_thread(expanded, owner.tenant, place, messages, window)
+        if not owner.sees(opened.focus.user):
+            raise anchors.BadAnchorError(_NOT_THERE)
+        segments = [each for each in (*opened.before, opened.focus, *opened.after) if owner.sees(each.user)]
+        return quotation([_line(number, each, opened.focus) for number, each in enumerate(segments, start=1)])
+
+
+def _line(number: int, segment: Segment, focus: Segment) -> str:
+    anchor = segment.anchor
+    told = anchors.anchor_text(anchor)
+    is_focus = True if segment is focus else None
+    return quote_line(
+        Quote(quote=number, type=anchor.type.value, at=anchor.at, text=segment.text, anchor=told, focus=is_focus)
+    )
+
+
+def memory_tools(reader: MemoryReader) -> Mapping[str, ToolDefinition]:
+    """The tools, by name."""
+
+    async def memory_search(
+        context: ToolContext,
+        query: Annotated[str, Field(min_length=1, max_length=MOST_CHARS)],
+        limit: Annotated[int, Field(ge=1, le=_MOST_HITS)] = 5,
+    ) -> str:
+        """Finds what was said in earlier conversations, the best first, each with an anchor. Something is always the
+        best: see whether it answers.
+
+        Args:
+            query: What to look for, as a question or in a few words.
+            limit: How many at most.
+        """
+        return await reader.search(context, query, limit)
+
+    async def memory_expand(
+        context: ToolContext,
+        anchor: Annotated[str, Field(min_length=1, max_length=anchors.MOST_CHARS)],
+        window: Annotated[int, Field(ge=0, le=_MOST_WINDOW)] = 2,
+    ) -> str:
+        """Opens an anchor: the very words that it stands for, with what was said before and after them.
+
+        Args:
+            anchor: As a memory gives it.
+            window: How many pieces on each side.
+        """
+        return await reader.expand(context, anchor, window)
+
+    made = (define(tool, effect=Effect.PURE, timeout=_TIMEOUT_S) for tool in (memory_search, memory_expand))
+    return MappingProxyType({each.spec.name: each for each in made})

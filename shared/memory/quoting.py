@@ -1,0 +1,84 @@
+"""Which of the hits are quoted, and the text that quotes them. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.quotes import Quote, RelatedTask, quotation, quote_line
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.searching import MemoryHit
+from pentad.shared.recall.relevance import about
+from pentad.shared.recall.token_budget import fitting, tokens_in
+
+MOST_QUOTES = 12
+_MOST_TASKS = 5
+"""Related tasks that are named, those of the best quotes."""
+
+
+@immutable
+class QuotedHit:
+    """A hit as a line of a quotation."""
+
+    hit: MemoryHit
+    text: str
+    """The line, and that of its task."""
+
+
+def hits_about(question: str, hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Sequence[MemoryHit]:
+    """The hits that are about the question, and say what is not known yet. ``hits``: the best first."""
+    fresh = list(new_hits(hits, known, task))
+    places = about(question, [hit.payload.text for hit in fresh], [hit.score for hit in fresh])
+    return [fresh[place] for place in places]
+
+
+def new_hits(hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Iterator[MemoryHit]:
+    """Hits that say what is not known yet, the same words once. ``known``: what the prompt of ``task`` says."""
+    read = [_plain(text) for text in known]
+    seen: set[str] = set()
+    for hit in hits:
+        words = _plain(hit.payload.text)
+        if hit.payload.task != task and words not in seen and not any(words in text for text in read):
+            seen.add(words)
+            yield hit
+
+
+def quotation_of(hits: Sequence[MemoryHit], tokens: int) -> tuple[str, tuple[str, ...]]:
+    """The text, in about so many tokens, and the anchors that it names; '' when none fits."""
+    left = tokens - tokens_in(quotation([]))
+    lines = [
+        QuotedHit(hit, "\n".join(map(quote_line, (_quote(hit, len(hits)), *related_tasks([hit]))))) for hit in hits
+    ]
+    chosen = [each.hit for each in fitting(lines, left)][:MOST_QUOTES]
+    if not chosen:
+        return "", ()
+    return quotation(numbered(chosen)), tuple(hit.payload.anchor for hit in chosen)
+
+
+def numbered(hits: Sequence[MemoryHit]) -> list[str]:
+    """The lines of a quotation: the hits, then the tasks that they are of."""
+    quotes = [quote_line(_quote(hit, number)) for number, hit in enumerate(hits, start=1)]
+    return [*quotes, *map(quote_line, related_tasks(hits))]
+
+
+def related_tasks(hits: Sequence[MemoryHit]) -> list[RelatedTask]:
+    """The tasks that are quoted, that of the best quote first. ``hits``: as they are numbered."""
+    numbers: dict[str, list[int]] = {}
+    for number, hit in enumerate(hits, start=1):
+        numbers.setdefault(hit.payload.task, []).append(number)
+    newest = {name: max(hits[number - 1].payload.at for number in named) for name, named in numbers.items()}
+    return [
+        RelatedTask(task=name, at=_time(newest[name]), quotes=named)
+        for name, named in list(numbers.items())[:_MOST_TASKS]
+    ]
+
+
+def _quote(hit: MemoryHit, number: int) -> Quote:
+    kept = hit.payload
+    return Quote(quote=number, type=kept.type, at=_time(kept.at), text=kept.text, anchor=kept.anchor)
+
+
+def _time(at: int) -> str:
+    return rfc3339(at) if at else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,153 @@
+"""What a new task begins with: the memories that are about it, quoted in one text that is kept with the task.
+
+Whatever is wrong with the memory costs the recall and nothing else: a recall has little time, and while recalls keep
+failing the memory is left alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from time import monotonic, perf_counter
+
+from pentad.contracts.records import RecallOutcome
+from pentad.shared import metrics
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.errors import MemoryRefusedError, PentadError
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.quoting import hits_about, quotation_of
+from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.memory.tenant_memories import TenantMemories
+from pentad.shared.models.circuit import Circuit
+from pentad.shared.models.ports import ModelFailed, ModelRefused
+from pentad.shared.owners import Owner
+from pentad.shared.recall.relevance import has_subject
+from pentad.shared.seldom import Seldom
+
+_say = Seldom(logging.getLogger(__name__))
+
+TIMEOUT_S = 2.0
+_MOST_UNDER_WAY = 64
+"""Recalls of one process: more would only wait for each other."""
+LOOKED_AT = 40
+"""Hits that are looked at: of the best, those that are about the question and fit are quoted."""
+
+
+@immutable
+class RecallQuestion:
+    """What a task begins with."""
+
+    owner: Owner
+    """Who has said it: memories of no other user are recalled."""
+    said: Sequence[str]
+    """The messages."""
+    known: Sequence[str]
+    """What the prompt says besides: it is not quoted again."""
+    task: str
+    now_ms: int
+
+
+@immutable
+class Recall:
+    """What came of it."""
+
+    outcome: RecallOutcome
+    text: str = ""
+    """The quotation; '' when nothing is quoted."""
+    anchors: tuple[str, ...] = ()
+    """Of what is quoted."""
+
+
+OFF = Recall("off")
+
+
+class Recalling:
+    """Recalls for all tasks of a process. ``tokens``: about how many the quotation may have; 0 recalls nothing."""
+
+    def __init__(
+        self, memory: MemorySearch, tenants: TenantMemories, tokens: int, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._memory, self._tenants, self._tokens, self._timeout_s = memory, tenants, tokens, timeout_s
+        self._circuit = Circuit(monotonic())
+        self._under_way = 0
+
+    def at_once(self, tenant: str) -> Recall | None:
+        """What is known without asking anybody: that nothing is recalled. None: `recall` has to be asked."""
+        known: RecallOutcome | None = None
+        if not self._tokens:
+            known = "off"
+        elif self._tenants.known(tenant) is False:
+            known = "no_memory"
+        elif not self._circuit.may_ask(monotonic()):
+            known = "away"
+        elif self._under_way >= _MOST_UNDER_WAY:
+            known = "busy"
+        return None if known is None else _counted(Recall(known))
+
+    async def recall(self, asked: RecallQuestion, requester: Requester) -> Recall:
+        """Search, within the time limit, unless there is nothing to search for. Raises ``OutageError`` of Redis."""
+        if not has_subject("\n".join(asked.said)):
+            return _counted(Recall("nothing"))
+        told = self._tenants.known(asked.owner.tenant)
+        if told is None:
+            told = await self._tenants.look(asked.owner.tenant)
+        return _counted(await self._sparing(asked, requester, told) if told is not False else Recall("no_memory"))
+
+    async def _sparing(self, asked: RecallQuestion, requester: Requester, told: bool | None) -> Recall:
+        """Ask the memory, and note how it does. ``told``: that the tenant has memories; None: nobody has told."""
+        probe = not self._circuit.closed
+        if probe:
+            self._circuit.probe()
+        self._under_way += 1
+        begun = perf_counter()
+        try:
+            found = await self._in_time(asked, requester, told)
+        except BaseException:
+            if probe:
+                self._circuit.probe_given_up()
+            raise
+        finally:
+            self._under_way -= 1
+        metrics.recall_seconds.labels().observe(perf_counter() - begun)
+        if found.outcome in ("away", "late"):
+            # Where nobody has told there may be no memory at all: one task waits to find that out, not three.
+            self._circuit.failed(monotonic(), found.outcome, hopeless=told is None, probe=probe)
+        else:
+            self._circuit.answered(monotonic(), probe)
+        return found
+
+    async def _in_time(self, asked: RecallQuestion, requester: Requester, told: bool | None) -> Recall:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                if told or await self._has_any(asked.owner.tenant, requester):
+                    return await self._found(asked, requester)
+                return Recall("no_memory")
+        except TimeoutError:
+            _say.warning("late", "nothing is recalled: the long-term memory did not answer in %g s", self._timeout_s)
+            return Recall("late")
+        except (MemoryRefusedError, ModelRefused) as error:
+            _say.warning("refused", "nothing is recalled: %s", error)
+            return Recall("failed")
+        except (PentadError, ModelFailed) as error:
+            _say.warning("away", "nothing is recalled: %s", error)
+            return Recall("away")
+        except Exception as error:
+            _say.error("failed", "nothing is recalled: %s", error, exc=error)
+            return Recall("failed")
+
+    async def _has_any(self, tenant: str, requester: Requester) -> bool:
+        number = (await self._memory.counts(Owner(tenant), requester)).tasks
+        await self._tenants.counted(tenant, number)
+        return number > 0
+
+    async def _found(self, asked: RecallQuestion, requester: Requester) -> Recall:
+        question = "\n".join(asked.said)
+        wanted = MemoryQuestion(asked.owner, question, LOOKED_AT, asked.now_ms)
+        hits = await self._memory.search(wanted, requester)
+        chosen = hits_about(question, hits, [*asked.said, *asked.known], asked.task)
+        text, anchors = quotation_of(chosen, self._tokens)
+        return Recall("recalled", text, anchors) if anchors else Recall("nothing")
+
+
+def _counted(found: Recall) -> Recall:
+    metrics.recalls.labels(found.outcome).inc()
+    return found
