@@ -27,6 +27,7 @@ def instruction(
     repairs: int = 3,
     tool_rounds: int | None = 5,
     on_message: MessagePolicy = "steer",
+    recall: bool | None = None,
 ) -> Callable[[F], F]:
     """Makes an instruction of a function that returns its system prompt; its docstring describes it.
 
@@ -34,8 +35,10 @@ def instruction(
     ``model`` is the id of the model that answers: the default one when missing. With ``output``, a pydantic model or a
     JSON schema, the answer is one JSON value that fits it; a wrong one is asked for again ``repairs`` times.
     ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. ``on_message`` says what
-    a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. The prompt may name ``{{user_id}}``
-    and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an instruction.
+    a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task begins
+    with what long-term memory has about it; when missing, one without ``output`` does. The prompt may name
+    ``{{user_id}}`` and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an
+    instruction.
     """
 
     def register(function: F) -> F:
@@ -50,6 +53,7 @@ def instruction(
             "repairs": repairs,
             "tool_rounds": tool_rounds,
             "on_message": on_message,
+            "recall": recall,
         }
         if output is not None:
             fields |= {"output": "json", "output_schema": _schema(output)}

@@ -57,3 +57,15 @@ def test_what_is_wrong_is_refused_with_its_reason(wrong: dict[str, Any], told: s
     with pytest.raises(ValidationError) as refused:
         Instruction(**POET | wrong)
     assert told in str(refused.value)
+
+
+def test_without_a_word_of_it_what_answers_in_text_recalls_and_what_answers_in_json_does_not() -> None:
+    plain, poet = Instruction(**POET), Instruction(**POET, output="json", output_schema={"type": "integer"})
+    assert (plain.recalls, poet.recalls) == (True, False)
+    assert b"recall" not in plain.to_json(), "instructions from before keep their digest"
+    for said in (True, False):
+        assert (
+            plain.model_copy(update={"recall": said}).recalls
+            is poet.model_copy(update={"recall": said}).recalls
+            is said
+        )

@@ -25,7 +25,7 @@ def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_name_description_and_prompt_come_from_the_function() -> None:
-    @pentad.instruction(tools=["weather"], model="fast", output=Summary, on_message="queue")
+    @pentad.instruction(tools=["weather"], model="fast", output=Summary, on_message="queue", recall=True)
     def summarise() -> str:
         """Sums a text up."""
         return "Sum up what you are given."
@@ -39,6 +39,7 @@ def test_name_description_and_prompt_come_from_the_function() -> None:
         output="json",
         output_schema=Summary.model_json_schema(),
         on_message="queue",
+        recall=True,
     )
 
 
