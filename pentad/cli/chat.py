@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from pentad.cli.chat_commands import Line, move_last, task_lines, task_meant, understood
+from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, understood
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.lines import PlainLines
@@ -76,6 +76,9 @@ class PipedChat:
         try:
             if line.kind == "tasks":
                 await self._list_tasks()
+            elif line.kind == "help":
+                for text in HELP:
+                    self._view.line(text)
             elif line.kind == "wrong":
                 raise Refused(line.text)
             elif line.kind == "move":

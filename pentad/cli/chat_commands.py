@@ -14,18 +14,31 @@ from pentad.inspection import Inspection
 from pentad.render import Style, ago, one_line, width
 
 TASKS_SHOWN = 50
+TURNS_SHOWN = 6
+"""Messages of before that a conversation which is come back to shows."""
+HELP = (
+    "what you say goes to the task that it belongs to, or begins one; while the agent works it joins its work",
+    "/tasks            the tasks of this conversation, with their numbers",
+    "/task NUMBER TEXT say something to this task",
+    "/move NUMBER|new  give your last message to this task, or to a new one",
+    "/quit, exit       leave; Ctrl-D too. What runs goes on",
+    "Alt-Enter         a new line of the same message",
+    "Ctrl-C            stop what runs; at an empty prompt: leave",
+)
 _NEW = "new"
 _MOVE = re.compile(r"/move\s+(\d+|new)")
 _TO_TASK = re.compile(r"/task\s+(\d+)\s+(\S.*)", re.DOTALL)
 _STATUS_COLUMNS = 9
 _AGE_COLUMNS = 6
+_TURN_LINES = 3
+"""Rows that a turn of before takes at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """What was typed: ``text`` is what to say, or why the line cannot be understood."""
 
-    kind: Literal["say", "move", "tasks", "quit", "wrong"]
+    kind: Literal["say", "move", "tasks", "help", "quit", "wrong"]
     text: str = ""
     number: str | None = None
     """Of the task that it is said or moved to; None for none in particular, or a new one."""
@@ -43,8 +56,10 @@ def understood(typed: str) -> Line:
     """The line's meaning. Other words that begin with a slash are something to say: paths do."""
     text = typed.strip()
     first = text.partition(" ")[0]
-    if text in ("/quit", "/exit"):
+    if text in ("/quit", "/exit", "exit", "quit"):
         return Line("quit")
+    if text == "/help":
+        return Line("help")
     if text == "/tasks":
         return Line("tasks")
     if first == "/task":
@@ -66,6 +81,19 @@ def task_meant(line: Line, labels: TaskLabels) -> str | None:
     if label is None:
         raise Refused(f"there is no task {line.number}: /tasks lists them")
     return label.task_id
+
+
+async def turns_of_before(inspection: Inspection, session_id: str, style: Style) -> list[str]:
+    """What was said last in a session, a line each; none where nothing was. Raises ``ClientError``."""
+    turns: list[dict[str, Any]] = []
+    with suppress(NotFound):
+        turns = await inspection.messages(session_id, limit=None)
+    lines = []
+    for turn in turns[-TURNS_SHOWN:]:
+        who = "you> " if turn.get("role") == "user" else ""
+        if content := turn.get("content"):
+            lines.append(style.dim(one_line(f"{who}{content}", _TURN_LINES * width())))
+    return lines
 
 
 async def last_said(inspection: Inspection, session_id: str) -> Said:

@@ -145,6 +145,11 @@ def _keys(interrupted: Callable[[], None]) -> KeyBindings:
     def _(_: KeyPressEvent) -> None:
         interrupted()
 
+    @keys.add("escape", "enter")
+    def _(press: KeyPressEvent) -> None:
+        """Alt-Enter: a new line of the same message."""
+        press.current_buffer.insert_text("\n")
+
     return keys
 
 

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from contextlib import suppress
 
-from pentad.cli.chat_commands import Line, move_last, task_lines, task_meant, understood
+from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, turns_of_before, understood
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.screen import Screen
@@ -40,7 +40,7 @@ class TypedChat:
             self._screen.note(
                 self._style.dim(
                     f"session {session}: come back with `pentad chat --session {session}`\n"
-                    "what you say while the agent works joins its work; /tasks lists tasks, Ctrl-C stops, Ctrl-D leaves"
+                    "what you say while the agent works joins its work; /help says more, Ctrl-C stops, Ctrl-D leaves"
                 )
             )
             async with self._screen:
@@ -55,6 +55,9 @@ class TypedChat:
         """Follow what the session that we come back to is working on."""
         if not self._returned:
             return
+        assert self._agent.session_id is not None
+        for line in await turns_of_before(self._agent.inspection, self._agent.session_id, self._style):
+            self._screen.note(line)
         await self._listed_tasks()
         turn = await self._agent.running()
         if turn is not None:
@@ -68,6 +71,9 @@ class TypedChat:
                 return
             if line.kind == "tasks":
                 await self._list_tasks()
+            elif line.kind == "help":
+                for text in HELP:
+                    self._screen.note(self._style.dim(text))
             elif line.kind == "move":
                 await self._move(line)
             elif line.kind == "wrong":

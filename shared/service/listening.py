@@ -4,6 +4,7 @@ import errno
 import logging
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
@@ -11,6 +12,9 @@ from pentad.contracts.streams import SERVICES, Service
 from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
+
+_STEPS = (100, 200, 300)
+"""How far from a default port that is taken others are tried, before any that is free."""
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORTS: Mapping[Service, int] = MappingProxyType(
@@ -36,9 +40,17 @@ def claim_port(host: str, port: int | None, default: int = 0) -> socket.socket:
     except OSError as error:
         if port is not None or error.errno != errno.EADDRINUSE:
             raise SettingsError(_refusal(host, default if port is None else port, error)) from None
-    free = _listen(host, 0)
+    free = _beside(host, default)
     log.warning("port %d is taken: listening on port %d", default, free.getsockname()[1])
     return free
+
+
+def _beside(host: str, default: int) -> socket.socket:
+    """The same other port each time, as long as that is free: addresses that were written down stay right."""
+    for step in _STEPS if default else ():
+        with suppress(OSError):
+            return _listen(host, default + step)
+    return _listen(host, 0)
 
 
 def address_of(sock: socket.socket, host: str) -> str:

@@ -60,9 +60,9 @@ async def test_the_start_says_which_model_answers(
 ) -> None:
     with Up(tmp_path, settings) as up:
         url = await up.ready()
-        assert up.out == f"{told}\nready on {url}\n"
+        assert up.out == f"{told}\ntools: calculator, current_time, echo\nready on {url}\n"
         assert ("LLM_MODEL_ID alone leaves the offline model on" in up.err) is warned
-        assert len(up.err.splitlines()) == warned
+        assert len([line for line in up.err.splitlines() if " INFO " not in line]) == warned
         assert "hidden" not in up.out + up.err
 
 

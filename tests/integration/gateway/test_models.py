@@ -67,7 +67,8 @@ async def test_without_a_file_there_is_what_the_environment_says(http: httpx2.As
         "default": ("llm", "offline", "environment"),
         "default-embedding": ("embedding", "simple", "environment"),
     }
-    assert found["default"]["health"] == {"state": "unknown", "since": None, "error": None, "processes": 0}
+    nothing = {"state": "unknown", "since": None, "error": None, "refused": False, "processes": 0}
+    assert found["default"]["health"] == nothing
 
 
 async def test_a_model_is_registered_replaced_listed_and_removed(store: Store, http: httpx2.AsyncClient) -> None:

@@ -38,7 +38,7 @@ def worker(store: Store, folder: Path, *plugins: str) -> ToolWorker:
 async def test_a_plugins_instructions_are_known_everywhere(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pentad.services.tool_worker.app._PUBLISH_S", 3600)
+    monkeypatch.setattr("pentad.services.tool_worker.app.BEAT_S", 3600)
     running = worker(store, tmp_path, "tests.support.plugins.poet")
     await running.start()
     known = await InstructionBook(store).known("poet")

@@ -21,7 +21,7 @@ ONE, TWO = (ToolSpec(name=name, effect=Effect.PURE) for name in ("one", "two"))
 async def test_a_worker_whose_tools_are_gone_publishes_them_again_at_once(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pentad.services.tool_worker.app._PUBLISH_S", 3600)
+    monkeypatch.setattr("pentad.services.tool_worker.app.BEAT_S", 3600)
     settings = {"redis_url": store.url, "pentad_data_dir": tmp_path, "pentad_tool_processes": 1}
     worker = ToolWorker(Settings.model_validate(settings))
     await worker.start()

@@ -13,6 +13,7 @@ from types import TracebackType
 from tests.support.waiting import PATIENCE_S, wait_until
 
 _MARK = "TEST_MARK"
+_ENVIRONMENT = {"PENTAD_TOOL_ENV": _MARK, "PENTAD_LOG_LEVEL": "warning"}
 
 
 class Started:
@@ -31,7 +32,7 @@ class Started:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=_clean_environment() | {_MARK: self.mark, "PENTAD_TOOL_ENV": _MARK} | environment,
+                env=_clean_environment() | {_MARK: self.mark} | _ENVIRONMENT | environment,
                 start_new_session=True,
             )
 

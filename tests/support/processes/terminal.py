@@ -19,7 +19,8 @@ import argparse, sys
 from pentad.cli import {module}
 from pentad.shared.errors import PentadError
 from pentad.shared.settings import load_settings
-nothing = dict.fromkeys(("url", "session", "task", "instruction", "text", "status", "limit", "watch", "json"))
+words = "url session task instruction text status limit watch json timeout"
+nothing = dict.fromkeys(words.split())
 names = nothing | dict(p.split("=", 1) for p in sys.argv[1:])
 try:
     sys.exit({module}.{run}(argparse.Namespace(**names), load_settings()))
