@@ -32,6 +32,14 @@ class ShownCall:
     since: float = field(default_factory=time.monotonic)
 
 
+_NOT_WHOLE = {
+    INTERRUPTED: "interrupted by a new message",
+    "length": "cut off: the model reached its limit of tokens",
+    "content_filter": "refused, or withheld by the model's server",
+}
+"""What is said under an answer that is not whole, by its finish reason."""
+
+
 class TaskView:
     """Draws the events of one task, its turns one after the other.
 
@@ -82,8 +90,8 @@ class TaskView:
         self._shown, piece = show(self._shown, event)
         self._piece(piece)
         if isinstance(event, MessageEvent):
-            if event.finish_reason == INTERRUPTED:
-                self.line(self._style.dim("… interrupted by a new message"))
+            if (why := _NOT_WHOLE.get(event.finish_reason or "")) is not None:
+                self.line(self._style.dim(f"… {why}"))
             self.end_line()
             self._progress.show("working")
 

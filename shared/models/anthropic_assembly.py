@@ -91,7 +91,6 @@ class MessageAssembly(AnswerAssembly):
             self._say(as_text(block.get("text")))
         elif kind == "tool_use" and type(index) is int:
             self._tools.add(index)
-            self._calls.begin()
             # A block begins with an empty object, whose text follows in pieces; some servers send it whole.
             function = {"name": block.get("name"), "arguments": block.get("input") or None}
             self._calls.add({"index": index, "id": block.get("id"), "function": function})

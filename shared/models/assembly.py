@@ -20,6 +20,8 @@ _FINISH = {"function_call": "tool_calls", "max_tokens": "length", "sensitive": "
 """Why an answer ended, in OpenAI's words, where servers have their own. A reason that is not known keeps its own."""
 _BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
 """Ends of what is no answer: the model was not let finish. OpenRouter's, vLLM's, Zhipu's, DeepSeek's."""
+_USUAL = frozenset({"content", "role", "tool_calls"})
+"""Fields of a delta that need no second look."""
 _REASONING = (REASONING, "reasoning")
 """Fields that reasoning comes in: DeepSeek's and most others', then Ollama's, vLLM's and OpenRouter's."""
 _DETAILS = "reasoning_details"
@@ -72,8 +74,12 @@ class AnswerAssembly(ABC):
             finish_reason=self.finish_reason or ("tool_calls" if calls else "stop"),
             usage=self._counted(),
             model=self._model or model,
-            thoughts=kept(self.protocol, model, self._thoughts(), self._calls.extras()) if calls else None,
+            thoughts=self._kept(model) if calls else None,
         )
+
+    def _kept(self, model: str) -> dict[str, Any] | None:
+        fields, extras = self._thoughts(), self._calls.extras() if self._calls.signed else ()
+        return kept(self.protocol, model, fields, extras) if fields or extras else None
 
     def _say(self, text: str) -> None:
         if text:
@@ -127,15 +133,16 @@ class Assembly(AnswerAssembly):
         self.finish_reason = said or self.finish_reason
 
     def _delta(self, delta: dict[str, Any]) -> None:
-        content = delta.get("content")
-        if len(delta) > 1 or not content:
+        if not delta.keys() <= _USUAL:
             self._beside(delta)
-        if content:
+        if content := delta.get("content"):
             self._say(content if type(content) is str else self._of_parts(content))
         if (calls := delta.get("tool_calls")) and isinstance(calls, list):
-            self._calls.begin()
+            several = len(calls) > 1
             for call in calls:
-                self._calls.add(call)
+                self._calls.add(call, several)
+            if several:
+                self._calls.end_delta()
 
     def _of_parts(self, content: Any) -> str:
         """The text of a content in parts; what is thought there is passed on."""
@@ -150,7 +157,6 @@ class Assembly(AnswerAssembly):
             self._refused = True
             self._say(refusal)
         if isinstance(function := delta.get("function_call"), dict):  # of the time before there were several
-            self._calls.begin()
             self._calls.add({"index": 0, "function": function})
 
     def _reason(self, delta: dict[str, Any]) -> None:
@@ -165,6 +171,8 @@ class Assembly(AnswerAssembly):
                 self._lists.setdefault(name, Fragments()).add(pieces)
 
     def _thoughts(self) -> dict[str, Any]:
+        if not (self._lists or self._reasoned):
+            return {}
         fields: dict[str, Any] = {name: listed.objects() for name, listed in self._lists.items()}
         if self._reasoned and _DETAILS not in fields:  # these say the same, with their signatures
             fields[self._reasoned] = "".join(self._thinking) or " "

@@ -21,23 +21,26 @@ NAME_LENGTH = 256
 class ToolCallAssembly:
     """Tool calls from deltas that arrive in pieces, interleaved, and not always with an index, an id or one name."""
 
-    __slots__ = ("_last", "_named", "_of_index", "_slots")
+    __slots__ = ("_last", "_named", "_of_id", "_of_index", "_slots", "signed")
 
     def __init__(self) -> None:
         self._slots: dict[int, _Slot] = {}
         """In the order that the calls are made in."""
         self._of_index: dict[int, _Slot] = {}
         """The latest under each index: some servers give all calls the same."""
+        self._of_id: dict[str, _Slot] = {}
         self._last: _Slot | None = None
+        self.signed = False
+        """Whether any has fields of its own that its server wants back."""
         self._named: list[_Slot] = []
         """Those that this delta has named: a second name within it is that of another call."""
 
-    def begin(self) -> None:
+    def end_delta(self) -> None:
         """What is added next stands in another delta."""
         self._named.clear()
 
-    def add(self, delta: Any) -> None:
-        """Take one entry of a delta's `tool_calls`; what is not an object is ignored.
+    def add(self, delta: Any, several: bool = False) -> None:
+        """Take one entry of a delta's `tool_calls`; what is not an object is ignored. `several`: not the only one.
 
         Raises `ValueError` beyond 1,000 calls.
         """
@@ -46,14 +49,16 @@ class ToolCallAssembly:
         function = as_dict(delta.get("function"))
         name, arguments = as_text(function.get("name")), _arguments(function.get("arguments"))
         slot = self._slot(delta.get("index"), as_text(delta.get("id")), name, arguments)
-        if name:
-            slot.take_name(name)
+        if name and not slot.arguments:  # in pieces, or once more, whole or as far as it is known
+            slot.name = (name if name.startswith(slot.name) else slot.name + name)[:NAME_LENGTH]
+        if name and several:
             self._named.append(slot)
         if arguments:
             slot.arguments.append(arguments)
         for field in _OF_CALL:
             if isinstance(delta.get(field), dict):
                 slot.extra[field] = delta[field]
+                self.signed = True
         self._last = slot
 
     def drafts(self) -> tuple[ToolCallDraft, ...]:
@@ -72,11 +77,13 @@ class ToolCallAssembly:
         known = self._of_index.get(index) if numbered else self._unnumbered(call_id, name)
         if known is None or (name and self._is_another(known, call_id, name, arguments, numbered)):
             known = self._new(index if numbered else None)
-        known.call_id = known.call_id or call_id
+        if call_id and not known.call_id:
+            known.call_id = call_id
+            self._of_id.setdefault(call_id, known)
         return known
 
     def _unnumbered(self, call_id: str, name: str) -> _Slot | None:
-        found = next((slot for slot in self._slots.values() if call_id and slot.call_id == call_id), None)
+        found = self._of_id.get(call_id)
         return found or (None if call_id and (name or self._last is None or self._last.call_id) else self._last)
 
     def _is_another(self, known: _Slot, call_id: str, name: str, arguments: str, numbered: bool) -> bool:
@@ -108,11 +115,6 @@ class _Slot:
         self.name = ""
         self.arguments: list[str] = []
         self.extra: dict[str, Any] = {}
-
-    def take_name(self, name: str) -> None:
-        """The name in pieces, or once more, whole or as far as it is known."""
-        if not self.arguments:
-            self.name = (name if name.startswith(self.name) else self.name + name)[:NAME_LENGTH]
 
     @property
     def whole(self) -> bool:

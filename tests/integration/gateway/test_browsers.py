@@ -19,7 +19,7 @@ KEYS = "ka:acme,kb:bolt"
 
 
 def client(service: GatewayService) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20)
+    return httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S)
 
 
 async def test_pages_of_a_named_site_may_ask_and_read(redis_url: str) -> None:

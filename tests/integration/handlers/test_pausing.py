@@ -45,7 +45,9 @@ def said(request: ChatRequest) -> str:
 
 
 def calling(*calls: tuple[str, str]) -> Any:
-    return lambda request: answer("", *calls) if said(request) == "go" else answer(f"so: {said(request)}")
+    return lambda request: (
+        answer("" if calls else "so", *calls) if said(request) == "go" else answer(f"so: {said(request)}")
+    )
 
 
 async def test_a_running_step_is_cut_and_nothing_of_it_is_kept(store: Store, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Servers and proxies that send requests on, encode unasked, or write thoughts into their answers."""
+"""Servers and proxies that send requests on, or encode what nobody asked them to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured
 from tests.integration.models.conftest import Start
-from tests.support.models.protocols import OPENAI, ScriptedProtocol
+from tests.support.models.protocols import ScriptedProtocol
 from tests.support.models.replies import Reply, raw, say
 
 
@@ -44,32 +44,13 @@ async def test_a_refusal_after_a_redirect_says_where_it_came_from(start: Start, 
     assert "secret" not in str(no.value)
 
 
-async def test_a_redirect_to_https_is_no_outage(start: Start, plain: bool) -> None:
-    if not plain:
-        pytest.skip("the client's own transport follows it")
+@pytest.mark.parametrize("plain", [True])
+async def test_a_redirect_to_https_is_no_outage(start: Start) -> None:
     bench = await start(Reply(status=308, headers=(("Location", "https://127.0.0.1:1/v1/x?key=secret"),)))
     with pytest.raises(ModelMisconfigured, match=r"sends requests on to https://127\.0\.0\.1:1: use that") as failed:
         await bench.ask()
     assert "secret" not in str(failed.value)
     assert len(bench.server.chats) == 1
-
-
-class TestTags:
-    """The setting `think_tags` of a model."""
-
-    @pytest.fixture
-    def protocol(self) -> ScriptedProtocol:
-        return OPENAI
-
-    @pytest.mark.parametrize(("habit", "text"), [("written", "<think>hm</think>\n\nSo."), ("begun", "hm</think>So.")])
-    async def test_thoughts_in_the_text_are_thoughts(self, start: Start, habit: str, text: str) -> None:
-        bench = await start(say(text, chunks=9), think_tags=habit)
-        answer = await bench.ask()
-        assert (answer.thinking, answer.text, bench.said) == ("hm", "So.", "So.")
-
-    async def test_without_the_setting_the_text_is_as_it_is(self, start: Start) -> None:
-        bench = await start(say("<think>hm</think>So."))
-        assert (await bench.ask()).text == "<think>hm</think>So."
 
 
 async def test_an_error_in_an_encoding_that_cannot_be_read_is_not_shown(start: Start) -> None:

@@ -80,3 +80,17 @@ async def test_a_listing_beyond_all_bounds_is_read_no_further(start: Start, monk
     bench = await start(model=None)
     with pytest.raises(ModelRefused, match="did not answer with JSON"):
         await bench.ask()
+
+
+@pytest.mark.parametrize(("habit", "text"), [("written", "<think>hm</think>\n\nSo."), ("begun", "hm</think>So.")])
+async def test_thoughts_between_tags_are_thoughts_where_the_model_is_said_to_write_them(
+    start: Start, habit: str, text: str
+) -> None:
+    bench = await start(say(text, chunks=9), think_tags=habit)
+    answer = await bench.ask()
+    assert (answer.thinking, answer.text, bench.said) == ("hm", "So.", "So.")
+
+
+async def test_elsewhere_tags_are_text(start: Start) -> None:
+    bench = await start(say("<think>hm</think>So."))
+    assert (await bench.ask()).text == "<think>hm</think>So."

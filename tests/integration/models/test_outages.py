@@ -106,8 +106,8 @@ async def test_pings_are_no_beginning_where_another_model_stands_ready(start: St
     bench = await start(raw(*[b": ping\n\n"] * 500, delay=0.02))
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match="did not answer in time"):
-        await bench.client.stream(ChatRequest([USER], None, 30.0, begin_s=1.0), lambda _kind, _text: None)
-    assert time.monotonic() - began < 6
+        await bench.client.stream(ChatRequest([USER], None, 30.0, begin_s=0.3), lambda _kind, _text: None)
+    assert time.monotonic() - began < 9, "the pings go on for ten"
 
 
 async def test_a_stall_within_the_answer_is_cut_off(start: Start) -> None:

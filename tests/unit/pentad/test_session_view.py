@@ -215,6 +215,22 @@ def test_an_answer_that_a_message_has_cut_short_says_so(live: bool) -> None:
     assert shown.lines == ["→ new task task-0-a (why)", "one tw", "… interrupted by a new message", "three"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("length", ["… cut off: the model reached its limit of tokens"]),
+        ("content_filter", ["… refused, or withheld by the model's server"]),
+        ("stop", []),
+        (None, []),
+    ],
+)
+def test_half_an_answer_is_said_to_be_half(reason: str | None, said: list[str]) -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.told("message", "task-0-a", step=1, attempt=1, content="one tw", finish_reason=reason)
+    assert shown.lines == ["→ new task task-0-a (why)", "one tw", *said]
+
+
 def test_a_task_that_waits_for_its_turn_says_so_and_nothing_seems_to_think_meanwhile() -> None:
     shown = Shown()
     shown.begin("task-0-a", "6 * 7?")

@@ -1,0 +1,103 @@
+"""What servers that others wrote have sent, recorded byte for byte, is read as they meant it.
+
+Recorded on 2026-11-23 with `tests/support/models/record_server.py`: LiteLLM's proxy 1.106 (before our scripted model),
+aimock, Node's and uvicorn's servers, and nginx 1.22 before uvicorn and before nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.ports import (
+    ChatRequest,
+    ModelAnswer,
+    ModelFailed,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+    ToolCallDraft,
+)
+from tests.integration.models.conftest import USER
+
+RECORDED = Path(__file__).parent / "recorded"
+HELLO = "Hello, 世界! 😀"
+CALL = (ToolCallDraft("calculator", '{"expression":"6*7"}'),)
+
+
+@asynccontextmanager
+async def replaying(name: str, size: int) -> AsyncIterator[str]:
+    """A server that sends what was recorded in pieces of this size; its base URL."""
+    data = (RECORDED / f"{name}.http").read_bytes()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+        for at in range(0, len(data), size):
+            writer.write(data[at : at + size])
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+async def asked(name: str, plain: bool, size: int = 100_000) -> ModelAnswer:
+    async with replaying(name, size) as url:
+        client = OpenAIChat(url, None, "m", plain=plain)
+        try:
+            return await client.stream(ChatRequest([USER], None, 20.0, begin_s=20.0), lambda _kind, _text: None)
+        finally:
+            await client.aclose()
+
+
+ANSWERS: dict[str, tuple[str, str, tuple[ToolCallDraft, ...], str]] = {
+    "aimock": (HELLO, "hm", (), "stop"),
+    "aimock_call": ("", "", CALL, "tool_calls"),
+    "litellm": (HELLO, "hm", (), "stop"),
+    "litellm_call": ("Let me see.", "what makes 6*7?", CALL, "tool_calls"),
+    "node": (HELLO, "hm", (), "stop"),
+    "uvicorn": (HELLO, "hm", (), "stop"),
+    "nginx_uvicorn": (HELLO, "hm", (), "stop"),
+}
+REFUSALS: dict[str, tuple[type[ModelFailed], str]] = {
+    "aimock_busy": (ModelUnavailable, "429: Rate limited; try again later"),
+    "litellm_too_long": (ModelRefused, "maximum context length"),
+    "nginx_502": (ModelUnavailable, "502 Bad Gateway"),
+    "nginx_301": (ModelMisconfigured, "sends requests on to https://127.0.0.1: use that as the base URL"),
+}
+FOLLOWED = {"nginx_301"}
+"""The HTTP client's own transport goes on, to where nobody is here."""
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("size", [7, 100_000])
+async def test_an_answer_is_read_as_it_was_meant(name: str, size: int, plain: bool) -> None:
+    answer = await asked(name, plain, size)
+    assert (answer.text, answer.thinking, answer.tool_calls, answer.finish_reason) == ANSWERS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"), [*product(REFUSALS, [True]), *product(sorted(REFUSALS.keys() - FOLLOWED), [False])]
+)
+async def test_a_refusal_says_what_to_do(name: str, plain: bool) -> None:
+    kind, said = REFUSALS[name]
+    with pytest.raises(kind) as failed:
+        await asked(name, plain)
+    assert said in str(failed.value)
+
+
+async def test_reasoning_that_came_through_a_proxy_goes_back_through_it(plain: bool) -> None:
+    answer = await asked("litellm_call", plain)
+    assert answer.thoughts == {"of": "openai/m", "fields": {"reasoning_content": "what makes 6*7?"}}
+
+
+def test_every_recording_is_read() -> None:
+    assert {path.stem for path in RECORDED.iterdir()} == {*ANSWERS, *REFUSALS}
