@@ -111,9 +111,21 @@ class MemoryReply(Contract):
     """The same call can never be done; else it may be tried again."""
 
 
+class EraseCommand(Contract):
+    """Erase all that is known of a task, a session or an end user. A mark beside its keys says up to when."""
+
+    type: Literal["erase_command"] = "erase_command"
+    version: Literal[1] = 1
+    kind: Literal["task", "session", "user"]
+    tenant_id: Identifier
+    name: Identifier
+    """Of what is to be erased."""
+
+
 Command = Annotated[
-    WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply, Field(discriminator="type")
+    WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply | EraseCommand,
+    Field(discriminator="type"),
 ]
-command_adapter: TypeAdapter[WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply] = (
-    TypeAdapter(Command)
-)
+command_adapter: TypeAdapter[
+    WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply | EraseCommand
+] = TypeAdapter(Command)

@@ -13,6 +13,7 @@ from typing import Literal
 from pentad.contracts.commands import (
     EmbedCommand,
     EmbedReply,
+    EraseCommand,
     InboundMessage,
     MemoryReply,
     MemoryRequest,
@@ -196,6 +197,17 @@ MEMORY_REPLY = Stream(
     None,
     "capped",
 )
+ERASE = Stream(
+    "erase",
+    "pentad:{shard}:erase",
+    "What is to be erased everywhere, for any archiver: sessions and tasks in their shard, users in the first.",
+    (EraseCommand,),
+    ("gateway",),
+    ("archiver",),
+    "archiver",
+    "dead",
+    "consumed",
+)
 EVENTS = Stream(
     "events",
     "pentad:{shard}:events:{tenant}:{session}",
@@ -250,6 +262,7 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
             REMEMBER,
             MEMORY,
             MEMORY_REPLY,
+            ERASE,
             EVENTS,
             DEAD,
         )
@@ -269,5 +282,5 @@ def split_key(key: str) -> tuple[int, str] | None:
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
     """Every work stream of a shard with its key: what must be trimmed, watched and given its group."""
-    fixed = [(s, s.key(shard)) for s in (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, MEMORY)]
+    fixed = [(s, s.key(shard)) for s in (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, MEMORY, ERASE)]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]

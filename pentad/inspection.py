@@ -164,6 +164,24 @@ class Management:
         """Archive a task that has ended, without its grace time. Raises ``Conflict`` when it has not ended."""
         await self._rest.call("POST", path_of("tasks", task_id, "archive"))
 
+    async def delete_task(self, task_id: str) -> None:
+        """Have a task erased everywhere: state, events, record, memory. One that goes on is cancelled first.
+
+        Nothing of it comes back from now on; it is gone soon. Asked again, nothing changes. Raises ``NotFound``.
+        """
+        await self._rest.call("DELETE", path_of("tasks", task_id))
+
+    async def delete_session(self, session_id: str) -> None:
+        """Have a session erased likewise, with its tasks. Its next message begins afresh. Raises ``NotFound``."""
+        await self._rest.call("DELETE", path_of("sessions", session_id))
+
+    async def delete_user(self, user_id: str) -> None:
+        """Have an end user erased likewise: the tasks in which nobody else has spoken, and what is remembered of them.
+
+        Raises ``Refused`` for what is no id.
+        """
+        await self._rest.call("DELETE", path_of("users", user_id))
+
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.
 

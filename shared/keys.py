@@ -20,6 +20,9 @@ DEDUP_TTL_S = DAY_S
 REDRIVEN_TTL_S = 366 * DAY_S
 """How long it is remembered that a dead letter was redriven: longer than one is kept under any settings."""
 
+ERASED_TTL_S = 400 * DAY_S
+"""How long it is known that something was erased: longer than any dead letter of that time is kept, or any guard."""
+
 PREFIX = "pentad:"
 """Begins every key: what an ACL has to allow is ``~pentad:*``."""
 INSTRUCTIONS_PUBLISHED = "pentad:instructions:published"
@@ -143,6 +146,11 @@ def remembers(tenant: str) -> str:
     return f"{REMEMBERS}{tenant}"
 
 
+def erased_user(shard: int, tenant: str, user: str) -> str:
+    """Hash that says up to when an end user was erased; has a TTL. Sessions and tasks have one of their own."""
+    return f"{tag(shard)}:user:{tenant}:{user}:erased"
+
+
 def vector(shard: int, digest: str) -> str:
     """A cached embedding, by the digest of model and content; has a TTL."""
     return f"{tag(shard)}:vector:{digest}"
@@ -199,6 +207,11 @@ class SessionKeys:
     def turns(self) -> str:
         """Capped list of the session's last messages, user's and agent's."""
         return f"{self.header}:turns"
+
+    @property
+    def erased(self) -> str:
+        """Hash that says up to when the session was erased; has a TTL, and outlives everything else of it."""
+        return f"{self.header}:erased"
 
     @property
     def wake(self) -> str:
@@ -266,9 +279,14 @@ class TaskKeys:
         return f"{self.header}:big"
 
     @property
+    def erased(self) -> str:
+        """Hash that says when the task was erased; has a TTL, and outlives everything else of it."""
+        return f"{self.header}:erased"
+
+    @property
     def wake(self) -> str:
         return TASK_WAKE.key(self.shard)
 
     def all(self) -> tuple[str, ...]:
-        """Every key that the task owns."""
+        """Every key that the task owns, and that goes with it."""
         return (self.header, self.messages, self.signals, self.log, self.steps, self.calls, self.big)

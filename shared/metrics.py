@@ -218,6 +218,12 @@ archived = _counter(
     "Tasks whose record the archiver has written; outcome: ok, or moved or gone when the task was not as recorded.",
     "tasks",
 )
+erased = _counter(
+    "pentad_erased_tasks_total",
+    (),
+    "Tasks that were erased everywhere, those erased again after a kill included.",
+    "tasks",
+)
 remembered = _counter(
     "pentad_memory_segments_total",
     (),

@@ -12,7 +12,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -63,6 +63,21 @@ class Records:
             return TaskRecord.model_validate_json(data)
         except ValidationError as error:
             raise DamagedError(f"the record of task {task} cannot be read: {_why(data, error)}") from None
+
+    async def remove(self, tenant: str, task: str) -> None:
+        """Remove a task's record; one that is not there is removed already. Raises ``OutageError``."""
+        await self._try(lambda fs, root: _remove(fs, f"{root}/{tenant}", task))
+
+    async def names(self, tenant: str) -> list[str]:
+        """The tasks of a tenant that have records. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: _names(fs, f"{root}/{tenant}"))
+
+    async def naming(self, tenant: str, tasks: Sequence[str], words: str) -> dict[str, TaskRecord | None]:
+        """The records of these tasks in whose JSON these words stand; None for one that nobody can read.
+
+        Raises ``OutageError``.
+        """
+        return await self._try(lambda fs, root: _naming(fs, f"{root}/{tenant}", tasks, words.encode()))
 
     def _keep(self, fs: Any, folder: str, record: TaskRecord) -> None:
         name = record.task.task_id
@@ -134,6 +149,39 @@ def _load(fs: Any, folder: str, name: str) -> bytes | None:
         return bytes(fs.cat_file(f"{folder}/{name}.json"))
     except FileNotFoundError:
         return None
+
+
+def _names(fs: Any, folder: str) -> list[str]:
+    fs.invalidate_cache(folder)  # others write too
+    try:
+        found = [str(path).rstrip("/").rpartition("/")[2] for path in fs.ls(folder, detail=False)]
+    except FileNotFoundError:
+        return []
+    return sorted({name.removesuffix(".part").removesuffix(".json") for name in found})
+
+
+def _naming(fs: Any, folder: str, tasks: Sequence[str], words: bytes) -> dict[str, TaskRecord | None]:
+    found: dict[str, TaskRecord | None] = {}
+    for task in tasks:
+        data = _load(fs, folder, task)
+        if data is not None and words in data:
+            try:
+                found[task] = TaskRecord.model_validate_json(data)
+            except ValidationError:
+                found[task] = None
+    return found
+
+
+def _remove(fs: Any, folder: str, name: str) -> None:
+    """All of a task, also what a writer that was killed has left half written."""
+    single, versions = f"{folder}/{name}.json", []
+    if not _is_local(fs):
+        versions = [_version(folder, name, version) for version in _versions(fs, f"{folder}/{name}")]
+    for path in (*versions, single, f"{single}.part"):
+        with contextlib.suppress(FileNotFoundError):
+            fs.rm_file(path)
+    if _is_local(fs) and os.path.isdir(folder):
+        _sync_folder(folder)
 
 
 # Objects

@@ -4,11 +4,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from pentad.contracts.streams import ARCHIVE, MEMORY, REMEMBER
+from pentad.contracts.streams import ARCHIVE, ERASE, MEMORY, REMEMBER
+from pentad.services.archiver.erased_memory import ErasedMemory
+from pentad.services.archiver.erasing import Erasing
+from pentad.services.archiver.erasing_tasks import ErasingTasks
 from pentad.services.archiver.handlers import Archiving
+from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.remembering import Remembering
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
+from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import MemoryTakenError, PentadError
 from pentad.shared.memory.child_vectors import ChildVectors
@@ -27,6 +32,7 @@ _say = Seldom(logging.getLogger(__name__))
 _SLOTS = 16
 _REMEMBER_SLOTS = 8
 _REQUEST_SLOTS = 64
+_ERASE_SLOTS = 2
 _EMBED_S = 60.0
 """How long a batch may take: nobody waits for it."""
 _AGAIN_S = 1.0
@@ -54,10 +60,18 @@ class Archiver(EntryService):
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
         self._remembering = Remembering(self.store, records, self._vectors, self._embedder)
         self.serve_entries(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
+        self.serve_entries(ERASE, self._erasing(records).handle, _ERASE_SLOTS)
         if isinstance(self._vectors, ChildVectors):
             self.serve_entries(MEMORY, VectorRequests(self.store, self._vectors).handle, _REQUEST_SLOTS)
         self._memory = Background()
         self._memory_trouble: str | None = None
+
+    def _erasing(self, records: Records) -> Erasing:
+        settings, memory = self.settings, ErasedMemory(self._vectors)
+        limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
+        actors = Actors(self.store, self.consumer_name, settings.lease_ms)
+        tasks = ErasingTasks(self.store, records, memory, self._embedder, actors, limits)
+        return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
 
     def reading_at_start(self) -> Sequence[Consumer]:
         return self._at_start

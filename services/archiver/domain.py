@@ -1,7 +1,7 @@
 """What was said in a task, as the memory takes it. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import TaskRecord
@@ -40,6 +40,18 @@ def said_in_record(record: TaskRecord) -> Said:
     """Of an archived one."""
     task, messages = record.task, owned(record.messages, record.task.user_id or "")
     return Said(record.tenant_id, task.task_id, task.session_id, messages, milliseconds(task.updated_at))
+
+
+Share = Literal["none", "part", "whole"]
+
+
+def share_of(messages: Sequence[Message], beginner: str, user: str) -> Share:
+    """How much of a task is this user's: the whole, where nobody else has spoken in it. ``beginner``: who began it."""
+    said = [m for m in owned(messages, beginner) if m.get("role") == "user" and not m.get("origin")]
+    speakers = {message.get("user_id") or "" for message in said}
+    if speakers == {user} or (not speakers and beginner == user):
+        return "whole"
+    return "part" if user in speakers else "none"
 
 
 def gone_points(said: Said, there: Collection[str]) -> list[str]:

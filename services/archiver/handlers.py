@@ -7,6 +7,7 @@ from pentad.contracts.ids import rfc3339, shard_in
 from pentad.contracts.records import StepRecord, TaskRecord
 from pentad.contracts.streams import ARCHIVE, REMEMBER
 from pentad.shared import metrics
+from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import PoisonError
@@ -42,6 +43,8 @@ class Archiving:
         now, raw_header, log, steps, big = await self._store.run("whole", names, [])
         fields = pairs(raw_header)
         header = task_header(tenant, task, fields)
+        if header is None:
+            await self._stay_erased(keys)
         if header is None or not header.ended:
             return
         grace_ms = 0 if header.archive_of and header.archive_of == header.ended_at else self._grace_ms
@@ -50,9 +53,18 @@ class Archiving:
             await self._store.call("ZADD", timers(shard), "NX", now + left, f"archive {keys.actor}")
             return
         await self._records.write(record_of(header, log, steps, pairs(big), now))
+        if await self._stay_erased(keys):
+            return
         if fields.get("remember_of", b"") != fields.get("last_step", b""):
             await self._ask_to_remember(keys)
         await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now)
+
+    async def _stay_erased(self, keys: TaskKeys) -> bool:
+        """Take the record of an erased task back: it may have been erased since it was read, or before a kill."""
+        erased = await is_erased(self._store, keys)
+        if erased:
+            await self._records.remove(keys.tenant, keys.task)
+        return erased
 
     async def _ask_to_remember(self, keys: TaskKeys) -> None:
         """Its last end has not asked: a runner of a version before long-term memory wrote it, or it went on since."""

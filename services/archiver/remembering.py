@@ -6,8 +6,10 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import shard_in
 from pentad.contracts.streams import REMEMBER
 from pentad.services.archiver.domain import Said, said_in_record, said_in_task
+from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.task_writer import TaskWriter
 from pentad.shared import metrics
+from pentad.shared.actors.erased_marks import erased_users, is_erased
 from pentad.shared.actors.headers import pairs, task_header
 from pentad.shared.actors.transcript import shown
 from pentad.shared.embedder.embedder import Embedder
@@ -33,6 +35,7 @@ class Remembering:
 
     def __init__(self, store: Store, records: Records, vectors: Vectors, embedder: Embedder) -> None:
         self._store, self._records = store, records
+        self._memory = ErasedMemory(vectors)
         self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
         self._unfinished: set[str] = set()
         """Tasks whose last handling in this process has failed."""
@@ -68,11 +71,14 @@ class Remembering:
         """
         written: Firsts = {}
         said = await self._said(keys)
+        if said is None:
+            await self._stay_erased(keys)
         while said is not None:
             before, task = said, await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
             requester = Requester(keys.shard, said.tenant, said.session, task=said.task, cause=cause)
             await self._writer.write(said, task, requester, written, whole=whole)
             said = await self._said(keys)
+            await self._stay_erased(keys, before)
             if said is not None and len(said.messages) == len(before.messages):
                 late_ms = max(0, await self._store.clock() - before.ended_at)
                 metrics.remember_seconds.labels().observe(late_ms / 1000)
@@ -86,3 +92,12 @@ class Remembering:
             return said_in_task(header, [shown(raw) for raw in log]) if header.ended else None
         record = await self._records.read(keys.tenant, keys.task)
         return None if record is None else said_in_record(record)
+
+    async def _stay_erased(self, keys: TaskKeys, said: Said | None = None) -> None:
+        """What was erased since it was read is not found any more: the task, or a user in it."""
+        if await is_erased(self._store, keys):
+            await self._memory.forget_tasks(keys.tenant, [keys.task])
+            return
+        users = {user for message in said.messages if (user := message.get("user_id"))} if said else set()
+        for user, at in (await erased_users(self._store, keys.shard, keys.tenant, users)).items():
+            await self._memory.forget_user(keys.tenant, user, at, [keys.task])

@@ -1,13 +1,7 @@
-"""Batching and cache keys of embeddings. Pure."""
+"""Batching of embeddings, and vectors as bytes. Pure."""
 
-import hashlib
 import struct
 from collections.abc import Iterator, Sequence
-
-
-def content_key(model: str, text: str) -> str:
-    """The name under which a text's vector is cached: the model and the content, nothing else."""
-    return hashlib.sha256(f"{model}\0{text}".encode()).hexdigest()
 
 
 def pack(vector: Sequence[float]) -> bytes:

@@ -7,8 +7,9 @@ from secrets import token_hex
 
 from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED_REPLY, split_key
-from pentad.services.embedding.domain import batches, content_key, pack, unpack
+from pentad.services.embedding.domain import batches, pack, unpack
 from pentad.shared import metrics
+from pentad.shared.embedder.vectors import content_key
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.keys import vector
 from pentad.shared.models.embeddings import EmbeddingModel

@@ -11,6 +11,7 @@ from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
+from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.instruction_registry import InstructionRegistry
@@ -90,6 +91,7 @@ class GatewayService:
         models = ModelRegistry(store, configured_models(settings), [known])
         letters = Letters(store, queries, settings.pentad_shards, tenants)
         vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
+        memories = Memories(store, queries, vectors, embedder, settings.pentad_shards)
         return Parts(
             store=store,
             relay=self._relay,
@@ -99,7 +101,8 @@ class GatewayService:
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             moving=Moving(store, queries, self._cases),
-            memories=Memories(store, queries, vectors, embedder, settings.pentad_shards),
+            memories=memories,
+            erasures=Erasures(store, queries, memories, settings.pentad_shards),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,

@@ -16,6 +16,7 @@ from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_tex
 from pentad.shared.segments.expanding import expanded
 from pentad.shared.segments.segmenting import Segment
 from pentad.shared.store.store import Store
+from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
 _SESSION = "memory"
@@ -46,6 +47,14 @@ class Memories:
             return await self._memory.counts(Owner(tenant), self._requester(tenant))
         except ModelFailed as error:
             raise busy(f"which memory is in use is not known: {error}", outage=True) from None
+
+    async def knows_session(self, tenant: str, session: str) -> bool:
+        """Whether anything is remembered of a session, with whatever model it was embedded."""
+        selection = Selection(Owner(tenant), Whose.ALL, sessions=(session,))
+        for there in await self._vectors.collections():
+            if await self._vectors.count(there.name, selection):
+                return True
+        return False
 
     async def expand(self, tenant: str, text: str, window: int) -> OpenedAnchor:
         """What an anchor points at, from the task where it is live, else from its record."""

@@ -52,6 +52,14 @@ def _session_paths() -> dict[str, Json]:
         "/v1/sessions": {
             "get": operation("Sessions, newest first", *LIST, problems=(422,), _200=gives("", page(SESSION)))
         },
+        "/v1/sessions/{session}": {
+            "delete": operation(
+                "Erase a session everywhere, with its tasks. A message that is sent from now on begins it afresh",
+                path("session"),
+                problems=(400, 404),
+                _202=gives("marked, and being erased", object_of(session_id=ref("Id"))),
+            )
+        },
         "/v1/sessions/{session}/messages": {
             "get": operation(
                 "The last messages of a session, oldest first",
@@ -100,7 +108,14 @@ def _task_paths() -> dict[str, Json]:
             )
         },
         "/v1/tasks/{task}": {
-            "get": operation("One task", path("task"), problems=(404, 410), _200=gives("", ref("Task")))
+            "get": operation("One task", path("task"), problems=(404, 410), _200=gives("", ref("Task"))),
+            "delete": operation(
+                "Erase a task everywhere: its state, its events, its record, what is remembered of it. It is cancelled "
+                "first if it goes on",
+                path("task"),
+                problems=(404,),
+                _202=gives("marked, and being erased", object_of(task_id=ref("Id"), session_id=ref("Id"))),
+            ),
         },
         "/v1/tasks/{task}/transcript": {
             "get": operation(
@@ -141,6 +156,17 @@ def _task_paths() -> dict[str, Json]:
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": MOVE}}}}
         },
         "/v1/tools": {"get": operation("Tools that workers have published", _200=gives("", page(_TOOL)))},
+        "/v1/users/{user}": {
+            "delete": operation(
+                "Erase an end user everywhere: the tasks in which nobody else has spoken, and the memories that are "
+                "theirs. 202 also when there is nothing of them",
+                path("user"),
+                problems=(422,),
+                _202=gives(
+                    "marked, and being erased; also when there is nothing of them", object_of(user_id=ref("Id"))
+                ),
+            )
+        },
     }
 
 

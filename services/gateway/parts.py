@@ -16,6 +16,7 @@ from pentad.contracts.ids import is_identifier, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
+from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.letters import Letters
@@ -49,6 +50,7 @@ class Parts:
     control: Control
     moving: Moving
     memories: Memories
+    erasures: Erasures
     letters: Letters
     redriving: Redriving
     models: ModelRegistry

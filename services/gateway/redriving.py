@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
-from pentad.contracts.streams import ARCHIVE, EMBED, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.contracts.streams import ARCHIVE, EMBED, ERASE, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
 from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
 from pentad.services.gateway.letters import LetterName, Letters
 from pentad.services.gateway.problems import ProblemError, missing
@@ -24,7 +24,9 @@ from pentad.shared.keys import (
     DEDUP_TTL_S,
     REDRIVEN_TTL_S,
     SessionKeys,
+    TaskKeys,
     dedup,
+    erased_user,
     load,
     redrive_claim,
     redriven,
@@ -126,11 +128,13 @@ class Redriving:
         session = SessionKeys(shard_of(plan.tenant, plan.session, self._shards), plan.tenant, plan.session)
         keys = [redriven(session.shard, str(name)), session.header, session.messages, session.wake]
         keys += [load(session.shard), session_index(session.shard, session.tenant)]
+        keys.append(dedup(session.shard, session.tenant, session.session, plan.messages[0].message_id or ""))
+        keys += sorted(_marks(session, plan))
         args: list[Argument] = [REDRIVEN_TTL_S, self._session_ttl_s, session.actor, session.tenant, session.session]
-        args += [DEDUP_TTL_S, *(message.to_json() for message in plan.messages)]
-        if plan.new:
-            keys.append(dedup(session.shard, session.tenant, session.session, plan.messages[0].message_id or ""))
+        args += [DEDUP_TTL_S, "1" if plan.new else "", name.ms, *(message.to_json() for message in plan.messages)]
         posted, woken = await self._store.run("redrive_messages", keys, args)
+        if posted == -2:
+            raise ProblemError(409, "what it is about has been erased meanwhile: discard it")
         if posted < 0:
             raise ProblemError(
                 409, "a message of this id has been accepted meanwhile: discard it, or edit `message_id`"
@@ -158,8 +162,15 @@ class Redriving:
             raise ProblemError(409, f"there is no shard for {plan.stream}: discard it")
         keys = [redriven(place[0], str(name)), plan.stream]
         appended = await self._store.run("redrive_entry", keys, [REDRIVEN_TTL_S, plan.data])
-        stream = next(each for each in (EMBED, ARCHIVE, REMEMBER) if plan.stream == each.key(place[0]))
+        stream = next(each for each in (EMBED, ARCHIVE, REMEMBER, ERASE) if plan.stream == each.key(place[0]))
         metrics.published.labels(stream.name, stream.carries[0].__name__).inc(appended)
+
+
+def _marks(session: SessionKeys, plan: Say) -> set[str]:
+    """Where it is told that what these messages are about was erased: the session, their tasks, who said them."""
+    shard, tenant = session.shard, session.tenant
+    users = {erased_user(shard, tenant, message.user_id) for message in plan.messages if message.user_id}
+    return users | {session.erased, *(TaskKeys(shard, tenant, m.task_id).erased for m in plan.messages if m.task_id)}
 
 
 def _as_json(edit: Mapping[str, Any] | None) -> bytes:

@@ -110,6 +110,22 @@ async def move_message(parts: Parts, request: "Request") -> "Response":
     return answer({"message_id": asked.message_id, "to": asked.to}, 202)
 
 
+async def erase_task(parts: Parts, request: "Request") -> "Response":
+    """Have a task erased everywhere."""
+    return answer(await parts.erasures.task(tenant_of(request), task_of(request)), 202)
+
+
+async def erase_session(parts: Parts, request: "Request") -> "Response":
+    """Have a session erased everywhere, with its tasks."""
+    keys = parts.session(tenant_of(request), request.path_params["session"])
+    return answer(await parts.erasures.session(keys), 202)
+
+
+async def erase_user(parts: Parts, request: "Request") -> "Response":
+    """Have an end user erased everywhere."""
+    return answer(await parts.erasures.user(tenant_of(request), request.path_params["user"]), 202)
+
+
 async def list_tools(parts: Parts, request: "Request") -> "Response":
     """The tools that workers have published."""
     return answer({"items": await parts.queries.tools(), "next": None})
@@ -143,11 +159,13 @@ def _page(page: Page) -> "Response":
 ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/messages", post_message),
     ("GET", "/v1/sessions", list_sessions),
+    ("DELETE", "/v1/sessions/{session}", erase_session),
     ("GET", "/v1/sessions/{session}/messages", list_messages),
     ("GET", "/v1/sessions/{session}/events", get_events),
     ("POST", "/v1/sessions/{session}/event-token", make_token),
     ("GET", "/v1/tasks", list_tasks),
     ("GET", "/v1/tasks/{task}", get_task),
+    ("DELETE", "/v1/tasks/{task}", erase_task),
     ("GET", "/v1/tasks/{task}/transcript", get_transcript),
     ("GET", "/v1/tasks/{task}/values/{ref}", get_value),
     ("POST", "/v1/tasks/{task}/cancel", _asks("cancel")),
@@ -155,6 +173,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/tasks/{task}/resume", _asks("resume")),
     ("POST", "/v1/tasks/{task}/archive", archive_task),
     ("POST", "/v1/tasks/{task}/move", move_message),
+    ("DELETE", "/v1/users/{user}", erase_user),
     ("GET", "/v1/memory/search", search_memory),
     ("POST", "/v1/memory/expand", expand_anchor),
     ("GET", "/v1/memory/stats", memory_stats),

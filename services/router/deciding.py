@@ -61,7 +61,8 @@ class Deciding:
     def arrive(self, commit: Commit, said: IncomingMessage, generation: str) -> None:
         """The message enters its session with this commit. ``generation``: of the inbound stream."""
         message_id = said.message.message_id or said.entry_id
-        commit.arrive(said.keys, said.entry_id, message_id, generation, self._settings.session_ttl_s)
+        user, ttl_s = said.message.user_id, self._settings.session_ttl_s
+        commit.arrive(said.keys, said.entry_id, message_id, user, generation, ttl_s)
 
     async def look(self, said: IncomingMessage, session: SessionHeader, now: int) -> View:
         """Everything that the decision depends on, read at once."""

@@ -15,6 +15,7 @@ from pentad.shared.keys import (
     TaskKeys,
     bell,
     dedup,
+    erased_user,
     load,
     places,
     session_index,
@@ -97,13 +98,17 @@ class Commit:
         """Refuse the whole as ``overtaken`` when a message has come that this step has not read."""
         self._checks += ("no-new-message",)
 
-    def arrive(self, session: SessionKeys, entry: str, message_id: str, generation: str, ttl_s: int) -> None:
+    def arrive(
+        self, session: SessionKeys, entry: str, message_id: str, user: str | None, generation: str, ttl_s: int
+    ) -> None:
         """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``overtaken`` unless
-        it is newer than the last one and its id is not known. ``generation``: of the inbound stream.
+        it is newer than the last one, its id is not known, and neither its session nor its user was erased since.
+        ``generation``: of the inbound stream.
         """
         shard, tenant = session.shard, session.tenant
         seen = self._k(dedup(shard, tenant, session.session, message_id))
         self._arrival = ("arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h"))
+        self._arrival += (self._k(session.erased), self._k(erased_user(shard, tenant, user)) if user else 0)
         self._arrival += (entry, generation, session.session, tenant, ttl_s, DEDUP_TTL_S)
 
     def unmail(self, numbers: Sequence[int]) -> None:

@@ -1,5 +1,6 @@
 """What is asked for and what comes back, each within its bounds. Pure."""
 
+import hashlib
 from collections.abc import Sequence
 
 from pydantic import ValidationError
@@ -24,6 +25,11 @@ class Embedded:
 
     model: str
     vectors: list[list[float]]
+
+
+def content_key(model: str, text: str) -> str:
+    """The name under which a text's vector is cached: the model and the content, nothing else."""
+    return hashlib.sha256(f"{model}\0{text}".encode()).hexdigest()
 
 
 def sendable(texts: Sequence[str]) -> list[str]:

@@ -30,6 +30,7 @@ from pentad.shared.keys import (
     INBOUND_LEASE,
     OLD_INBOUND_LEASE,
     dedup,
+    erased_user,
     load,
     session_index,
 )
@@ -234,6 +235,8 @@ class Ingress:
                 session.messages,
                 dedup(shard, session.tenant, session.session, message.message_id),
                 session_index(shard, session.tenant),
+                session.erased,
+                erased_user(shard, session.tenant, message.user_id) if message.user_id else session.erased,
             )
             args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
         waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)

@@ -6,6 +6,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared import metrics
+from pentad.shared.actors.erased_marks import entry_order, mark_at
 from pentad.shared.inbound.arrival import Arrival
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup
 from pentad.shared.settings import Settings
@@ -23,7 +24,9 @@ class Refusing:
         self._store, self._settings = store, settings
 
     async def refuse(self, arrival: Arrival) -> None:
-        """Tell, and set aside."""
+        """Tell, and set aside; nothing is done with what was said in a session before it was erased."""
+        if arrival.session is not None and await self._is_erased(arrival.session, arrival.first_id):
+            return
         if arrival.session is not None:
             await self._tell(arrival.session, arrival)
         session = arrival.session
@@ -42,6 +45,10 @@ class Refusing:
         if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
             count_letter(INBOUND, "InboundMessage")
             log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
+
+    async def _is_erased(self, session: SessionKeys, entry: str) -> bool:
+        mark = await mark_at(self._store, session.erased)
+        return mark is not None and entry_order(entry) <= entry_order(mark.entry)
 
     async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
         event = ErrorEvent(

@@ -25,11 +25,11 @@ _OUTSIDE = {
     MODEL_HEALTH: "hash",
     CLUSTER: "hash",
 }
-_STREAMS = ("wake", "tools", "embed", "archive", "remember", "memory", "events", "dead", "bell")
+_STREAMS = ("wake", "tools", "embed", "archive", "remember", "memory", "erase", "events", "dead", "bell")
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
     **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
-    **dict.fromkeys(("load", "places", "attempts", "session", "task"), "hash"),
+    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user"), "hash"),
     **dict.fromkeys(("seen", "vector"), "string"),
 }
 _OF_ACTOR = {
@@ -40,6 +40,7 @@ _OF_ACTOR = {
     "steps": "list",
     "calls": "hash",
     "big": "hash",
+    "erased": "hash",
 }
 _ACTORS = ("session", "task")
 _ACTOR_PARTS = 3

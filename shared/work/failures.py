@@ -5,8 +5,9 @@ from functools import partial
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, Stream
+from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.errors import OutageError
-from pentad.shared.keys import DAY_S, attempts
+from pentad.shared.keys import DAY_S, TaskKeys, attempts
 from pentad.shared.store.store import Argument, Store, guarded
 from pentad.shared.work.dead_letters import count_letter, letter_of_entry
 from pentad.shared.work.entry import Entry
@@ -33,7 +34,10 @@ class Failures:
         log.error("%s %s was set aside: %s", self._key, entry.id, reason)
 
     async def _bury(self, entry: Entry, letter: DeadLetter) -> bool:
-        """Returns whether this entry's dead letter was written."""
+        """Returns whether this entry's dead letter was written: none is of what was erased."""
+        if await self._is_erased(letter):
+            await self._store.call("XACK", self._key, self._group, entry.id)
+            return False
         try:
             done = await self._handler.set_aside(entry, letter)
             if done is not SetAside.NOTHING:
@@ -45,6 +49,11 @@ class Failures:
         args: list[Argument] = [self._group, entry.id, letter.to_json()]
         written: int = await self._store.run("set_aside", [self._key, DEAD.key(self._shard)], args)
         return bool(written)
+
+    async def _is_erased(self, letter: DeadLetter) -> bool:
+        if letter.tenant_id is None or letter.task_id is None:
+            return False
+        return await is_erased(self._store, TaskKeys(self._shard, letter.tenant_id, letter.task_id))
 
     async def _letter(self, entry: Entry, reason: str, attempts_made: int) -> DeadLetter:
         found = await self._store.call("XRANGE", self._key, entry.id, entry.id)

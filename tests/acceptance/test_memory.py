@@ -39,6 +39,10 @@ async def best(agent: Agent, question: str, user_id: str | None = None) -> Found
     return (await agent.inspection.search_memory(question, user_id=user_id))[0]
 
 
+async def forgotten(agent: Agent) -> bool:
+    return (await agent.inspection.memory_stats()).tasks == SHARED_TASKS
+
+
 async def test_what_was_taught_is_found_in_a_new_session_and_by_nobody_else(tmp_path: Path) -> None:
     with Up(tmp_path, KEYS) as up:
         url = await up.ready()
@@ -58,6 +62,9 @@ async def test_what_was_taught_is_found_in_a_new_session_and_by_nobody_else(tmp_
                 assert not any("swordfish" in hit.content for hit in seen)
             assert await them.inspection.search_memory("my cat is called Mimi", user_id="ada") == []
             assert (await them.inspection.memory_stats()).segments == 0
+            await us.management.delete_user("ada")
+            await wait_until("the secret to be forgotten", lambda: forgotten(us))
+            assert len(await us.inspection.tasks()) == SHARED_TASKS
         found = pentad(up, "memory", "search", "ferry to Bergen", "--json", environment={"PENTAD_API_KEY": "us-key"})
         first = json.loads(found.stdout.splitlines()[0])
         shown = pentad(up, "memory", "expand", first["anchor"], environment={"PENTAD_API_KEY": "us-key"})

@@ -156,6 +156,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         exact(page)
         await appended(running, page)
         await corrects(running)
+        await erases(running)
         await running.bus.redis.client_kill_filter(_type="normal", skipme=True)
         await running.until("connections made again", lambda page: page.of(metrics.reconnects, store="redis") > 0)
         page = await running.page()
@@ -281,6 +282,14 @@ async def corrects(running: System) -> None:
     await running.move(task, "moved")
     await running.bus.until("moves", "message_moved")
     await running.until("the case", lambda page: page.of(metrics.eval_cases, outcome="kept") == 1)
+
+
+async def erases(running: System) -> None:
+    """A task is erased everywhere."""
+    task = (await running.turn("erased", "to be erased"))["task_id"]
+    request = urllib.request.Request(f"{running.url}/v1/tasks/{task}", method="DELETE")
+    await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
+    await running.until("the erasing", lambda page: page.of(metrics.erased) == 1)
 
 
 async def settled(running: System) -> None:

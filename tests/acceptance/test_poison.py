@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pentad.contracts.streams import DEAD, INBOUND, INBOUND_DEAD, queues_of
-from pentad.services.embedding.domain import content_key
+from pentad.shared.embedder.vectors import content_key
 from pentad.shared.keys import vector
 from pentad.shared.metrics import dead
 from tests.support.models.model_server import ScriptedModel

@@ -9,12 +9,22 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.commands import EmbedCommand, EraseCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.streams import ARCHIVE, EMBED, INBOUND, MEMORY, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.contracts.streams import (
+    ARCHIVE,
+    EMBED,
+    ERASE,
+    INBOUND,
+    MEMORY,
+    REMEMBER,
+    SESSION_WAKE,
+    TASK_WAKE,
+    split_key,
+)
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
@@ -249,6 +259,8 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
         woken = _read(WakeUp, body)
         _actor(woken)
         return Append(letter.stream, woken.to_json())
+    if letter.stream == ERASE.key(shard):
+        return Append(letter.stream, _read(EraseCommand, body).to_json())
     if letter.stream == EMBED.key(shard):
         return Append(letter.stream, _read(EmbedCommand, body).to_json())
     if letter.stream == MEMORY.key(shard):

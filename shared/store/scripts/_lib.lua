@@ -108,12 +108,22 @@ local function count_waiting(load, tenant, by)
   if call('HINCRBY', load, 'tenant:' .. tenant, by) <= 0 then call('HDEL', load, 'tenant:' .. tenant) end
 end
 
--- A message enters its session, in the order of the inbound stream and once by its message id.
+-- Whether this inbound entry had been appended by the time at which a session or a user was erased.
+local function was_erased(mark, entry, generation)
+  local up_to, of = unpack(call('HMGET', mark, 'entry', 'generation'))
+  return up_to and of == generation and not id_less(up_to, entry)
+end
+
+-- A message enters its session, in the order of the inbound stream and once by its message id. What was erased stays so:
+-- a message of before is dropped, however late it comes.
+-- erased, of_user: the marks of the session and of the user; the second is nil, or the first again, for no user
 -- generation: of the inbound stream; ids of one that was replaced do not compare with those of its successor
 -- Returns 'new' | 'repeat' | 'old'.
-local function arrive(header, seen, index, entry, generation, session, session_ttl, seen_ttl)
+local function arrive(header, seen, index, erased, of_user, entry, generation, session, session_ttl, seen_ttl)
   local last, known = unpack(call('HMGET', header, 'last_in', 'in_gen'))
   if last and (known or '') == generation and not id_less(last, entry) then return 'old' end
+  if not last and was_erased(erased, entry, generation) then return 'old' end
+  if of_user and of_user ~= erased and was_erased(of_user, entry, generation) then return 'old' end
   call('HSET', header, 'last_in', entry, 'in_gen', generation)
   call('EXPIRE', header, session_ttl)
   if not call('SET', seen, entry, 'NX', 'EX', seen_ttl) then return 'repeat' end

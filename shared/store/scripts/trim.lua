@@ -1,5 +1,5 @@
 -- Cut a work stream below what every group has consumed (law 7). Never by length.
--- KEYS stream   Returns the number of entries cut.
+-- KEYS stream   ARGV '=' (cut all that may be, not only what is cheap to cut), or nothing   Returns the number of entries cut.
 if call('EXISTS', KEYS[1]) == 0 then return 0 end
 local floor
 for _, raw in ipairs(call('XINFO', 'GROUPS', KEYS[1])) do
@@ -11,4 +11,4 @@ for _, raw in ipairs(call('XINFO', 'GROUPS', KEYS[1])) do
   if not floor or id_less(low, floor) then floor = low end
 end
 if not floor then return 0 end
-return call('XTRIM', KEYS[1], 'MINID', '~', floor)
+return call('XTRIM', KEYS[1], 'MINID', ARGV[1] or '~', floor)

@@ -19,7 +19,7 @@ from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.instructions.builtin import BUILT_IN
-from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, load, session_index
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, erased_user, load, session_index
 from pentad.shared.memory.recalling import Recalling
 from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
@@ -141,17 +141,24 @@ class Flow:
     async def say(self, content: str, session: SessionKeys = SESSION, **fields: object) -> None:
         """A user's message arrives in the session's mailbox."""
         self._entries += 1
-        name = f"u{self._entries}"
-        body = {"content": content, "session_id": session.session, "message_id": name} | fields
-        message = InboundMessage.model_validate(body)
-        seen = dedup(0, session.tenant, session.session, name)
-        index = session_index(0, session.tenant)
-        keys = [session.wake, load(0), session.header, session.messages, seen, index]
-        args: list[Argument] = [self.settings.session_ttl_s, DEDUP_TTL_S, 100_000, ""]
         now = await self.store.clock()
-        entry = f"{now}-{self._entries}"
-        about = (session.actor, session.tenant, session.session, message.to_json())
-        await self.store.run("ingest", keys, [*args, entry, *about])
+        await self.ingested(content, f"{now}-{self._entries}", session.session, session.tenant, **fields)
+
+    async def ingested(
+        self, content: str, entry: str, session_id: str = "s1", tenant: str = "default", **fields: object
+    ) -> list[bytes]:
+        """An inbound entry is moved to its session; what became of it."""
+        name = f"u{entry.partition('-')[2]}"
+        session = SessionKeys(0, tenant, session_id)
+        body = {"content": content, "session_id": session_id, "message_id": name} | fields
+        message = InboundMessage.model_validate(body)
+        seen, user = dedup(0, tenant, session_id, name), message.user_id
+        marks = [session.erased, erased_user(0, tenant, user) if user else session.erased]
+        keys = [session.wake, load(0), session.header, session.messages, seen, session_index(0, tenant), *marks]
+        args: list[Argument] = [self.settings.session_ttl_s, DEDUP_TTL_S, 100_000, ""]
+        about = (session.actor, tenant, session_id, message.to_json())
+        _, _, *outcomes = await self.store.run("ingest", keys, [*args, entry, *about])
+        return list(outcomes)
 
     async def once(self, only: Stream | None = None) -> int:
         """Serve what waits now, one stream after the other, or in one alone; returns how much it was."""

@@ -34,6 +34,7 @@ async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100, gene
     for entry, message in entries:
         seen = dedup(0, "default", "s1", message)
         keys += (SESSION.header, SESSION.messages, seen, session_index(0, "default"))
+        keys += (SESSION.erased, SESSION.erased)
         args += (entry, SESSION.actor, SESSION.tenant, "s1", message)
     waiting, _, *outcomes = await store.run("ingest", keys, args)
     assert waiting == int(await store.call("HGET", load(0), "mail") or 0)

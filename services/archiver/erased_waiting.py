@@ -1,0 +1,45 @@
+"""Messages of an erased user that wait in sessions, for no router has taken them yet, are removed."""
+
+from pentad.shared.actors.erased_marks import ErasedMark, entry_order
+from pentad.shared.actors.mail import read_session_mail
+from pentad.shared.keys import SessionKeys, load, tag
+from pentad.shared.store.store import Store
+
+_KEYS = 1000
+"""Keys of the server that are gone past at once."""
+_MESSAGES = 100
+"""Messages of one session that are read at once."""
+
+
+async def remove_waiting(store: Store, shard: int, tenant: str, user: str, mark: ErasedMark) -> None:
+    """Remove what this user had said by then in whatever session of a shard. Raises ``OutageError``.
+
+    A router that decides on such a message just now is refused, and finds the next one.
+    """
+    cursor, begins = b"0", f"{tag(shard)}:session:{tenant}:"
+    while True:
+        command = ("SCAN", cursor, "MATCH", f"{begins}*:mail", "COUNT", _KEYS, "TYPE", "zset")
+        cursor, found = await store.call(*command)
+        for key in found:
+            session = key.decode().removeprefix(begins).removesuffix(":mail")
+            await _remove_from(store, SessionKeys(shard, tenant, session), user, mark)
+        if cursor == b"0":
+            return
+
+
+async def _remove_from(store: Store, keys: SessionKeys, user: str, mark: ErasedMark) -> None:
+    read = 0
+    while members := await store.call("ZRANGE", keys.messages, read, read + _MESSAGES - 1):
+        gone = [member for member in members if _is_gone(member, user, mark)]
+        if gone:
+            await store.run("erase_mail", [keys.header, keys.messages, load(keys.shard)], [keys.tenant, *gone])
+        read += len(members) - len(gone)
+
+
+def _is_gone(member: bytes, user: str, mark: ErasedMark) -> bool:
+    try:
+        entry, message = read_session_mail(member.split(b" ", 2)[2])
+        order = entry_order(entry)
+    except (ValueError, IndexError):
+        return False
+    return message.user_id == user and (order[0] <= mark.at or order <= entry_order(mark.entry))

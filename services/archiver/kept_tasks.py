@@ -1,0 +1,129 @@
+"""Tasks as they are kept somewhere: in Redis, or as a record. Found whole, whoever has written them."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from pentad.contracts.ids import milliseconds, shard_in
+from pentad.contracts.records import TaskRecord
+from pentad.shared.actors.headers import pairs, read_integer, read_text
+from pentad.shared.actors.transcript import shown
+from pentad.shared.errors import DamagedError
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import TaskKeys, tag
+from pentad.shared.records import Records
+from pentad.shared.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_KEYS = 1000
+"""Keys of the server that are gone past at once."""
+_RECORDS = 100
+"""Records that are read at once."""
+
+
+@immutable
+class KeptTask:
+    """A task and what was said in it."""
+
+    keys: TaskKeys
+    session: str
+    user: str
+    """Who began it; '' for nobody in particular."""
+    created: int
+    """In ms; 0 where nobody can tell any more."""
+    messages: Sequence[dict[str, Any]]
+    """The transcript as a record has it."""
+    damaged: bool = False
+    """Nobody can read its record: all that is known is its name."""
+
+
+Wanted = Callable[[KeptTask], bool]
+
+
+class KeptTasks:
+    """Reads them. Raises ``OutageError`` while a store is away."""
+
+    def __init__(self, store: Store, records: Records) -> None:
+        self._store, self._records = store, records
+
+    async def read(self, keys: TaskKeys) -> KeptTask | None:
+        """A task, wherever it is; None when it is nowhere. What cannot be read of it is left out."""
+        raw_header, lines = await self._store.run("said", [keys.header, keys.log], [])
+        header = pairs(raw_header)
+        if header:
+            return _in_redis(keys, header, lines)
+        try:
+            record = await self._records.read(keys.tenant, keys.task)
+        except DamagedError:
+            return _damaged(keys)
+        return None if record is None else _recorded(keys, record)
+
+    async def found(
+        self, tenant: str, shards: Sequence[int], words: str, wanted: Wanted
+    ) -> AsyncIterator[list[KeptTask]]:
+        """A tenant's tasks that are wanted, in pieces: those in Redis, then those with a record.
+
+        A task goes from Redis to its record, so none is missed. ``words``: stand in the record of every one that may be
+        wanted; with them one that cannot be read is wanted too.
+        """
+        for shard in shards:
+            async for piece in self._headers(tenant, shard):
+                read = [await self.read(keys) for keys in piece]
+                yield [task for task in read if task is not None and wanted(task)]
+        names = await self._records.names(tenant)
+        for begin in range(0, len(names), _RECORDS):
+            records = await self._records.naming(tenant, names[begin : begin + _RECORDS], words)
+            kept = [_of_record(tenant, name, record) for name, record in records.items()]
+            yield [task for task in kept if task is not None and task.keys.shard in shards and _is(task, wanted)]
+
+    async def _headers(self, tenant: str, shard: int) -> AsyncIterator[list[TaskKeys]]:
+        cursor, begins = b"0", f"{tag(shard)}:task:{tenant}:"
+        while True:
+            command = ("SCAN", cursor, "MATCH", f"{begins}*", "COUNT", _KEYS, "TYPE", "hash")
+            cursor, found = await self._store.call(*command)
+            names = {key.decode().removeprefix(begins) for key in found}
+            yield [TaskKeys(shard, tenant, name) for name in sorted(names) if ":" not in name]
+            if cursor == b"0":
+                return
+
+
+def _is(task: KeptTask, wanted: Wanted) -> bool:
+    return task.damaged or wanted(task)
+
+
+def _in_redis(keys: TaskKeys, header: dict[str, bytes], lines: Sequence[bytes]) -> KeptTask:
+    session, user = read_text(header.get("session", b"")), read_text(header.get("user", b""))
+    try:
+        created = read_integer(header.get("created", b"0"))
+    except ValueError:
+        created = 0
+    return KeptTask(
+        keys, session, user, created, [message for line in lines if (message := _message(line)) is not None]
+    )
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """An entry of a transcript; one that cannot be read keeps its place, and says nothing."""
+    try:
+        return shown(line)
+    except (ValueError, TypeError):
+        return {}
+
+
+def _of_record(tenant: str, name: str, record: TaskRecord | None) -> KeptTask | None:
+    shard = shard_in(name, 1 << 30)
+    if shard is None:
+        return None
+    keys = TaskKeys(shard, tenant, name)
+    return _damaged(keys) if record is None else _recorded(keys, record)
+
+
+def _recorded(keys: TaskKeys, record: TaskRecord) -> KeptTask:
+    task = record.task
+    return KeptTask(keys, task.session_id, task.user_id or "", milliseconds(task.created_at), record.messages)
+
+
+def _damaged(keys: TaskKeys) -> KeptTask:
+    log.warning("the record of %s cannot be read: all that is known of it is its name", keys.actor)
+    return KeptTask(keys, "", "", 0, [], damaged=True)

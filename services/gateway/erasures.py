@@ -1,0 +1,92 @@
+"""Clients have a task, a session or an end user erased: marked at once, so that nothing of before comes back.
+
+What is to be removed is an archiver's work. Asked again, it is done again, for what has come since.
+"""
+
+import asyncio
+
+from pentad.contracts.commands import EraseCommand
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.streams import ERASE, INBOUND
+from pentad.services.gateway.memories import Memories
+from pentad.services.gateway.persisting import persist
+from pentad.services.gateway.problems import doubtful, invalid, missing
+from pentad.services.gateway.queries import Queries
+from pentad.shared import metrics
+from pentad.shared.actors.erased_marks import mark_at
+from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
+from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKeys, erased_user, load, session_index
+from pentad.shared.store.store import Argument, Store
+
+_TICK_S = 0.002
+"""What begins after it is later than the mark also in whole ms: it is another's, and stays."""
+
+
+class Erasures:
+    """Raises ``ProblemError``: 404 for what this tenant has not, 503 in doubt. ``OutageError``: nothing was begun."""
+
+    def __init__(self, store: Store, queries: Queries, memories: Memories, shards: int) -> None:
+        self._store, self._queries, self._memories, self._shards = store, queries, memories, shards
+
+    async def task(self, tenant: str, task: str) -> dict[str, str]:
+        """Have a task erased; says what goes."""
+        keys = self._queries.task_keys(tenant, task)
+        session = None if keys is None else await self._session_of(keys)
+        if keys is None or session is None:
+            raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
+        command = EraseCommand(kind="task", tenant_id=tenant, name=task)
+        await self._begin([keys.erased, ERASE.key(keys.shard)], command, tenant, session)
+        return {"task_id": task} | ({"session_id": session} if session else {})
+
+    async def _session_of(self, keys: TaskKeys) -> str | None:
+        """The session of a task, also of an erased one; '' where nobody can tell; None: there is no such task."""
+        try:
+            session = await self._queries.session_of(keys.tenant, keys.task)
+        except DamagedError:
+            return ""
+        if session is None and (mark := await mark_at(self._store, keys.erased)) is not None:
+            return mark.session
+        return session
+
+    async def session(self, keys: SessionKeys) -> dict[str, str]:
+        """Have a session erased with all of its tasks; says what goes. Its next message begins afresh."""
+        if not await self._is_known(keys):
+            raise missing("there is no such session")
+        command = EraseCommand(kind="session", tenant_id=keys.tenant, name=keys.session)
+        names = [keys.erased, ERASE.key(keys.shard), keys.header, keys.messages, keys.signals, keys.turns]
+        names += [load(keys.shard), session_index(keys.shard, keys.tenant)]
+        await self._begin(names, command, keys.tenant, keys.session)
+        return {"session_id": keys.session}
+
+    async def _is_known(self, keys: SessionKeys) -> bool:
+        """A session that nobody has spoken in for long is known by what is remembered of it alone."""
+        if await self._store.call("EXISTS", keys.header, keys.erased):
+            return True
+        return await self._memories.knows_session(keys.tenant, keys.session)
+
+    async def user(self, tenant: str, user: str) -> dict[str, str]:
+        """Have an end user of this tenant erased, whatever there is of them; says who."""
+        if not is_identifier(user):
+            raise invalid("a user id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
+        command = EraseCommand(kind="user", tenant_id=tenant, name=user)
+        for shard in reversed(range(self._shards)):  # the first has the command: it is told when all are marked
+            names = [erased_user(shard, tenant, user), ERASE.key(shard)]
+            await self._begin(names, None if shard else command, tenant)
+        return {"user_id": user}
+
+    async def _begin(self, names: list[str], command: EraseCommand | None, tenant: str, session: str = "") -> None:
+        """Set the mark, and tell an archiver. Safe to repeat."""
+        newest = await self._store.call("XREVRANGE", INBOUND.key(), "+", "-", "COUNT", 1)
+        generation = await self._store.call("HGET", INBOUND_LEASE, "generation") or b""
+        told = b"" if command is None else command.to_json()
+        args: list[Argument] = [newest[0][0] if newest else "0-0", generation, ERASED_TTL_S, told, session, tenant]
+        try:
+            await persist(lambda: self._store.run("erase_mark", names, args))
+        except RefusedWriteError:
+            raise
+        except OutageError:
+            raise doubtful("Redis did not answer, so it may be erased or not: ask again") from None
+        await asyncio.sleep(_TICK_S)
+        if command is not None:
+            metrics.published.labels(ERASE.name, EraseCommand.__name__).inc()

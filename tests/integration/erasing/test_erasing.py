@@ -1,0 +1,132 @@
+"""What is erased is gone everywhere, whatever it had become by then, and what others said stays."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
+from pentad.services.gateway.problems import ProblemError
+from pentad.shared.keys import SessionKeys, TaskKeys, load, places
+from pentad.shared.store.store import Store
+from tests.integration.erasing.erasable import Erasable
+
+OTHER = SessionKeys(0, "default", "s2")
+
+
+@pytest.fixture
+async def world(store: Store, tmp_path: Path) -> AsyncIterator[Erasable]:
+    made = await Erasable(store, tmp_path).prepare()
+    yield made
+    await made.aclose()
+
+
+async def ask(world: Erasable, kind: str, task: TaskKeys) -> None:
+    """Have what this task belongs to erased."""
+    if kind == "task":
+        await world.erasures.task("default", task.task)
+    elif kind == "session":
+        await world.erasures.session(SessionKeys(0, "default", "s1"))
+    else:
+        await world.erasures.user("default", "ada")
+
+
+@pytest.mark.parametrize("kind", ["task", "session", "user"])
+@pytest.mark.parametrize("state", ["ended", "remembered", "archived"])
+async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind: str, state: str) -> None:
+    task = await world.tell("my zebra is called Ada", user_id="ada")
+    other = await world.tell("my boat is green", OTHER, user_id="bob")
+    for each in (task, other):
+        if state != "ended":
+            await world.remember(each)
+        if state == "archived":
+            await world.archive(each)
+    before = await world.traces("boat")
+    assert await world.traces("zebra")
+    await ask(world, kind, task)
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert await world.left_of(task) == []
+    assert await world.traces("boat") == before
+    await ask(world, kind, task)  # it may be asked again, and nothing happens
+    await world.erase()
+    assert await world.traces("boat") == before
+
+
+@pytest.mark.parametrize("kind", ["task", "session", "user"])
+async def test_a_task_that_goes_on_is_cancelled_first_or_taken_as_it_is(world: Erasable, kind: str) -> None:
+    await world.flow.say("my zebra is called Ada", user_id="ada")
+    await world.flow.once(SESSION_WAKE)  # routed, and waiting for a runner that does not come in time
+    (name,) = await world.tasks()
+    task = TaskKeys(0, "default", name)
+    assert await world.store.call("HGET", load(0), "mail") == b"1"
+    await ask(world, kind, task)
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert await world.store.call("HGET", load(0), "mail") == b"0"
+    assert not await world.store.call("EXISTS", places(0))
+    await world.flow.drive()
+    assert (await world.traces("zebra"), await world.left_of(task)) == ([], [])
+
+
+async def test_a_session_begins_afresh(world: Erasable) -> None:
+    await world.tell("my zebra is called Ada")
+    await world.erasures.session(SessionKeys(0, "default", "s1"))
+    fresh = await world.tell("my boat is green")
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert await world.left_of(fresh) != []
+    assert any("turns" in key for key in await world.traces("boat"))
+
+
+async def test_dead_letters_of_what_is_erased_go(world: Erasable, store: Store) -> None:
+    task = await world.tell("my zebra is called Ada", user_id="ada")
+    said = '{"content":"zebra","session_id":"s1","user_id":"ada"}'
+    letters = [
+        letter(DEAD.key(0), "zebra", session_id="s1", task_id=task.task),
+        letter(INBOUND_DEAD.key(), said, session_id="s9"),
+        letter(DEAD.key(0), "boat of another session", session_id="s2"),
+    ]
+    for each in letters:
+        await store.call("XADD", each.stream, "*", "data", each.to_json())
+    foreign = letters[0].model_copy(update={"tenant_id": "others", "body": {"data": "not ours"}})
+    await store.call("XADD", DEAD.key(0), "*", "data", foreign.to_json())
+    await world.erasures.user("default", "ada")
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert [len(await store.call("XRANGE", key, "-", "+")) for key in (DEAD.key(0), INBOUND_DEAD.key())] == [2, 0]
+
+
+def letter(stream: str, body: str, **whom: str) -> DeadLetter:
+    """A dead letter of this tenant."""
+    about = {"kind": "entry", "stream": stream, "entry_id": "1-1", "reason": "r", "attempts": 1, "at": "2030-01-31"}
+    return DeadLetter.model_validate(about | {"tenant_id": "default", "body": {"data": body}} | whom)
+
+
+async def test_what_a_tenant_has_not_is_not_found(world: Erasable) -> None:
+    task = await world.tell("my boat is green")
+    for name in ("task-0-unknown", "task-9-x", "no task", "x" * 5000):
+        with pytest.raises(ProblemError, match="there is no task"):
+            await world.erasures.task("default", name)
+    with pytest.raises(ProblemError, match="there is no task"):
+        await world.erasures.task("others", task.task)
+    with pytest.raises(ProblemError, match="no such session"):
+        await world.erasures.session(SessionKeys(0, "others", "s1"))
+    with pytest.raises(ProblemError, match="a user id"):
+        await world.erasures.user("default", "*")
+    assert await world.asked() == []
+
+
+async def test_of_a_task_of_two_users_the_erased_ones_memories_go_and_stay_away(world: Erasable, store: Store) -> None:
+    task = await world.tell("my zebra is called Ada", user_id="ada")
+    await world.flow.say("and my boat is green", user_id="bob", task_id=task.task)
+    await world.flow.drive()
+    await world.remember(task)
+    assert any(trace.startswith("point") for trace in await world.traces("zebra"))
+    await world.erasures.user("default", "ada")
+    await world.erase()
+    for _ in range(2):
+        assert not any(trace.startswith("point") for trace in await world.traces("zebra"))
+        assert any(trace.startswith("point") for trace in await world.traces("boat"))
+        await world.remember(task)
