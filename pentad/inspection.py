@@ -1,6 +1,6 @@
 """What a client may look at and change beside the conversation: tasks, sessions, and an operator's dead letters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -181,6 +181,31 @@ class Management:
         Raises ``Refused`` for what is no id.
         """
         await self._rest.call("DELETE", path_of("users", user_id))
+
+    async def forget(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        task_id: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        user_id: str | None = None,
+    ) -> int:
+        """Let segments of the memory not be found any more: those that meet all of this. Returns how many there were.
+
+        ``ids``: of hits, at most 100; ``since`` and ``until``: RFC 3339; ``user_id``: of this user alone. Their record
+        stays; see `delete_task`. Raises ``Refused`` for a wrong value, or when nothing says which.
+        """
+        conditions = {"ids": None if ids is None else list(ids), "task_id": task_id, "since": since, "until": until}
+        body: dict[str, Any] = {name: value for name, value in conditions.items() if value is not None}
+        body |= {"user_id": user_id} if user_id is not None else {}
+        forgotten = 0
+        while True:
+            done = await self._rest.call("POST", "/v1/memory/forget", body=body)
+            forgotten += int(done["forgotten"])
+            if not done["next"]:
+                return forgotten
+            body["cursor"] = done["next"]
 
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.

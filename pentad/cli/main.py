@@ -163,6 +163,11 @@ def _add_memory(commands: Any) -> None:
     expand.add_argument("anchor", metavar="ANCHOR", help="the anchor of a hit")
     expand.add_argument("--window", type=int, metavar="N", help="how much on each side, 0 to 50; 2 when not given")
     _json(expand)
+    forget = _client(actions, "forget", "Let something not be found any more: hits by their ids, or all that is meant.")
+    forget.add_argument("ids", metavar="ID", nargs="*", help="the id of a hit (see search --json), or a task's")
+    forget.add_argument("--since", metavar="TIME", help="said from then on, as 2030-01-31T12:00:00Z")
+    forget.add_argument("--until", metavar="TIME", help="said before then")
+    forget.add_argument("--user", metavar="ID", help="of this user alone")
 
 
 def _add_dlq(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""``pentad memory search Q`` and ``pentad memory expand ANCHOR``: what is remembered, and where it was said."""
+"""``pentad memory search|expand|forget``: what is remembered, where it was said, and that it is not any more."""
 
 import argparse
 
@@ -13,7 +13,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent"}
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run one of the actions."""
-    actions = {"search": _search, "expand": _expand}
+    actions = {"search": _search, "expand": _expand, "forget": _forget}
     return run_async(actions[args.action](args, settings))
 
 
@@ -47,6 +47,21 @@ async def _expand(args: argparse.Namespace, settings: Settings) -> int:
     else:
         style = style_for(out, settings)
         out.write("\n".join(_opened(opened, style)) + "\n")
+    return 0
+
+
+async def _forget(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    limits = {"since": args.since, "until": args.until, "user_id": args.user}
+    tasks = [name for name in args.ids if name.startswith("task-")]
+    hits = [name for name in args.ids if not name.startswith("task-")]
+    forgotten = 0
+    async with agent_for(args, settings) as agent:
+        for task in tasks:
+            forgotten += await agent.management.forget(task_id=task, **limits)
+        if hits or not tasks:
+            forgotten += await agent.management.forget(hits or None, **limits)
+    out.write(f"{forgotten} forgotten\n")
     return 0
 
 

@@ -29,17 +29,25 @@ class Said:
     """The transcript as a record has it."""
     ended_at: int
     """In ms since the epoch."""
+    forgotten: frozenset[str] = frozenset()
+    """Ids of segments that are not to be found any more."""
+
+    def is_as(self, earlier: "Said") -> bool:
+        """Whether nothing has changed since then: a transcript only grows."""
+        return len(self.messages) == len(earlier.messages) and self.forgotten == earlier.forgotten
 
 
-def said_in_task(header: TaskHeader, messages: Sequence[Message]) -> Said:
+def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> Said:
     """Of a task in Redis."""
-    return Said(header.tenant, header.task, header.session, owned(messages, header.user), header.ended_at)
+    said = owned(messages, header.user)
+    return Said(header.tenant, header.task, header.session, said, header.ended_at, forgotten)
 
 
-def said_in_record(record: TaskRecord) -> Said:
+def said_in_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> Said:
     """Of an archived one."""
     task, messages = record.task, owned(record.messages, record.task.user_id or "")
-    return Said(record.tenant_id, task.task_id, task.session_id, messages, milliseconds(task.updated_at))
+    ended = milliseconds(task.updated_at)
+    return Said(record.tenant_id, task.task_id, task.session_id, messages, ended, forgotten)
 
 
 Share = Literal["none", "part", "whole"]
@@ -55,8 +63,8 @@ def share_of(messages: Sequence[Message], beginner: str, user: str) -> Share:
 
 
 def gone_points(said: Said, there: Collection[str]) -> list[str]:
-    """Ids of what the task had before messages were moved away from it. ``there``: of what it has now."""
-    if not any(message.get("role") == EXCLUSION for message in said.messages):
+    """Ids of what the task had before messages were moved away or segments forgotten. ``there``: of what it has now."""
+    if not said.forgotten and not any(message.get("role") == EXCLUSION for message in said.messages):
         return []
     whole = [_BLANK if message.get("role") == EXCLUSION else message for message in said.messages]
     segments = segments_of(said.tenant, said.task, whole)

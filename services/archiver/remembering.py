@@ -16,7 +16,8 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import PoisonError
 from pentad.shared.keys import TaskKeys, actor_parts
-from pentad.shared.memory.points import cut_task
+from pentad.shared.memory.forgotten import forgotten_of
+from pentad.shared.memory.points import cut_task, without
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts
 from pentad.shared.records import Records
@@ -34,7 +35,7 @@ class Remembering:
     """
 
     def __init__(self, store: Store, records: Records, vectors: Vectors, embedder: Embedder) -> None:
-        self._store, self._records = store, records
+        self._store, self._records, self._vectors = store, records, vectors
         self._memory = ErasedMemory(vectors)
         self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
         self._unfinished: set[str] = set()
@@ -74,12 +75,14 @@ class Remembering:
         if said is None:
             await self._stay_erased(keys)
         while said is not None:
-            before, task = said, await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
+            before = said
+            whole_task = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
+            task = without(whole_task, said.forgotten)
             requester = Requester(keys.shard, said.tenant, said.session, task=said.task, cause=cause)
             await self._writer.write(said, task, requester, written, whole=whole)
             said = await self._said(keys)
             await self._stay_erased(keys, before)
-            if said is not None and len(said.messages) == len(before.messages):
+            if said is not None and said.is_as(before):
                 late_ms = max(0, await self._store.clock() - before.ended_at)
                 metrics.remember_seconds.labels().observe(late_ms / 1000)
                 return
@@ -88,10 +91,13 @@ class Remembering:
         """The task, if it has ended: what still goes on is remembered at its end."""
         raw_header, log = await self._store.run("said", [keys.header, keys.log], [])
         header = task_header(keys.tenant, keys.task, pairs(raw_header))
+        if header is not None and not header.ended:
+            return None
+        record = None if header is not None else await self._records.read(keys.tenant, keys.task)
+        forgotten = await forgotten_of(self._vectors, keys.tenant, keys.task)
         if header is not None:
-            return said_in_task(header, [shown(raw) for raw in log]) if header.ended else None
-        record = await self._records.read(keys.tenant, keys.task)
-        return None if record is None else said_in_record(record)
+            return said_in_task(header, [shown(raw) for raw in log], forgotten)
+        return None if record is None else said_in_record(record, forgotten)
 
     async def _stay_erased(self, keys: TaskKeys, said: Said | None = None) -> None:
         """What was erased since it was read is not found any more: the task, or a user in it."""

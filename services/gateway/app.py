@@ -14,6 +14,7 @@ from pentad.services.gateway.edge import make_app
 from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.event_tokens import EventTokens
+from pentad.services.gateway.forgetting import Forgetting
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
@@ -103,6 +104,7 @@ class GatewayService:
             moving=Moving(store, queries, self._cases),
             memories=memories,
             erasures=Erasures(store, queries, memories, settings.pentad_shards),
+            forgetting=Forgetting(store, vectors, settings.pentad_shards),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,

@@ -1,9 +1,10 @@
-"""The routes of long-term memory: all read, in the tenant of the request."""
+"""The routes of long-term memory, all in the tenant of the request."""
 
 from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain.expansion import read_expansion
+from pentad.services.gateway.domain.forget_request import read_forgetting
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.http import answer, read_body, tenant_of
 from pentad.services.gateway.parts import Parts
@@ -40,6 +41,17 @@ async def expand_anchor(parts: Parts, request: "Request") -> "Response":
     except UnreadableError as error:
         raise invalid(str(error)) from None
     return answer((await parts.memories.expand(tenant, asked.anchor, asked.window)).model_dump(mode="json"))
+
+
+async def forget_memories(parts: Parts, request: "Request") -> "Response":
+    """Let segments not be found any more."""
+    tenant = tenant_of(request)
+    try:
+        asked = read_forgetting(await read_body(request))
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    page = await parts.forgetting.forget(tenant, asked)
+    return answer({"forgotten": page.forgotten, "next": page.next}, 202)
 
 
 async def memory_stats(parts: Parts, request: "Request") -> "Response":

@@ -15,6 +15,20 @@ _EXPANSION: Json = {
     },
     "required": ["anchor"],
 }
+_WHEN: Json = {"type": "string", "format": "date-time"}
+_FORGETTING: Json = {
+    "type": "object",
+    "description": "at least one of the first four; a segment is meant that meets all that are given",
+    "properties": {
+        "ids": {"type": "array", "items": {"type": "string"}, "maxItems": 100, "description": "the `id` of hits"},
+        "task_id": ref("Id"),
+        "since": _WHEN,
+        "until": _WHEN | {"description": "the first moment that is not meant any more"},
+        "user_id": ref("Id") | {"description": "of this user alone"},
+        "cursor": {"type": "string", "description": "`next` of the answer before"},
+    },
+}
+_FORGOTTEN = object_of(forgotten={"type": "integer"}, next={"type": ["string", "null"]})
 
 
 def memory_paths() -> dict[str, Json]:
@@ -38,6 +52,14 @@ def memory_paths() -> dict[str, Json]:
                 _200=gives("", ref("OpenedAnchor")),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _EXPANSION}}}}
+        },
+        "/v1/memory/forget": {
+            "post": operation(
+                "Let segments not be found any more. One request forgets 1,000; go on while `next` is there",
+                problems=(400, 413, 422),
+                _202=gives("how many of them were forgotten, and where to go on", _FORGOTTEN),
+            )
+            | {"requestBody": {"required": True, "content": {"application/json": {"schema": _FORGETTING}}}}
         },
         "/v1/memory/stats": {"get": operation("How much is remembered", _200=gives("", ref("MemoryStats")))},
     }

@@ -18,6 +18,7 @@ from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.event_tokens import EventTokens
+from pentad.services.gateway.forgetting import Forgetting
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.memories import Memories
@@ -51,6 +52,7 @@ class Parts:
     moving: Moving
     memories: Memories
     erasures: Erasures
+    forgetting: Forgetting
     letters: Letters
     redriving: Redriving
     models: ModelRegistry

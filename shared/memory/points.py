@@ -4,7 +4,7 @@ What one user's memories are made of is his alone: the segments beside one, and 
 same owner. So a task has a point of its own for each owner in it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -61,6 +61,13 @@ class OwnersPart:
 def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
     """Cut a task. ``messages``: its transcript as a record has it."""
     return CutTask(tenant, task_id, session, segments_of(tenant, task_id, messages))
+
+
+def without(task: CutTask, ids: Collection[str]) -> CutTask:
+    """The same as if these segments had never been said."""
+    if not ids:
+        return task
+    return CutTask(task.tenant, task.id, task.session, [each for each in task.segments if each.id not in ids])
 
 
 def texts_of(task: CutTask) -> list[str]:

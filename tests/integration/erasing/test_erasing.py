@@ -130,3 +130,22 @@ async def test_of_a_task_of_two_users_the_erased_ones_memories_go_and_stay_away(
         assert not any(trace.startswith("point") for trace in await world.traces("zebra"))
         assert any(trace.startswith("point") for trace in await world.traces("boat"))
         await world.remember(task)
+
+
+async def test_a_user_of_many_archived_tasks_is_erased_in_batches(world: Erasable) -> None:
+    task = await world.tell("my zebra is called Ada", user_id="ada")
+    other = await world.tell("my boat is green", OTHER, user_id="bob")
+    for each in (task, other):
+        await world.archive(each)
+    record, boat = await world.records.read("default", task.task), await world.traces("boat")
+    assert record is not None
+    for number in range(120):  # more than are read at once, and more than are erased at once
+        name = f"task-0-more{number}"
+        await world.records.write(record.model_copy(update={"task": record.task.model_copy(update={"task_id": name})}))
+    damaged = world.folder / "records" / "default" / "task-0-damaged.json"
+    damaged.write_text('{"user_id":"ada", "zebra')
+    await world.erasures.user("default", "ada")
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert await world.records.names("default") == [other.task]
+    assert await world.traces("boat") == boat

@@ -15,6 +15,7 @@ from pentad.contracts.records import TaskRecord
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.records import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.settings import Settings
@@ -215,3 +216,20 @@ async def test_the_terminal_says_when_nothing_is_remembered(
     await memory.drop(COLLECTION)
     assert await command(gateway, action="search", question="cat") == 0
     assert capsys.readouterr().out == "nothing is remembered of that\n"
+
+
+async def test_a_hit_is_forgotten_over_rest_and_in_the_terminal(
+    gateway: GatewayService, memory: ChildVectors, http: httpx2.AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await memory.prepare(FORGOTTEN, 1)  # to make a collection may take longer than a client waits for it
+    hit = (await search(http, q="cat", user_id="ada", limit=1)).json()["hits"][0]
+    for keys, forgotten in ((THEM, 0), (US, 1)):
+        done = await http.post("/v1/memory/forget", json={"ids": [hit["id"]]}, headers=keys)
+        assert (done.status_code, done.json()) == (202, {"forgotten": forgotten, "next": None})
+    assert (await http.get("/v1/memory/stats", headers=US)).json() == {"segments": 5, "tasks": 2}
+    assert (await http.post("/v1/memory/forget", json={}, headers=US)).status_code == 422
+    assert await command(gateway, action="forget", ids=["task-0-boat"], since=None, until=None) == 0
+    assert capsys.readouterr().out == "2 forgotten\n"
+    assert await command(gateway, action="forget", ids=[], since=None, until="2031-01-01T00:00:00Z") == 0
+    assert capsys.readouterr().out == "3 forgotten\n"
+    assert (await search(http, q="cat", user_id="ada")).json() == {"hits": []}
