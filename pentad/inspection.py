@@ -207,6 +207,27 @@ class Management:
                 return forgotten
             body["cursor"] = done["next"]
 
+    async def reindex_left(self, *, queue: bool = False) -> int:
+        """How many tasks the embedding model in use has not embedded yet. ``queue``: have an archiver do it.
+
+        All that is remembered is found meanwhile. Raises ``Refused`` without the admin key.
+        """
+        left, cursor = 0, None
+        while True:
+            body = {"queue": queue} | ({} if cursor is None else {"cursor": cursor})
+            page = await self._operator.call("POST", "/v1/memory/reindex", body=body)
+            left, cursor = left + int(page["left"]), page["next"]
+            if cursor is None:
+                return left
+
+    async def reindex_switch(self) -> str:
+        """Let the memory be what the embedding model in use has embedded, and nothing else. Returns its name.
+
+        What is left then is not found any more. Raises ``Refused`` without the admin key.
+        """
+        done = await self._operator.call("POST", "/v1/memory/reindex", body={"switch": True})
+        return str(done["current"])
+
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.
 

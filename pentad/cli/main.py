@@ -168,6 +168,9 @@ def _add_memory(commands: Any) -> None:
     forget.add_argument("--since", metavar="TIME", help="said from then on, as 2030-01-31T12:00:00Z")
     forget.add_argument("--until", metavar="TIME", help="said before then")
     forget.add_argument("--user", metavar="ID", help="of this user alone")
+    text = "Embed the memory anew for another embedding model. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    again = _client(actions, "reindex", text)
+    again.add_argument("--force", action="store_true", help="go on without what cannot be embedded any more")
 
 
 def _add_dlq(commands: Any) -> None:

@@ -1,9 +1,10 @@
-"""``pentad memory search|expand|forget``: what is remembered, where it was said, and that it is not any more."""
+"""``pentad memory search|expand|forget|reindex``: what is remembered, where it was said, what is not to be."""
 
 import argparse
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.memory_reindex import reindex
 from pentad.contracts.memories import FoundMemory, OpenedAnchor, QuotedSegment
 from pentad.render import Style, ago, harmless, style_for
 from pentad.shared.settings import Settings
@@ -13,7 +14,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent"}
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run one of the actions."""
-    actions = {"search": _search, "expand": _expand, "forget": _forget}
+    actions = {"search": _search, "expand": _expand, "forget": _forget, "reindex": reindex}
     return run_async(actions[args.action](args, settings))
 
 

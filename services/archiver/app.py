@@ -17,6 +17,7 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import MemoryTakenError, PentadError
 from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.current import adopt
 from pentad.shared.memory.opening import embedded_vectors, server_vectors
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.records import Records
@@ -39,6 +40,11 @@ _AGAIN_S = 1.0
 """How often a memory that is taken or away is tried again."""
 _LOOK_S = 10.0
 """How often it is looked whether it is well."""
+
+_OTHER_MODEL = (
+    "%d points of the memory are of another embedding model (%s): they are found by their words alone. "
+    "`pentad memory reindex` embeds them for the one in use (%s); or set EMBED_* to what it was"
+)
 
 
 class Archiver(EntryService):
@@ -109,7 +115,10 @@ class Archiver(EntryService):
             await self._vectors.open()
 
     async def _look(self) -> None:
-        await self._remembering.prepare()
+        fresh = await self._remembering.prepare()
+        current = await adopt(self._vectors)
+        if current is not None and current.name != fresh:
+            _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
         metrics.memory_points.labels().set(sum(there.points for there in await self._vectors.collections()))
 
     async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:

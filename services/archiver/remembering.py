@@ -41,12 +41,12 @@ class Remembering:
         self._unfinished: set[str] = set()
         """Tasks whose last handling in this process has failed."""
 
-    async def prepare(self) -> None:
-        """Make the collection of the embedding model, so that it can be searched while it is empty.
+    async def prepare(self) -> str:
+        """Make the collection of the embedding model, so that it can be searched while it is empty; returns its name.
 
         Raises ``MemoryOutageError`` while the model or the store is away.
         """
-        await self._writer.prepare()
+        return await self._writer.prepare()
 
     async def handle(self, entry: Entry) -> None:
         """Remember the task that the entry names, as it is now; again when it went on meanwhile."""

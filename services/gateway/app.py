@@ -24,6 +24,7 @@ from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
+from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
@@ -105,6 +106,7 @@ class GatewayService:
             memories=memories,
             erasures=Erasures(store, queries, memories, settings.pentad_shards),
             forgetting=Forgetting(store, vectors, settings.pentad_shards),
+            reindexing=Reindexing(store, vectors, embedder, settings.pentad_shards, tenants),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,

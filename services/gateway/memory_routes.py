@@ -6,9 +6,10 @@ from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting
 from pentad.services.gateway.domain.frames import UnreadableError
-from pentad.services.gateway.http import answer, read_body, tenant_of
+from pentad.services.gateway.http import admin_only, answer, read_body, tenant_of
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid
+from pentad.services.gateway.reindexing import read_reindexing
 from pentad.shared.memory.searching import MOST_FOUND
 from pentad.shared.recall.questions import MOST_CHARS
 
@@ -52,6 +53,15 @@ async def forget_memories(parts: Parts, request: "Request") -> "Response":
         raise invalid(str(error)) from None
     page = await parts.forgetting.forget(tenant, asked)
     return answer({"forgotten": page.forgotten, "next": page.next}, 202)
+
+
+async def reindex_memory(parts: Parts, request: "Request") -> "Response":
+    """Have the memory embedded anew, a page of it; or let what was embedded count."""
+    admin_only(request)
+    cursor, queue, switch = read_reindexing(await read_body(request))
+    done = await (parts.reindexing.switch() if switch else parts.reindexing.page(cursor, queue=queue))
+    told = {"collection": done.collection, "current": done.current, "tasks": done.tasks, "left": done.left}
+    return answer(told | {"next": done.next}, 202)
 
 
 async def memory_stats(parts: Parts, request: "Request") -> "Response":

@@ -29,6 +29,21 @@ _FORGETTING: Json = {
     },
 }
 _FORGOTTEN = object_of(forgotten={"type": "integer"}, next={"type": ["string", "null"]})
+_REINDEXING: Json = {
+    "type": "object",
+    "properties": {
+        "cursor": {"type": "string", "description": "`next` of the answer before"},
+        "queue": {"type": "boolean", "description": "have an archiver embed those that are left; else only look"},
+        "switch": {"type": "boolean"},
+    },
+}
+_REINDEXED = object_of(
+    collection={"type": "string"},
+    current={"type": "string"},
+    tasks={"type": "integer"},
+    left={"type": "integer"},
+    next={"type": ["string", "null"]},
+)
 
 
 def memory_paths() -> dict[str, Json]:
@@ -60,6 +75,16 @@ def memory_paths() -> dict[str, Json]:
                 _202=gives("how many of them were forgotten, and where to go on", _FORGOTTEN),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _FORGETTING}}}}
+        },
+        "/v1/memory/reindex": {
+            "post": operation(
+                "Have the memory embedded anew with the model in use, 500 tasks a request; go on while `next` is "
+                "there. With `switch` what was embedded counts from now on, and what was not is not found any more. "
+                "Needs the admin key, PENTAD_ADMIN_KEY, as a bearer token",
+                problems=(400, 413, 422),
+                _202=gives("how many of these tasks are left, and where to go on", _REINDEXED),
+            )
+            | {"requestBody": {"required": True, "content": {"application/json": {"schema": _REINDEXING}}}}
         },
         "/v1/memory/stats": {"get": operation("How much is remembered", _200=gives("", ref("MemoryStats")))},
     }

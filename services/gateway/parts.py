@@ -27,6 +27,7 @@ from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.problems import bad, busy
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
+from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
 from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import Subscription, subscribe
@@ -53,6 +54,7 @@ class Parts:
     memories: Memories
     erasures: Erasures
     forgetting: Forgetting
+    reindexing: Reindexing
     letters: Letters
     redriving: Redriving
     models: ModelRegistry

@@ -12,7 +12,13 @@ from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.http import answer, page_of, read_body, task_of, tenant_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
-from pentad.services.gateway.memory_routes import expand_anchor, forget_memories, memory_stats, search_memory
+from pentad.services.gateway.memory_routes import (
+    expand_anchor,
+    forget_memories,
+    memory_stats,
+    reindex_memory,
+    search_memory,
+)
 from pentad.services.gateway.messages import post_message
 from pentad.services.gateway.model_routes import delete_model, list_models, register_model
 from pentad.services.gateway.openapi import document
@@ -177,6 +183,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/memory/search", search_memory),
     ("POST", "/v1/memory/expand", expand_anchor),
     ("POST", "/v1/memory/forget", forget_memories),
+    ("POST", "/v1/memory/reindex", reindex_memory),
     ("GET", "/v1/memory/stats", memory_stats),
     ("GET", "/v1/tools", list_tools),
     ("GET", "/v1/models", list_models),

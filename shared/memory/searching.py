@@ -8,6 +8,7 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
+from pentad.shared.memory.current import CurrentVectors
 from pentad.shared.memory.points import FIRST_OF_TASK, SEGMENT_KIND, TASK_KIND
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories, RankingVectors, question_of, ranked_memories
 from pentad.shared.owners import Owner
@@ -57,7 +58,7 @@ class MemorySearch:
     """
 
     def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
-        self._vectors, self._embedder = vectors, embedder
+        self._vectors, self._current, self._embedder = vectors, CurrentVectors(vectors), embedder
         self._collection: str | None = None
         """The last one; what a change of the model leaves here counts until the next search."""
 
@@ -79,8 +80,8 @@ class MemorySearch:
         return [MemoryHit(each.id, payload, each.score, each.parts) for each, payload in ranked]
 
     async def _ranked(self, asked: MemoryRanking, collection: str) -> RankedMemories:
-        """Ranked where the memories are, if the store can, else here with what its searches find."""
-        if isinstance(self._vectors, RankingVectors):
+        """Ranked where the memories are, if the store can and one collection has them all; else here."""
+        if isinstance(self._vectors, RankingVectors) and await self._current.earlier(collection) is None:
             return await self._there(collection, self._vectors.rank(collection, asked), [])
         ranking = ranked_memories(asked)
         queries = next(ranking)
@@ -107,17 +108,17 @@ class MemorySearch:
 
     async def _find(self, name: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         nothing: list[list[Hit]] = [[] for _ in queries]
-        return await self._there(name, self._vectors.search(name, queries), nothing)
+        return await self._there(name, self._current.search(name, queries), nothing)
 
     async def _count(self, name: str, selection: Selection) -> int:
-        return await self._there(name, self._vectors.count(name, selection), 0)
+        return await self._there(name, self._current.count(name, selection), 0)
 
     async def _there(self, name: str, asking: Awaitable[T], nothing: T) -> T:
         """The answer, or nothing where no collection of this model was made yet: then there are no memories."""
         try:
             return await asking
         except MemoryRefusedError:
-            if name in {kept.name for kept in await self._vectors.collections()}:
+            if name in {kept.name for kept in await self._current.collections()}:
                 raise
             return nothing
 

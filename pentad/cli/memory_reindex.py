@@ -1,0 +1,48 @@
+"""``pentad memory reindex``: the memory is embedded anew with the model in use; what it has is found meanwhile."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator
+from time import monotonic
+
+from pentad.cli.gateway import agent_for, streams
+from pentad.client import Agent
+from pentad.errors import ClientError
+from pentad.shared.settings import Settings
+
+_LOOK_S = 1.0
+_PATIENCE_S = 60.0
+"""How long nothing may happen before it is given up."""
+
+
+async def reindex(args: argparse.Namespace, settings: Settings) -> int:
+    """Ask for it, show how far it is, switch at the end. Killed and begun again, it goes on."""
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        left = -1
+        async for now in _passes(agent):
+            if now != left:
+                out.write(f"{now} tasks left\n")
+                out.flush()
+            left = now
+        if left and not args.force:
+            raise ClientError(
+                f"{left} tasks are not embedded, and nothing happens: see that an archiver runs (pentad doctor). "
+                "What has no record any more cannot be embedded: --force goes on without it"
+            )
+        name = await agent.management.reindex_switch()
+    out.write(f"the memory is {name} now\n")
+    return 0
+
+
+async def _passes(agent: Agent) -> AsyncIterator[int]:
+    """How many tasks are left, again and again, until it is none, or none has gone for long."""
+    best, moved_at = -1, monotonic()
+    while True:
+        left = await agent.management.reindex_left(queue=best < 0)
+        yield left
+        if best < 0 or left < best:
+            best, moved_at = left, monotonic()
+        if not left or monotonic() - moved_at > _PATIENCE_S:
+            return
+        await asyncio.sleep(_LOOK_S)

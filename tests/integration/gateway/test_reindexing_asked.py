@@ -1,0 +1,59 @@
+"""An operator has the memory embedded anew, over REST and in the terminal."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from pentad.cli import memory as memory_command
+from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.memory.current import CURRENT
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from tests.integration.gateway.conftest import running
+from tests.integration.memory.serving import serving
+from tests.support.remembering import COLLECTION, remember
+from tests.unit.segments.transcripts import said
+
+OLD = "memory-of-another-model"
+
+
+@pytest.fixture
+async def memory(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
+    """Another model's collection counts; the one of the model in use has the task too."""
+    vectors = EdgeVectors(tmp_path / "vectors")
+    await vectors.prepare(OLD, 3)
+    await remember(vectors, "default", "task-0-1", [said("The boat is green.")])
+    await vectors.switch(CURRENT, OLD)
+    async with serving(store, VectorRequests(store, vectors).handle):
+        yield vectors
+    await vectors.aclose()
+
+
+async def test_the_terminal_switches_when_nothing_is_left(
+    gateway: GatewayService, http: httpx2.AsyncClient, memory: EdgeVectors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looked = await http.post("/v1/memory/reindex", json={})
+    told = {"collection": COLLECTION, "current": OLD, "tasks": 0, "left": 0, "next": None}
+    assert (looked.status_code, looked.json()) == (202, told)
+    settings = Settings(pentad_url=gateway.address)
+    args = argparse.Namespace(url=None, action="reindex", force=False)
+    async with asyncio.timeout(20):
+        assert await asyncio.to_thread(memory_command.run, args, settings) == 0
+    assert capsys.readouterr().out == f"0 tasks left\nthe memory is {COLLECTION} now\n"
+    assert [each.name for each in await memory.collections()] == [COLLECTION]
+
+
+async def test_it_needs_the_admin_key(redis_url: str, tmp_path: Path) -> None:
+    keys = {"pentad_api_keys": "us-key:us", "pentad_admin_key": "the-operator"}
+    async with (
+        running(redis_url, pentad_data_dir=tmp_path, **keys) as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=20) as http,
+    ):
+        refused = await http.post("/v1/memory/reindex", json={}, headers={"authorization": "Bearer us-key"})
+    assert refused.status_code == 403

@@ -1,0 +1,136 @@
+"""Another embedding model: what is remembered is found all the while, and embedded anew only where it is not yet."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pentad.contracts.streams import REMEMBER
+from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.reindexing import Reindexed, Reindexing, read_reindexing
+from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.memory.current import CURRENT, adopt
+from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.owners import Owner
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from pentad.shared.vectors.naming import collection_name
+from pentad.shared.work.entry import Entry
+from tests.integration.memory.remembered import TASK, end, remembering, woken
+from tests.support.remembering import COLLECTION
+
+ASKS = Requester(0, "acme", "s1")
+CAT, DOG = "my cat is called Ada", "my dog is called Bruno"
+OTHER = collection_name("other", 100)
+
+
+class OtherModel(HashingEmbedder):
+    """Another model, with shorter vectors."""
+
+    async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
+        found = await super().embed(texts, requester)
+        return Embedded("other", [vector[:100] for vector in found.vectors])
+
+
+@pytest.fixture
+async def vectors(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
+    """A memory of the model before."""
+    made = EdgeVectors(tmp_path / "vectors")
+    await end(store, [("user", CAT, None)])
+    before = remembering(store, tmp_path, made)
+    await before.prepare()
+    await adopt(made)
+    await before.handle(woken())
+    yield made
+    await made.aclose()
+
+
+async def found(vectors: EdgeVectors, question: str, embedder: Embedder | None = None) -> list[str]:
+    asked = MemoryQuestion(Owner("acme"), question, 10, 1)
+    hits = await MemorySearch(vectors, embedder or OtherModel()).search(asked, ASKS)
+    return [hit.payload.text for hit in hits]
+
+
+async def current(vectors: EdgeVectors) -> list[str]:
+    return [each.name for each in await vectors.collections() if CURRENT in each.aliases]
+
+
+def reindexing(store: Store, vectors: EdgeVectors, *tenants: str) -> Reindexing:
+    return Reindexing(store, vectors, OtherModel(), 1, tenants or ("acme",))
+
+
+async def asked(store: Store) -> list[Entry]:
+    found = await store.call("XRANGE", REMEMBER.key(0), "-", "+")
+    return [Entry(REMEMBER.key(0), entry.decode(), fields[1]) for entry, fields in found]
+
+
+async def test_with_another_model_all_is_found_before_while_and_after_it_is_embedded(
+    store: Store, tmp_path: Path, vectors: EdgeVectors
+) -> None:
+    assert await found(vectors, "cat called") == [CAT], "by its words, before anything is embedded"
+    work = reindexing(store, vectors)
+    assert await work.page(None, queue=True) == Reindexed(OTHER, COLLECTION, 1, 1, None)
+    assert await found(vectors, "cat called") == [CAT]
+    await end(store, [("user", DOG, None)])  # meanwhile, written with the model in use
+    (entry,) = await asked(store)
+    await remembering(store, tmp_path, vectors, OtherModel()).handle(entry)
+    assert sorted(await found(vectors, "who is called")) == [CAT, DOG], "once each, from both"
+    assert await work.page(None, queue=False) == Reindexed(OTHER, COLLECTION, 1, 0, None)
+    assert await current(vectors) == [COLLECTION]
+    assert (await work.switch()).current == OTHER
+    assert await current(vectors) == [OTHER]
+    assert [each.name for each in await vectors.collections()] == [OTHER], "the other one takes no room any more"
+    assert sorted(await found(vectors, "who is called")) == [CAT, DOG]
+    assert await work.page(None, queue=True) == Reindexed(OTHER, OTHER, 0, 0, None)
+    assert (await work.switch()).current == OTHER
+
+
+async def test_only_what_is_left_is_asked_for_again(store: Store, tmp_path: Path, vectors: EdgeVectors) -> None:
+    work = reindexing(store, vectors, "aaa", "acme", "zzz")
+    pages: list[Reindexed] = []
+    cursor: str | None = None
+    while not pages or cursor:
+        pages.append(await work.page(cursor, queue=True))
+        cursor = pages[-1].next
+    assert [page.left for page in pages] == [0, 1, 0], "a page for each tenant"
+    (entry,) = await asked(store)
+    assert entry.data == woken(TASK).data
+    await remembering(store, tmp_path, vectors, OtherModel()).handle(entry)
+    await work.page("1:", queue=True)
+    assert len(await asked(store)) == 1
+
+
+async def test_the_memory_of_the_model_in_use_counts_where_nothing_was_said(store: Store, tmp_path: Path) -> None:
+    vectors = EdgeVectors(tmp_path / "new")
+    assert await adopt(vectors) is None
+    await vectors.prepare(OTHER, 100)
+    await vectors.prepare(COLLECTION, 384)
+    adopted = await adopt(vectors)
+    assert adopted is not None
+    assert await current(vectors) == [adopted.name]
+    await vectors.aclose()
+
+
+async def test_an_upgrade_adopts_the_collection_that_has_the_points(
+    store: Store, tmp_path: Path, vectors: EdgeVectors
+) -> None:
+    (tmp_path / "vectors" / "aliases.json").unlink()  # as versions before aliases left it
+    await vectors.prepare(OTHER, 100)
+    adopted = await adopt(vectors)
+    assert adopted is not None
+    assert adopted.name == COLLECTION
+
+
+@pytest.mark.parametrize(
+    "body", [{"cursor": 7}, {"queue": "yes"}, {"switch": 1}, {"cursor": "x"}, {"cursor": "9:"}, {"cursor": "0:../x"}]
+)
+async def test_a_wrong_request_is_refused_in_words(store: Store, vectors: EdgeVectors, body: dict[str, Any]) -> None:
+    async def read() -> None:
+        cursor, queue, _ = read_reindexing(body)
+        await reindexing(store, vectors).page(cursor, queue=queue)
+
+    with pytest.raises(ProblemError, match=r"cursor|queue"):
+        await read()
