@@ -95,7 +95,8 @@ class Erasing:
         """Erase the tasks that are wanted; returns how many there were."""
         erased = 0
         words = f'"{field}":"{command.name}"'
-        async for tasks in self._kept.found(command.tenant_id, shards, words, wanted):
+        session = command.name if command.kind == "session" else None
+        async for tasks in self._kept.found(command.tenant_id, shards, words, wanted, session):
             await self._tasks.erase(command.tenant_id, tasks)
             await self._leave_empty_sessions(command.tenant_id, tasks)
             erased += len(tasks)

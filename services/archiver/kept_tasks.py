@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _KEYS = 1000
 """Keys of the server that are gone past at once."""
+_TASKS = 16
+"""Tasks in Redis that are told of at once."""
 _RECORDS = 100
 """Records that are read at once."""
 
@@ -60,22 +62,43 @@ class KeptTasks:
         return None if record is None else _recorded(keys, record)
 
     async def found(
-        self, tenant: str, shards: Sequence[int], words: str, wanted: Wanted
+        self, tenant: str, shards: Sequence[int], words: str, wanted: Wanted, session: str | None = None
     ) -> AsyncIterator[list[KeptTask]]:
         """A tenant's tasks that are wanted, in pieces: those in Redis, then those with a record.
 
         A task goes from Redis to its record, so none is missed. ``words``: stand in the record of every one that may be
-        wanted; with them one that cannot be read is wanted too.
+        wanted; with them one that cannot be read is wanted too. ``session``: only tasks of this one are wanted.
         """
         for shard in shards:
             async for piece in self._headers(tenant, shard):
-                read = [await self.read(keys) for keys in piece]
-                yield [task for task in read if task is not None and wanted(task)]
+                async for tasks in self._wanted(piece, wanted, session):
+                    yield tasks
         names = await self._records.names(tenant)
         for begin in range(0, len(names), _RECORDS):
             records = await self._records.naming(tenant, names[begin : begin + _RECORDS], words)
             kept = [_of_record(tenant, name, record) for name, record in records.items()]
             yield [task for task in kept if task is not None and task.keys.shard in shards and _is(task, wanted)]
+
+    async def _wanted(
+        self, piece: Sequence[TaskKeys], wanted: Wanted, session: str | None
+    ) -> AsyncIterator[list[KeptTask]]:
+        """Few at once: each comes with its transcript."""
+        meant: list[KeptTask] = []
+        for keys in piece:
+            task = await self.read(keys) if await self._may_be_of(keys, session) else None
+            if task is not None and wanted(task):
+                meant.append(task)
+            if len(meant) == _TASKS:
+                yield meant
+                meant = []
+        yield meant
+
+    async def _may_be_of(self, keys: TaskKeys, session: str | None) -> bool:
+        """Asked before a transcript is read for nothing."""
+        if session is None:
+            return True
+        named: bytes | None = await self._store.call("HGET", keys.header, "session")
+        return named is not None and read_text(named) == session
 
     async def _headers(self, tenant: str, shard: int) -> AsyncIterator[list[TaskKeys]]:
         cursor, begins = b"0", f"{tag(shard)}:task:{tenant}:"

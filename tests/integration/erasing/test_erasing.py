@@ -149,3 +149,17 @@ async def test_a_user_of_many_archived_tasks_is_erased_in_batches(world: Erasabl
     assert await world.traces("zebra") == []
     assert await world.records.names("default") == [other.task]
     assert await world.traces("boat") == boat
+
+
+async def test_a_session_of_many_live_tasks_is_erased_and_its_neighbours_are_not(world: Erasable, store: Store) -> None:
+    await world.tell("my boat is green", OTHER)
+    before = await world.traces("boat")
+    for number in range(40):  # more than are told of, and erased, at once
+        task = TaskKeys(0, "default", f"task-0-many{number}")
+        await store.call("HSET", task.header, "status", "completed", "session", "s1", "created", 1)
+        await store.call("RPUSH", task.log, b'{"at":""}\n{"role":"user","content":"zebra"}')
+    await world.tell("the zebra")
+    await world.erasures.session(SessionKeys(0, "default", "s1"))
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert await world.traces("boat") == before
