@@ -202,3 +202,30 @@ def test_a_kind_of_store_that_is_not_here_stops_the_start(url: str) -> None:
     """Whatever fsspec does not know, or has no package for."""
     with pytest.raises(SettingsError, match="PENTAD_RECORDS_URL names a store"):
         Records(url)
+
+
+@pytest.mark.parametrize("url", ["", "memory://test-removing"])
+async def test_a_record_that_is_removed_is_gone_in_every_version_of_it(tmp_path: Path, url: str) -> None:
+    records = Records(url or str(tmp_path))
+    other = record("x").model_copy(update={"task": record().task.model_copy(update={"task_id": "u"})})
+    for each in (record("a"), record("a", "b"), other):
+        await records.write(each)
+    assert await records.names("default") == ["t", "u"]
+    assert await records.naming("default", ["t", "u", "v"], '"content":"b"') == {"t": record("a", "b")}
+    assert await records.names("nobody") == []
+    for _ in range(2):
+        await records.remove("default", "t")
+        assert await records.read("default", "t") is None
+    assert await records.naming("default", await records.names("default"), "") == {"u": other}
+
+
+async def test_half_a_record_is_found_and_removed_too(tmp_path: Path) -> None:
+    (tmp_path / "default").mkdir()
+    for name in ("t.json", "u.json.part"):
+        (tmp_path / "default" / name).write_text('{"user_id":"ada"')
+    records = Records(str(tmp_path))
+    assert await records.names("default") == ["t", "u"]
+    assert await records.naming("default", ["t", "u"], '"user_id":"ada"') == {"t": None}
+    for name in ("t", "u"):
+        await records.remove("default", name)
+    assert [*(tmp_path / "default").iterdir()] == []
