@@ -14,6 +14,8 @@ from pentad.shared.service.connections import Connections, Patience
 from pentad.shared.service.corked import Corked
 from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
 
+_PIECE = 16 * 1024
+"""Bytes that are read at once: of the smallest frames some 50 ms of work."""
 _say = Seldom(logging.getLogger(__name__))
 
 
@@ -40,6 +42,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._full = False
         """Whether the client leaves unread what it was sent."""
         self._drains = 0
+        self._rest = b""
+        """What has come and is not read yet."""
         self.conn = _Handshakes(max_size=self.config.ws_max_size, logger=self.logger)
 
     idle = False
@@ -72,6 +76,28 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._full = False
         self._drains += 1
         super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """What is much is read in pieces, with a turn of the loop for others between: it may be very many frames."""
+        if self._rest:
+            self._rest += data
+        elif len(data) <= _PIECE:
+            super().data_received(data)
+        else:
+            self._rest = data
+            self.transport.pause_reading()
+            self._read_piece()
+
+    def _read_piece(self) -> None:
+        piece, self._rest = self._rest[:_PIECE], self._rest[_PIECE:]
+        if self.transport.is_closing():
+            self._rest = b""
+            return
+        super().data_received(piece)
+        if self._rest:
+            self.loop.call_soon(self._read_piece)
+        elif not self.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def refuse_unread_handshake(self) -> None:
         """A head that the library takes for none is answered and told: uvicorn does neither."""
