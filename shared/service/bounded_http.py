@@ -13,6 +13,10 @@ from pentad.shared.service.problem_document import last_answer
 
 HEAD_LIMIT = 1 << 16
 """Bytes of a request's head; likewise of what a body has besides its data, trailers above all."""
+_PIECE = 4096
+"""Bytes that are shown to the parser at once, of what is more than one request of usual size."""
+_MOST_KEPT = 1 << 20
+"""Bytes that may wait behind requests that are not answered yet."""
 _LINGER_S = 2.0
 """How long a client that is refused may go on sending: a connection closed at once takes the answer with it."""
 _say = Seldom(logging.getLogger(__name__))
@@ -27,6 +31,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._connections = connections
         self._patience = Patience()
         self._unplaced = self._heads = self._drains = 0
+        self._rest = b""
+        """What has come behind requests that are not answered yet."""
         self._refused = False
 
     @property
@@ -89,23 +95,49 @@ class BoundedHttp(HttpToolsProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        self._unplaced += len(data)
-        if self._unplaced <= HEAD_LIMIT:
+        if self.pipeline or self._rest:
+            self._keep(self._rest + data)
+        elif len(data) <= _PIECE and self._unplaced + len(data) <= HEAD_LIMIT:
+            self._unplaced += len(data)
             super().data_received(data)
         else:
-            self._unplaced -= len(data)
             self._take_in_pieces(data)
 
     def _take_in_pieces(self, data: bytes) -> None:
-        """What might be more than a head is shown to the parser only as far as it may be one."""
-        while data and not self._refused and self.parser is not None and not self.transport.is_closing():
+        """The parser is shown what may be a head, and no more requests than can be answered soon."""
+        at = 0
+        while at < len(data) and not (self._refused or self.parser is None or self.transport.is_closing()):
+            if self.pipeline:
+                self._keep(data[at:])
+                return
             if self._unplaced >= HEAD_LIMIT:
                 self._refuse(431, f"a request's head and its trailers have at most {HEAD_LIMIT} bytes")
                 return
-            piece = data[: HEAD_LIMIT - self._unplaced]
-            data = data[len(piece) :]
+            piece = data[at : at + min(_PIECE, HEAD_LIMIT - self._unplaced)]
+            at += len(piece)
             self._unplaced += len(piece)
             super().data_received(piece)
+
+    def _keep(self, data: bytes) -> None:
+        """Requests wait for those before them: each that is read costs a hundred times its bytes."""
+        self._rest = data
+        self.flow.pause_reading()
+        if len(data) > _MOST_KEPT:
+            self.hang_up()
+
+    def on_response_complete(self) -> None:
+        """Called by the answer, once it is whole."""
+        super().on_response_complete()
+        if self.pipeline or self._rest:
+            self.flow.pause_reading()
+            if not self.pipeline:
+                self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self.idle:
+            rest, self._rest = self._rest, b""
+            self.flow.resume_reading()
+            self._take_in_pieces(rest)
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answer, unless an answer has begun, and take nothing more."""

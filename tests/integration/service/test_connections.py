@@ -66,7 +66,7 @@ def app() -> App:
 
 @asynccontextmanager
 async def serving(app: App, limits: ConnectionLimits) -> AsyncIterator[str]:
-    server = HttpServer(app, limits=limits)
+    server = HttpServer(app, grace_s=1, limits=limits)
     try:
         yield await server.start()
     finally:
@@ -125,6 +125,37 @@ async def test_when_all_are_at_work_a_new_one_is_told_to_come_back(app: App, lim
             await one.aclose()
         await wait_until("their places to be free", lambda: app.open == 0)
         assert (await exchange(address, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))[0] == 200
+
+
+async def test_many_requests_at_once_are_answered_in_order_and_wait_as_bytes(app: App) -> None:
+    async with serving(app, replace(QUICK, head_s=30, read_s=30)) as address:
+        client = await RawHttp.to(address)
+        begun = asyncio.create_task(client.send(GET * 5_000 + POST.replace(b"9999", b"4") + b"body" + GET))
+        await client.reader.readuntil(b"ok")
+        (ours,) = server_ends(address)
+        protocol = ours.get_protocol()
+        assert len(protocol.pipeline) <= 4096 / len(GET) + 1
+        for _ in range(5_001):
+            await client.reader.readuntil(b"ok")
+        await begun
+        await wait_until("all to be answered", lambda: app.open == 0)
+        await client.aclose()
+
+
+async def test_what_comes_behind_a_request_that_takes_its_time_is_left_on_the_wire(app: App) -> None:
+    async with serving(app, replace(QUICK, head_s=30, read_s=30)) as address:
+        client = await RawHttp.to(address)
+        await client.send(b"GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await wait_until("it to be at work", lambda: app.open == 1)
+        flood = asyncio.create_task(client.flood(GET * 2_000, 64 << 20))
+        (ours,) = server_ends(address)
+        protocol = ours.get_protocol()
+        await wait_until("requests to wait as bytes", lambda: protocol._rest)
+        assert len(protocol.pipeline) <= 4096 / len(GET) + 1
+        assert len(protocol._rest) < 1 << 20
+        assert not flood.done()
+        flood.cancel()
+        await client.aclose()
 
 
 async def test_who_does_not_read_the_answer_is_hung_up_on(app: App) -> None:
