@@ -70,7 +70,7 @@ class Archiver(EntryService):
         if isinstance(self._vectors, ChildVectors):
             self.serve_entries(MEMORY, VectorRequests(self.store, self._vectors).handle, _REQUEST_SLOTS)
         self._memory = Background()
-        self._memory_trouble: str | None = None
+        self._memory_trouble: str | None = "it is being opened"
 
     def _erasing(self, records: Records) -> Erasing:
         settings, memory = self.settings, ErasedMemory(self._vectors)
@@ -127,6 +127,7 @@ class Archiver(EntryService):
             await work()
         except MemoryTakenError as error:
             _say.warning("standing by", "stands by: %s", error)
+            self._memory_trouble = None
             return False
         except (PentadError, ModelFailed) as error:
             _say.warning("memory", "the long-term memory waits: %s", error)

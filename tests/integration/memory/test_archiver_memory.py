@@ -69,6 +69,7 @@ async def test_the_collection_is_there_from_the_start_and_a_task_is_found_at_its
     settings = settings_of(store.url, tmp_path)
     vectors = vectors_of(settings, store)
     async with running(settings) as archiver:
+        assert archiver.checks()["memory"] == "it is being opened", "it is not ready before it can be asked"
         await made(vectors)
         await ended(store)
         await found(vectors)
@@ -82,7 +83,8 @@ async def test_a_second_archiver_stands_by_ready_and_takes_over(store: Store, tm
     async with running(settings) as first:
         await made(vectors)
         async with running(settings) as second:
-            assert (second.alive(), second.checks()["memory"]) == (True, None)
+            await wait_until("it to stand by", lambda: second.checks()["memory"] is None)
+            assert second.alive()
             await first.stop()
             await ended(store)
             await found(vectors)
