@@ -82,7 +82,7 @@ class EmbedReply(Envelope):
 
 
 class MemoryRequest(Contract):
-    """A call of the store of vectors that an archiver has open; the answer goes to the caller's reply stream."""
+    """A call of the memory that an archiver has open; the answer goes to the caller's reply stream."""
 
     type: Literal["memory_request"] = "memory_request"
     version: Literal[1] = 1
@@ -92,7 +92,8 @@ class MemoryRequest(Contract):
     wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 2_000
     """How long whoever asks waits: an answer after that reaches nobody."""
     call: Annotated[str, StringConstraints(max_length=32)]
-    """The method of the port: ``search``, ``upsert``. Its selections name the tenant."""
+    """The method of the port: ``search``, ``upsert`` of the vectors, ``graph.links`` of the graph. Its selections and
+    owners name the tenant."""
     args: Any
     """What the method is given, as an array."""
     reply_to: Annotated[str, StringConstraints(max_length=128)]

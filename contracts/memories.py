@@ -1,4 +1,4 @@
-"""What clients are shown of long-term memory: hits with their anchors, and what an anchor opens to."""
+"""What clients are shown of long-term memory: hits with their anchors, what an anchor opens to, what is known."""
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.records import SegmentType
@@ -23,7 +23,7 @@ class FoundMemory(Contract):
 
     id: str
     kind: str
-    """``episodic``: what was said, as it was said."""
+    """``episodic``: what was said, as it was said; ``semantic``: what is known, a node of the graph with this id."""
     type: str
     content: str
     score: float
@@ -52,3 +52,68 @@ class MemoryStats(Contract):
 
     segments: int
     tasks: int
+    nodes: int = 0
+    """Of the graph of what is known."""
+    edges: int = 0
+
+
+class SupportingStatement(Contract):
+    """A statement that a node rests on."""
+
+    anchor: str
+    """Opens it. An opaque string."""
+    task_id: str
+    at: str | None
+    """When it was made; None where that is not known."""
+
+
+class KnownNode(Contract):
+    """Something known, with what it rests on."""
+
+    id: str
+    kind: str
+    """``concept``, ``fact``, ``procedure``, ``question``, ``answer``; ``entity``: a name; ``task``: its text is the
+    task's id."""
+    text: str
+    user_id: str | None
+    """Whose it is; None: nobody's in particular."""
+    importance: float
+    learned_at: str
+    true_from: str | None
+    """None: always, as far as is known."""
+    true_until: str | None
+    """The first moment at which it is true no more; None: it still is."""
+    supported_by: int
+    """How many statements it rests on."""
+    supports: list[SupportingStatement]
+    """The newest of them first, at most 50."""
+
+
+class ReachedNode(KnownNode):
+    """A node that a walk came to."""
+
+    depth: int
+    """Edges from the start."""
+    cost: float
+    """Of the way here: the less, the closer."""
+    came_from: str | None
+    """The node before it; None at the start."""
+
+
+class KnownEdge(Contract):
+    """How two nodes belong together."""
+
+    source: str
+    target: str
+    type: str
+    """``related_to``, ``followed_by``, ``contradicts``, ``derived_from``, ``part_of``."""
+    weight: float
+    """0 to 1: how closely."""
+
+
+class Neighbourhood(Contract):
+    """What lies around a node, in the order in which it was come to; the node itself is the first."""
+
+    nodes: list[ReachedNode]
+    edges: list[KnownEdge]
+    """Between these nodes, the heaviest first."""

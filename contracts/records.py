@@ -56,6 +56,8 @@ class TranscriptMeta(Contract):
     origin: Literal["repair", "context", "recalled"] | None = None
     """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said
     in the session before the task began, ``recalled`` quotes long-term memory. None of it is remembered again."""
+    task_id: str | None = None
+    """Of what was said in the session before: in which task."""
     deadline: Timestamp | None = None
     """Of a user's message that has one, and so the budget: both go with it when it is moved to another task."""
     budget: Budget | None = None
@@ -191,3 +193,5 @@ class TaskRecord(Contract):
     steps: list[StepRecord]
     materials: dict[str, Any] = Field(default_factory=dict)
     """What the manifests name by digest: tool schemas, instructions."""
+    extraction: dict[str, Any] | None = None
+    """What a model has said is known from it, kept before it is used: it is asked once."""

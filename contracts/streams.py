@@ -175,10 +175,32 @@ REMEMBER = Stream(
     "dead",
     "consumed",
 )
+LEARN = Stream(
+    "learn",
+    "pentad:{shard}:learn",
+    "Tasks that are remembered: what is known from them is to be in the graph. For any archiver that has the graph.",
+    (WakeUp,),
+    ("archiver",),
+    ("archiver",),
+    "archiver",
+    "dead",
+    "consumed",
+)
+EXTRACT = Stream(
+    "extract",
+    "pentad:{shard}:extract",
+    "Tasks that are archived: a model says what is known from them. For any archiver that has the graph.",
+    (WakeUp,),
+    ("archiver",),
+    ("archiver",),
+    "archiver",
+    "dead",
+    "consumed",
+)
 MEMORY = Stream(
     "memory",
     "pentad:{shard}:memory",
-    "Calls of the embedded memory, for the archiver that has it; without an answer they are taken back.",
+    "Calls of the embedded memory, vectors or graph, for the archiver that has it; unanswered ones are taken back.",
     (MemoryRequest,),
     ("gateway", "task-runner", "tool-worker", "archiver"),
     ("archiver",),
@@ -260,6 +282,8 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
             EMBED_REPLY,
             ARCHIVE,
             REMEMBER,
+            LEARN,
+            EXTRACT,
             MEMORY,
             MEMORY_REPLY,
             ERASE,
@@ -282,5 +306,6 @@ def split_key(key: str) -> tuple[int, str] | None:
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
     """Every work stream of a shard with its key: what must be trimmed, watched and given its group."""
-    fixed = [(s, s.key(shard)) for s in (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, MEMORY, ERASE)]
+    work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, ERASE)
+    fixed = [(stream, stream.key(shard)) for stream in work]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]

@@ -1,11 +1,11 @@
 """What a client may look at and change beside the conversation: tasks, sessions, and an operator's dead letters."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.memories import FoundMemory, MemoryStats, OpenedAnchor
+from pentad.contracts.memories import FoundMemory, KnownEdge, KnownNode, MemoryStats, Neighbourhood, OpenedAnchor
 from pentad.contracts.records import ShownStatus, Task, UnreadableTask
 from pentad.rest import Rest
 
@@ -76,8 +76,30 @@ class Inspection:
         return OpenedAnchor.model_validate(await self._rest.call("POST", "/v1/memory/expand", body=body))
 
     async def memory_stats(self) -> MemoryStats:
-        """How many segments of how many tasks are remembered, whoever's they are."""
+        """How many segments of how many tasks are remembered, and nodes and edges known, whoever's they are."""
         return MemoryStats.model_validate(await self._rest.call("GET", "/v1/memory/stats"))
+
+    async def memory_node(self, node_id: str, *, user_id: str | None = None) -> KnownNode:
+        """Something known, with the anchors of what it rests on. Raises ``NotFound``."""
+        path = path_of("memory", "nodes", node_id)
+        return KnownNode.model_validate(await self._rest.call("GET", path, user_id=user_id))
+
+    async def memory_neighbours(
+        self,
+        node_id: str,
+        *,
+        depth: int | None = None,
+        limit: int | None = None,
+        strategy: Literal["bfs", "dfs", "astar"] | None = None,
+        user_id: str | None = None,
+    ) -> Neighbourhood:
+        """What lies around a node, itself the first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
+
+        ``strategy``: breadth first, depth first, or along the heaviest edges first. Raises ``NotFound``, ``Refused``.
+        """
+        asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy, "user_id": user_id}
+        path = path_of("memory", "nodes", node_id, "neighbours")
+        return Neighbourhood.model_validate(await self._rest.call("GET", path, **asked))
 
     async def models(self) -> list[dict[str, Any]]:
         """Every model: its entry, where that comes from (``source``), and how the model does (``health``)."""
@@ -227,6 +249,28 @@ class Management:
         """
         done = await self._operator.call("POST", "/v1/memory/reindex", body={"switch": True})
         return str(done["current"])
+
+    async def add_node(self, kind: str, text: str, **fields: Any) -> KnownNode:
+        """Keep something that a person knows, a ``concept fact procedure question answer``; searches find it.
+
+        ``fields``: ``user_id`` (whose it is), ``importance`` (0 to 1), ``true_from``, ``true_until`` (RFC 3339). Said
+        again it is the same node. Raises ``Refused`` for a wrong value.
+        """
+        body = {**fields, "kind": kind, "text": text}
+        return KnownNode.model_validate(await self._rest.call("POST", path_of("memory", "nodes"), body=body))
+
+    async def add_edge(self, source: str, target: str, edge_type: str, **fields: Any) -> KnownEdge:
+        """Keep how two nodes belong together: ``related_to followed_by contradicts derived_from part_of``.
+
+        ``fields``: ``weight`` (0 to 1), ``text`` (why), ``user_id``. What is contradicted is true no more from now on.
+        Raises ``NotFound`` for a node that is not there, ``Refused`` for a wrong value.
+        """
+        body = {**fields, "source": source, "target": target, "type": edge_type}
+        return KnownEdge.model_validate(await self._rest.call("POST", path_of("memory", "edges"), body=body))
+
+    async def delete_node(self, node_id: str, *, user_id: str | None = None) -> None:
+        """Take a node away with its edges; the statements that it rested on stay. Raises ``NotFound``."""
+        await self._rest.call("DELETE", path_of("memory", "nodes", node_id), user_id=user_id)
 
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.

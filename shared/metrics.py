@@ -236,6 +236,13 @@ memory_points = _gauge(
     "Points that the long-term memory has, those of earlier embedding models included; told by who writes it.",
     "points",
 )
+learned = _counter(
+    "pentad_memory_graph_total",
+    ("what",),
+    "Nodes and edges of finished tasks that were written to the graph of what is known, those written again included; "
+    "what: node or edge; unsupported: what a model has said that rests on nothing; unusable: a model's whole answer.",
+    "nodes and edges",
+)
 remember_seconds = _histogram(
     "pentad_memory_lag_seconds",
     (),

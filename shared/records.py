@@ -190,7 +190,9 @@ def _remove(fs: Any, folder: str, name: str) -> None:
 def _put(fs: Any, folder: str, name: str, record: TaskRecord) -> None:
     """Write an object of its own, then remove the shorter ones: whoever is late removes its own."""
     length, single = len(record.messages), f"{folder}/{name}.json"
-    if length < max(_versions(fs, f"{folder}/{name}"), default=0) or _has_longer(fs.cat_file, single, record):
+    if length < max(_versions(fs, f"{folder}/{name}"), default=0):
+        return
+    if any(_has_longer(fs.cat_file, path, record) for path in (single, _version(folder, name, length))):
         return
     fs.pipe_file(_version(folder, name, length), record.to_json())
     shorter = _versions(fs, f"{folder}/{name}")[:-1]
@@ -222,7 +224,12 @@ def _has_longer(read: Callable[[str], bytes], path: str, record: TaskRecord) -> 
     except ValidationError:
         log.warning("%s cannot be read and is written anew", path)
         return False
-    return len(there.messages) > len(record.messages)
+    return _known(there) > _known(record)
+
+
+def _known(record: TaskRecord) -> tuple[int, bool]:
+    """Of two records of a task the one that knows more counts."""
+    return len(record.messages), record.extraction is not None
 
 
 # Files

@@ -101,6 +101,13 @@ class Settings(BaseModel):
     all archivers must share that."""
     qdrant_api_key: SecretStr | None = None
     """The Qdrant server's key."""
+    neo4j_uri: str | None = None
+    """A Neo4j server, 5 or newer, for the graph of what is known: `neo4j://HOST:7687`; unset: the archiver keeps it in
+    the data directory, and all archivers must share that."""
+    neo4j_username: str | None = None
+    """The name that the Neo4j server knows us by; unset: `neo4j`."""
+    neo4j_password: SecretStr | None = None
+    """Its password; unset: the server is asked without a name and a password."""
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     """Chosen once: data that was made with another number is refused."""
     pentad_url: str | None = None
@@ -142,6 +149,9 @@ class Settings(BaseModel):
     said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""
     pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
+    pentad_extract: Literal["never", "auto"] = "never"
+    """`auto`: when a task is archived, the chat model is asked once what is known from it, by the instruction
+    `memory_archiver`: a call for each task. The offline model is not asked."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
     """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600

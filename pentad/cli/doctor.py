@@ -145,9 +145,10 @@ async def remembered_finding(rest: Rest) -> Finding:
     except NotFound:
         return Finding("long-term", "note", "not looked at: this gateway is of a version without long-term memory")
     except ClientError as error:
-        do = "see the archiver's log, or QDRANT_URL: what ends meanwhile is remembered later"
+        do = "see the archiver's log, or QDRANT_URL and NEO4J_URI: what ends meanwhile is remembered later"
         return Finding("long-term", "warn", str(error), do)
-    return Finding("long-term", "ok", f"memory answers: {stats.get('segments', 0)} segments")
+    segments, nodes = stats.get("segments", 0), stats.get("nodes", 0)
+    return Finding("long-term", "ok", f"memory answers: {segments} segments, {nodes} nodes")
 
 
 def redis_address(settings: Settings) -> tuple[str | None, bool]:

@@ -171,6 +171,13 @@ def _add_memory(commands: Any) -> None:
     text = "Embed the memory anew for another embedding model. Needs PENTAD_ADMIN_KEY where the gateway has one."
     again = _client(actions, "reindex", text)
     again.add_argument("--force", action="store_true", help="go on without what cannot be embedded any more")
+    show = _client(actions, "show", "Show something known, what it rests on and what lies around it.")
+    show.add_argument("id", metavar="ID", help="the node")
+    show.add_argument("--depth", type=int, metavar="N", help="edges around it, 0 to 6; 2 when not given")
+    show.add_argument("--limit", type=int, help="nodes at most; 50 when not given")
+    show.add_argument("--strategy", choices=["bfs", "dfs", "astar"], help="how it is walked; bfs when not given")
+    show.add_argument("--user", metavar="ID", help="what is this user's too, beside what is nobody's")
+    _json(show)
 
 
 def _add_dlq(commands: Any) -> None:

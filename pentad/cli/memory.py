@@ -1,9 +1,10 @@
-"""``pentad memory search|expand|forget|reindex``: what is remembered, where it was said, what is not to be."""
+"""``pentad memory search|expand|show|forget|reindex``: what is remembered, where it was said, what is known from it."""
 
 import argparse
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.memory_node import show
 from pentad.cli.memory_reindex import reindex
 from pentad.contracts.memories import FoundMemory, OpenedAnchor, QuotedSegment
 from pentad.render import Style, ago, harmless, style_for
@@ -14,7 +15,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent"}
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run one of the actions."""
-    actions = {"search": _search, "expand": _expand, "forget": _forget, "reindex": reindex}
+    actions = {"search": _search, "expand": _expand, "show": show, "forget": _forget, "reindex": reindex}
     return run_async(actions[args.action](args, settings))
 
 

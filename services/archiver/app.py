@@ -1,45 +1,53 @@
 """The archiver's composition root."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
-from pentad.contracts.streams import ARCHIVE, ERASE, MEMORY, REMEMBER
+from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
+from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.erasing import Erasing
 from pentad.services.archiver.erasing_tasks import ErasingTasks
+from pentad.services.archiver.extracting import Extracting
+from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.kept_tasks import KeptTasks
+from pentad.services.archiver.learning import Learning
+from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.remembering import Remembering
+from pentad.services.archiver.store_watch import StoreWatch
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
-from pentad.shared.errors import MemoryTakenError, PentadError
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.sqlite_graph import SqliteGraph
+from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.current import adopt
-from pentad.shared.memory.opening import embedded_vectors, server_vectors
-from pentad.shared.models.ports import ModelFailed
+from pentad.shared.memory.opening import embedded_graph, embedded_vectors, server_graph, server_vectors
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.seldom import Seldom
 from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import EntryService
+from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.consumer import Consumer
+from pentad.shared.work.entry import Entry
 
 _say = Seldom(logging.getLogger(__name__))
 
 _SLOTS = 16
 _REMEMBER_SLOTS = 8
+_LEARN_SLOTS = 4
+_EXTRACT_SLOTS = 4
 _REQUEST_SLOTS = 64
 _ERASE_SLOTS = 2
 _EMBED_S = 60.0
 """How long a batch may take: nobody waits for it."""
-_AGAIN_S = 1.0
-"""How often a memory that is taken or away is tried again."""
-_LOOK_S = 10.0
-"""How often it is looked whether it is well."""
 
 _OTHER_MODEL = (
     "%d points of the memory are of another embedding model (%s): they are found by their words alone. "
@@ -59,82 +67,107 @@ class Archiver(EntryService):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         records, grace_ms = Records(settings.records_url), round(settings.pentad_grace_s * 1000)
-        archiving = Archiving(self.store, records, grace_ms, settings.session_ttl_s)
+        extracts = settings.pentad_extract == "auto"
+        archiving = Archiving(self.store, records, grace_ms, settings.session_ttl_s, extracts=extracts)
         self.serve_entries(ARCHIVE, archiving.handle, _SLOTS)
         self._at_start = list(self.consumers)
         self._vectors: Vectors = server_vectors(settings) or embedded_vectors(settings)
+        self._graph: Graph = server_graph(settings) or embedded_graph(settings)
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
         self._remembering = Remembering(self.store, records, self._vectors, self._embedder)
-        self.serve_entries(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
-        self.serve_entries(ERASE, self._erasing(records).handle, _ERASE_SLOTS)
-        if isinstance(self._vectors, ChildVectors):
-            self.serve_entries(MEMORY, VectorRequests(self.store, self._vectors).handle, _REQUEST_SLOTS)
+        ended = EndedTasks(self.store, records, self._vectors)
+        self._near = NearNodes(self._vectors, self._embedder)
+        self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
+        self._book = InstructionBook(self.store, configured_instructions(settings))
+        remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
+        learn = self._later(LEARN, Learning(ended, self._graph, self._near).handle, _LEARN_SLOTS)
+        extract = self._extract(records, ended)
+        erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS)
+        vectors = self._vectors if isinstance(self._vectors, ChildVectors) else None
+        graph = self._graph if isinstance(self._graph, SqliteGraph) else None
+        requests: Sequence[Consumer] = ()
+        if vectors is not None or graph is not None:
+            requests = self._later(MEMORY, VectorRequests(self.store, vectors, graph).handle, _REQUEST_SLOTS)
+        # Of two embedded stores the graph is opened last: then what needs both has both.
+        both, known = [*requests, *erase], [*learn, *extract]
+        first, last = (remember, [*known, *both]) if graph is not None else ([*remember, *both], known)
+        self._found = StoreWatch("memory", self._open_vectors, self._look_at_vectors, first)
+        self._known = StoreWatch("graph", self._open_graph, self._graph.prepare, last)
         self._memory = Background()
-        self._memory_trouble: str | None = "it is being opened"
 
     def _erasing(self, records: Records) -> Erasing:
-        settings, memory = self.settings, ErasedMemory(self._vectors)
+        settings, memory = self.settings, ErasedMemory(self._vectors, self._graph)
         limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         tasks = ErasingTasks(self.store, records, memory, self._embedder, actors, limits)
         return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
+
+    def _extract(self, records: Records, ended: EndedTasks) -> Sequence[Consumer]:
+        """Who asks a model what is known, where one is to be asked."""
+        if self._models is None:
+            return ()
+        model = ExtractionModel(self._models.pool, self._book)
+        extracting = Extracting(self.store, records, ended, self._graph, self._near, model)
+        return self._later(EXTRACT, extracting.handle, _EXTRACT_SLOTS)
+
+    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        models = () if self._models is None else (self._book.follow(), *self._models.loops())
+        return [*super().loops(), *models]
 
     def reading_at_start(self) -> Sequence[Consumer]:
         return self._at_start
 
     async def start(self) -> None:
         await super().start()
-        self._memory.run(self._keep_memory())
+        self._memory.run(self._found.run())
+        self._memory.run(self._known.run())
 
     async def stop(self) -> None:
         await self._memory.stop()
         await super().stop()
 
     async def close(self) -> None:
+        if self._models is not None:
+            await self._models.close()
         await self._embedder.aclose()
         await self._vectors.aclose()
+        await self._graph.aclose()
 
     def checks(self) -> Mapping[str, str | None]:
-        return {**super().checks(), "memory": self._memory_trouble}
+        stands_by = self._one_holder and not self._found.opened.is_set()
+        graph = None if stands_by else self._known.trouble
+        return {**super().checks(), "memory": self._found.trouble, "graph": graph}
+
+    @property
+    def _one_holder(self) -> bool:
+        """Whether the archiver that has the embedded vectors has the embedded graph too."""
+        return isinstance(self._graph, SqliteGraph) and isinstance(self._vectors, ChildVectors)
 
     def alive(self) -> bool:
         return self._memory.alive() and super().alive()
 
-    async def _keep_memory(self) -> None:
-        """Open it, read what is to be done with it, and look from time to time whether it is well."""
-        while not await self._tried(self._open):
-            await asyncio.sleep(_AGAIN_S)
-        for consumer in self.consumers:
-            if consumer not in self._at_start:
-                await consumer.start()
-        while True:
-            await asyncio.sleep(_LOOK_S if await self._tried(self._look) else _AGAIN_S)
+    def _later(self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int) -> Sequence[Consumer]:
+        """Consumers that begin to read when what they need is open."""
+        there = len(self.consumers)
+        self.serve_entries(stream, work, slots)
+        return self.consumers[there:]
 
-    async def _open(self) -> None:
+    async def _open_vectors(self) -> None:
         if isinstance(self._vectors, ChildVectors):
             await self._vectors.open()
 
-    async def _look(self) -> None:
+    async def _look_at_vectors(self) -> None:
         fresh = await self._remembering.prepare()
         current = await adopt(self._vectors)
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
         metrics.memory_points.labels().set(sum(there.points for there in await self._vectors.collections()))
 
-    async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Whether it went well. An archiver that stands by has no trouble: another one does the work."""
-        try:
-            await work()
-        except MemoryTakenError as error:
-            _say.warning("standing by", "stands by: %s", error)
-            self._memory_trouble = None
-            return False
-        except (PentadError, ModelFailed) as error:
-            _say.warning("memory", "the long-term memory waits: %s", error)
-            self._memory_trouble = str(error)
-            return False
-        self._memory_trouble = None
-        return True
+    async def _open_graph(self) -> None:
+        if self._one_holder:
+            await self._found.opened.wait()
+        if isinstance(self._graph, SqliteGraph):
+            await self._graph.open()
 
 
 def build(settings: Settings) -> Archiver:

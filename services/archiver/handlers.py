@@ -5,7 +5,7 @@ from pydantic_core import from_json
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import rfc3339, shard_in
 from pentad.contracts.records import StepRecord, TaskRecord
-from pentad.contracts.streams import ARCHIVE, REMEMBER
+from pentad.contracts.streams import ARCHIVE, EXTRACT, REMEMBER
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
@@ -26,8 +26,12 @@ _MATERIALS = ("tools:", "instruction:")
 class Archiving:
     """The archiver's work. At least once: a record is written again, and the removal is guarded by the last step."""
 
-    def __init__(self, store: Store, records: Records, grace_ms: int, index_ttl_s: int) -> None:
+    def __init__(
+        self, store: Store, records: Records, grace_ms: int, index_ttl_s: int, *, extracts: bool = False
+    ) -> None:
+        """``extracts``: a model is to say what is known from what is archived."""
         self._store, self._records, self._grace_ms, self._index_ttl_s = store, records, grace_ms, index_ttl_s
+        self._extracts = extracts
 
     async def handle(self, entry: Entry) -> None:
         """Archive the task that the entry names, unless it is gone, open again or not yet due."""
@@ -44,8 +48,10 @@ class Archiving:
         fields = pairs(raw_header)
         header = task_header(tenant, task, fields)
         if header is None:
-            await self._stay_erased(keys)
-        if header is None or not header.ended:
+            if not await self._stay_erased(keys):
+                await self._ask_to_extract(keys)  # it may have left Redis just before this was asked for
+            return
+        if not header.ended:
             return
         grace_ms = 0 if header.archive_of and header.archive_of == header.ended_at else self._grace_ms
         if (left := min(grace_ms, header.ended_at + grace_ms - now)) > 0:
@@ -57,7 +63,14 @@ class Archiving:
             return
         if fields.get("remember_of", b"") != fields.get("last_step", b""):
             await self._ask_to_remember(keys)
-        await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now)
+        if await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now):
+            await self._ask_to_extract(keys)
+
+    async def _ask_to_extract(self, keys: TaskKeys) -> None:
+        """Asked when it has left Redis: nobody writes its record anew then."""
+        if self._extracts:
+            await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
+            metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
 
     async def _stay_erased(self, keys: TaskKeys) -> bool:
         """Take the record of an erased task back: it may have been erased since it was read, or before a kill."""
@@ -72,7 +85,8 @@ class Archiving:
         await self._store.call("XADD", REMEMBER.key(keys.shard), "*", "data", data)
         metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
 
-    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> None:
+    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> bool:
+        """Whether it has left Redis."""
         session = SessionKeys(keys.shard, keys.tenant, header.session)
         args: list[Argument] = [ARCHIVE.group or "", entry.id, last_step, keys.task, f"archive {keys.actor}", _AGAIN_MS]
         outcome = await self._store.run(
@@ -81,6 +95,7 @@ class Archiving:
         metrics.archived.labels(outcome.decode()).inc()
         oldest = now - self._index_ttl_s * 1000
         await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)
+        return bool(outcome == b"ok")
 
 
 def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dict[str, bytes], now: int) -> TaskRecord:

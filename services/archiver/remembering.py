@@ -3,20 +3,16 @@
 import asyncio
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.ids import shard_in
-from pentad.contracts.streams import REMEMBER
-from pentad.services.archiver.domain import Said, said_in_record, said_in_task
+from pentad.contracts.streams import LEARN, REMEMBER
+from pentad.services.archiver.domain import Said
+from pentad.services.archiver.ended_tasks import EndedTasks, task_named
 from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.task_writer import TaskWriter
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import erased_users, is_erased
-from pentad.shared.actors.headers import pairs, task_header
-from pentad.shared.actors.transcript import shown
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
-from pentad.shared.errors import PoisonError
-from pentad.shared.keys import TaskKeys, actor_parts
-from pentad.shared.memory.forgotten import forgotten_of
+from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.points import cut_task, without
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts
@@ -24,8 +20,6 @@ from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
-
-_ANY = 1 << 30
 
 
 class Remembering:
@@ -35,7 +29,7 @@ class Remembering:
     """
 
     def __init__(self, store: Store, records: Records, vectors: Vectors, embedder: Embedder) -> None:
-        self._store, self._records, self._vectors = store, records, vectors
+        self._store, self._ended = store, EndedTasks(store, records, vectors)
         self._memory = ErasedMemory(vectors)
         self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
         self._unfinished: set[str] = set()
@@ -50,14 +44,7 @@ class Remembering:
 
     async def handle(self, entry: Entry) -> None:
         """Remember the task that the entry names, as it is now; again when it went on meanwhile."""
-        try:
-            tenant, task = actor_parts(entry.parse(WakeUp).actor)
-        except ValueError as error:
-            raise PoisonError(str(error)) from None
-        shard = shard_in(task, _ANY)
-        if shard is None or entry.stream != REMEMBER.key(shard):
-            raise PoisonError(f"{task!r} is not a task of this shard")
-        keys = TaskKeys(shard, tenant, task)
+        keys = task_named(entry, REMEMBER)
         try:
             await self._remember(keys, entry.id, whole=entry.redelivered or keys.actor in self._unfinished)
         except BaseException:
@@ -71,7 +58,7 @@ class Remembering:
         ``whole``: whoever began this before did not end it, and may have written over what is newer.
         """
         written: Firsts = {}
-        said = await self._said(keys)
+        said = await self._ended.said(keys)
         if said is None:
             await self._stay_erased(keys)
         while said is not None:
@@ -80,24 +67,18 @@ class Remembering:
             task = without(whole_task, said.forgotten)
             requester = Requester(keys.shard, said.tenant, said.session, task=said.task, cause=cause)
             await self._writer.write(said, task, requester, written, whole=whole)
-            said = await self._said(keys)
+            said = await self._ended.said(keys)
             await self._stay_erased(keys, before)
             if said is not None and said.is_as(before):
                 late_ms = max(0, await self._store.clock() - before.ended_at)
                 metrics.remember_seconds.labels().observe(late_ms / 1000)
+                await self._ask_to_learn(keys)
                 return
 
-    async def _said(self, keys: TaskKeys) -> Said | None:
-        """The task, if it has ended: what still goes on is remembered at its end."""
-        raw_header, log = await self._store.run("said", [keys.header, keys.log], [])
-        header = task_header(keys.tenant, keys.task, pairs(raw_header))
-        if header is not None and not header.ended:
-            return None
-        record = None if header is not None else await self._records.read(keys.tenant, keys.task)
-        forgotten = await forgotten_of(self._vectors, keys.tenant, keys.task)
-        if header is not None:
-            return said_in_task(header, [shown(raw) for raw in log], forgotten)
-        return None if record is None else said_in_record(record, forgotten)
+    async def _ask_to_learn(self, keys: TaskKeys) -> None:
+        """The graph may be away for longer than what was said may wait to be found: it has a stream of its own."""
+        await self._store.call("XADD", LEARN.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
+        metrics.published.labels(LEARN.name, WakeUp.__name__).inc()
 
     async def _stay_erased(self, keys: TaskKeys, said: Said | None = None) -> None:
         """What was erased since it was read is not found any more: the task, or a user in it."""

@@ -1,4 +1,4 @@
-"""Answers calls of the embedded memory for the services that have no store of their own."""
+"""Answers calls of the embedded memory, vectors and graph, for the services that have no store of their own."""
 
 from typing import Any
 
@@ -9,7 +9,10 @@ from pentad.contracts.ids import milliseconds
 from pentad.contracts.streams import MEMORY_REPLY, split_key
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError, PentadError, PoisonError
-from pentad.shared.memory.vector_calls import CALLS, MOST_REPLY_BYTES, MOST_REQUEST_BYTES, packed
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.memory import graph_calls
+from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES, MOST_REQUEST_BYTES
+from pentad.shared.memory.vector_calls import CALLS, packed
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
@@ -20,8 +23,9 @@ _REPLY_TTL_S = 60
 class VectorRequests:
     """One answer for each request, at least once; whatever is wrong with one is told to who asked."""
 
-    def __init__(self, store: Store, vectors: Vectors) -> None:
-        self._store, self._vectors = store, vectors
+    def __init__(self, store: Store, vectors: Vectors | None, graph: Graph | None = None) -> None:
+        """None for what is on a server."""
+        self._store, self._vectors, self._graph = store, vectors, graph
 
     async def handle(self, entry: Entry) -> None:
         """Answer a request, unless nobody waits for the answer any more."""
@@ -49,12 +53,15 @@ class VectorRequests:
         return reply
 
     async def _done(self, request: MemoryRequest) -> Any:
-        call = CALLS.get(request.call)
-        if call is None or not hasattr(self._vectors, request.call):
+        name = request.call.removeprefix(graph_calls.PREFIX)
+        of_graph = name != request.call
+        port = self._graph if of_graph else self._vectors
+        call = (graph_calls.CALLS if of_graph else CALLS).get(request.call)
+        if call is None or not hasattr(port, name):
             raise MemoryRefusedError(f"the memory has no call {request.call!r}: is this archiver of an older version?")
         try:
             args = call.given.validate_python(request.args)
         except ValidationError as error:
             raise MemoryRefusedError(f"this is no call of {request.call}: {error.error_count()} mistakes") from None
-        result = await getattr(self._vectors, request.call)(*args)
+        result = await getattr(port, name)(*args)
         return call.gives.dump_python(packed(result) if request.call == "search" else result, mode="json")

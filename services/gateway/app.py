@@ -16,11 +16,13 @@ from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.forgetting import Forgetting
 from pentad.services.gateway.instruction_registry import InstructionRegistry
+from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.moving import Moving
+from pentad.services.gateway.noting import Noting
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -33,7 +35,7 @@ from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.instructions.instruction_file import configured_instructions
-from pentad.shared.memory.opening import vectors_of
+from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.models.configured import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
@@ -85,7 +87,8 @@ class GatewayService:
 
     def _make_parts(self, inbox: Inbox) -> Parts:
         settings, store = self._settings, self._store
-        queries = Queries(store, Records(settings.records_url), settings.pentad_shards)
+        records, shards = Records(settings.records_url), settings.pentad_shards
+        queries = Queries(store, records, shards)
         folder = settings.pentad_eval_cases
         self._cases = None if folder is None else EvalCases(folder, queries)
         tenants = set(settings.api_keys.values()) or {DEFAULT_TENANT}
@@ -93,7 +96,9 @@ class GatewayService:
         models = ModelRegistry(store, configured_models(settings), [known])
         letters = Letters(store, queries, settings.pentad_shards, tenants)
         vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
-        memories = Memories(store, queries, vectors, embedder, settings.pentad_shards)
+        graph = graph_of(settings, store)
+        knowledge = Knowledge(graph)
+        memories = Memories(store, queries, vectors, embedder, knowledge, shards)
         return Parts(
             store=store,
             relay=self._relay,
@@ -104,9 +109,11 @@ class GatewayService:
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             moving=Moving(store, queries, self._cases),
             memories=memories,
-            erasures=Erasures(store, queries, memories, settings.pentad_shards),
-            forgetting=Forgetting(store, vectors, settings.pentad_shards),
-            reindexing=Reindexing(store, vectors, embedder, settings.pentad_shards, tenants),
+            erasures=Erasures(store, queries, memories, shards),
+            forgetting=Forgetting(store, vectors, shards),
+            reindexing=Reindexing(store, vectors, embedder, shards, tenants),
+            knowledge=knowledge,
+            noting=Noting(store, records, graph, vectors, embedder, knowledge, shards),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,
@@ -147,6 +154,7 @@ class GatewayService:
         await self._watch.close()
         await self._parts.inbox.close()
         await self._parts.memories.aclose()
+        await self._parts.knowledge.aclose()
         await self._background.stop()
         if self._cases is not None:
             self._cases.close()

@@ -4,6 +4,7 @@ import asyncio
 
 from pentad.contracts.ids import milliseconds, rfc3339, shard_of
 from pentad.contracts.memories import FoundMemory, MemoryStats, OpenedAnchor, QuotedSegment
+from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
@@ -26,8 +27,10 @@ _SESSION = "memory"
 class Memories:
     """Reads memory. All raise ``OutageError`` when a store is away, and ``ProblemError``."""
 
-    def __init__(self, store: Store, queries: Queries, vectors: Vectors, embedder: Embedder, shards: int) -> None:
-        self._store, self._queries, self._shards = store, queries, shards
+    def __init__(
+        self, store: Store, queries: Queries, vectors: Vectors, embedder: Embedder, knowledge: Knowledge, shards: int
+    ) -> None:
+        self._store, self._queries, self._knowledge, self._shards = store, queries, knowledge, shards
         self._vectors, self._embedder = vectors, embedder
         self._memory = MemorySearch(vectors, embedder)
 
@@ -44,9 +47,11 @@ class Memories:
     async def stats(self, tenant: str) -> MemoryStats:
         """How much the tenant has, whoever's it is."""
         try:
-            return await self._memory.counts(Owner(tenant), self._requester(tenant))
+            found = await self._memory.counts(Owner(tenant), self._requester(tenant))
         except ModelFailed as error:
             raise busy(f"which memory is in use is not known: {error}", outage=True) from None
+        known = await self._knowledge.tally(tenant)
+        return found.model_copy(update={"nodes": known.nodes, "edges": known.edges})
 
     async def knows_session(self, tenant: str, session: str) -> bool:
         """Whether anything is remembered of a session, with whatever model it was embedded."""

@@ -7,11 +7,12 @@ from pydantic.json_schema import models_json_schema
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.memories import FoundMemory, MemoryStats, OpenedAnchor
+from pentad.contracts.memories import FoundMemory, KnownEdge, KnownNode, MemoryStats, Neighbourhood, OpenedAnchor
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tools import ToolSpec
+from pentad.services.gateway.openapi_knowledge import knowledge_paths
 from pentad.services.gateway.openapi_memory import memory_paths
 from pentad.services.gateway.openapi_operator import operator_paths
 from pentad.services.gateway.openapi_words import (
@@ -191,9 +192,14 @@ def _open_paths() -> dict[str, Json]:
     }
 
 
+def _memory_paths() -> dict[str, Json]:
+    return memory_paths() | knowledge_paths()
+
+
 def _schemas() -> Json:
     tasks, memory = (Task, UnreadableTask, InstructionRun), (FoundMemory, OpenedAnchor, MemoryStats)
-    models = (*tasks, *memory, ToolSpec, InboundMessage, ModelEntry, Instruction)
+    known = KnownNode, KnownEdge, Neighbourhood
+    models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelEntry, Instruction)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)
@@ -214,7 +220,7 @@ def document() -> Json:
         "openapi": "3.1.0",
         "info": {"title": "Pentad", "version": "0.2.0", "description": about},
         "security": [{"key": []}],
-        "paths": _session_paths() | _task_paths() | memory_paths() | operator_paths() | _open_paths(),
+        "paths": _session_paths() | _task_paths() | _memory_paths() | operator_paths() | _open_paths(),
         "components": {
             "schemas": _schemas(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "one of PENTAD_API_KEYS"}},

@@ -20,10 +20,12 @@ from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.forgetting import Forgetting
 from pentad.services.gateway.instruction_registry import InstructionRegistry
+from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.letters import Letters
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.moving import Moving
+from pentad.services.gateway.noting import Noting
 from pentad.services.gateway.problems import bad, busy
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
@@ -55,6 +57,8 @@ class Parts:
     erasures: Erasures
     forgetting: Forgetting
     reindexing: Reindexing
+    knowledge: Knowledge
+    noting: Noting
     letters: Letters
     redriving: Redriving
     models: ModelRegistry

@@ -12,6 +12,7 @@ from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.http import answer, page_of, read_body, task_of, tenant_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
+from pentad.services.gateway.knowledge_routes import add_edge, add_node, delete_node, get_neighbours, get_node
 from pentad.services.gateway.memory_routes import (
     expand_anchor,
     forget_memories,
@@ -185,6 +186,11 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/memory/forget", forget_memories),
     ("POST", "/v1/memory/reindex", reindex_memory),
     ("GET", "/v1/memory/stats", memory_stats),
+    ("POST", "/v1/memory/nodes", add_node),
+    ("POST", "/v1/memory/edges", add_edge),
+    ("GET", "/v1/memory/nodes/{node}", get_node),
+    ("DELETE", "/v1/memory/nodes/{node}", delete_node),
+    ("GET", "/v1/memory/nodes/{node}/neighbours", get_neighbours),
     ("GET", "/v1/tools", list_tools),
     ("GET", "/v1/models", list_models),
     ("POST", "/v1/models", register_model),

@@ -124,7 +124,7 @@ class TurnWriter(TaskEvents):
         for mail in messages:
             for turn in mail.context:
                 said = {"role": turn.role, "content": turn.content}
-                self._log(said, at=turn.at, message_id=turn.message_id, origin="context")
+                self._log(said, at=turn.at, message_id=turn.message_id, origin="context", task_id=turn.task_id)
             m = mail.message
             self._log(
                 user(m.content),

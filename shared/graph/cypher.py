@@ -93,16 +93,18 @@ MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $user
 SET n.true_until = CASE WHEN n.true_until < $at THEN n.true_until ELSE $at END
 """
 REMOVE = "MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users DETACH DELETE n"
-TAKE_FROM_EDGES = """
+_ANCHOR = "substring(s, size(split(s, '|')[0]) + size(split(s, '|')[1]) + size(split(s, '|')[2]) + 3)"
+_TAKEN = f"split(s, '|')[$place] = $value AND NOT {_ANCHOR} IN $kept"
+TAKE_FROM_EDGES = f"""
 MATCH (n:Memory)-[r]->(:Memory)
-WHERE n.tenant = $tenant AND r.tenant = $tenant AND any(s IN r.supports WHERE split(s, '|')[$place] = $value)
-SET r.supports = [s IN r.supports WHERE split(s, '|')[$place] <> $value]
+WHERE n.tenant = $tenant AND r.tenant = $tenant AND any(s IN r.supports WHERE {_TAKEN})
+SET r.supports = [s IN r.supports WHERE NOT ({_TAKEN})]
 WITH r WHERE size(r.supports) = 0
 DELETE r
 """
-TAKE_FROM_NODES = """
-MATCH (n:Memory) WHERE n.tenant = $tenant AND any(s IN n.supports WHERE split(s, '|')[$place] = $value)
-SET n.supports = [s IN n.supports WHERE split(s, '|')[$place] <> $value]
+TAKE_FROM_NODES = f"""
+MATCH (n:Memory) WHERE n.tenant = $tenant AND any(s IN n.supports WHERE {_TAKEN})
+SET n.supports = [s IN n.supports WHERE NOT ({_TAKEN})]
 WITH n WHERE size(n.supports) = 0
 DETACH DELETE n
 """

@@ -54,6 +54,14 @@ def check_ids(ids: Sequence[str]) -> None:
         _check_word(identifier, _MOST_ID)
 
 
+def check_anchors(anchors: Sequence[str]) -> None:
+    """Whether so many statements of a task may be named."""
+    if len(anchors) > MOST_ASKED:
+        raise MemoryRefusedError(f"{len(anchors)} statements of a task: {MOST_ASKED} at most")
+    for anchor in anchors:
+        _check_word(anchor, _MOST_ANCHOR)
+
+
 def check_found(limit: int) -> None:
     """Whether so many may be asked for."""
     if not 1 <= limit <= MOST_FOUND:

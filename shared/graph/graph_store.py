@@ -59,6 +59,10 @@ class Graph(Protocol):
         """Remove these nodes that the owner sees, with their edges."""
         ...
 
+    async def retain(self, tenant: str, task: str, anchors: Sequence[str]) -> None:
+        """Of what was said in a task keep these statements; take away the others, and what rested on them alone."""
+        ...
+
     async def forget_task(self, tenant: str, task: str) -> None:
         """Take away what was said in a task, and every node and edge that rested on nothing else."""
         ...

@@ -18,6 +18,9 @@ class NodeKind(StrEnum):
     QUESTION = "question"
     ANSWER = "answer"
     ENTITY = "entity"
+    """A name."""
+    TASK = "task"
+    """Stands for what one owner said in a task. Its text is the task's id, no words of it."""
 
 
 class EdgeType(StrEnum):

@@ -16,9 +16,14 @@ MOST_NAME = 256
 """Characters of a name that count."""
 
 
+def normal_text(text: str) -> str:
+    """A text without what the same text may be written differently in."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
 def normal_name(text: str) -> str:
-    """The name under which a node is found: without what the same name may be written differently in."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())[:MOST_NAME]
+    """The name under which a node is found."""
+    return normal_text(text)[:MOST_NAME]
 
 
 def rank(node: MemoryNode) -> str:

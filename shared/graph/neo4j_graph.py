@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph import cypher
 from pentad.shared.graph.graph_limits import (
+    check_anchors,
     check_edges,
     check_found,
     check_identifier,
@@ -102,6 +103,12 @@ class Neo4jGraph:
         check_ids(ids)
         await self._change(cypher.REMOVE, **_about(owner, ids))
 
+    async def retain(self, tenant: str, task: str, anchors: Sequence[str]) -> None:
+        check_identifier(tenant)
+        check_identifier(task)
+        check_anchors(anchors)
+        await self._session.write(lambda tx: _take_away(tx, tenant, TASK, task, anchors))
+
     async def forget_task(self, tenant: str, task: str) -> None:
         check_identifier(tenant)
         check_identifier(task)
@@ -163,9 +170,11 @@ async def _put_edges(tx: "AsyncManagedTransaction", edges: list[MemoryEdge]) -> 
             raise MemoryRefusedError(f"an edge of type {kind} has an end that its owner cannot see: write nodes first")
 
 
-async def _take_away(tx: "AsyncManagedTransaction", tenant: str, place: int, value: str) -> None:
+async def _take_away(
+    tx: "AsyncManagedTransaction", tenant: str, place: int, value: str, kept: Sequence[str] = ()
+) -> None:
     for query in (cypher.TAKE_FROM_EDGES, cypher.TAKE_FROM_NODES):
-        await rows(tx, query, tenant=tenant, place=place, value=value)
+        await rows(tx, query, tenant=tenant, place=place, value=value, kept=list(kept))
 
 
 async def _remove_user(tx: "AsyncManagedTransaction", tenant: str, user: str) -> None:

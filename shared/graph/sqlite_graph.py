@@ -9,7 +9,9 @@ from pentad.shared.errors import DamagedError
 from pentad.shared.graph import sqlite_reads as reads
 from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph import sqlite_writes as writes
+from pentad.shared.graph.graph_file_lock import GraphFileLock
 from pentad.shared.graph.graph_limits import (
+    check_anchors,
     check_edges,
     check_found,
     check_identifier,
@@ -34,6 +36,11 @@ class SqliteGraph:
         self._writing = SqliteThread(file, "graph-writing", timeout_s)
         self._reading = SqliteThread(file, "graph-reading", timeout_s)
         self._file, self._is_prepared = file, False
+        self._lock = GraphFileLock(file)
+
+    async def open(self) -> None:
+        """Be the one archiver that has it. Raises ``MemoryTakenError`` while another has: try again, or go without."""
+        self._lock.take()
 
     async def prepare(self) -> None:
         if not self._is_prepared:
@@ -88,10 +95,16 @@ class SqliteGraph:
         check_ids(ids)
         await self._write(lambda wire: writes.remove_nodes(wire, owner, ids))
 
+    async def retain(self, tenant: str, task: str, anchors: Sequence[str]) -> None:
+        check_identifier(tenant)
+        check_identifier(task)
+        check_anchors(anchors)
+        await self._write(lambda wire: writes.retain(wire, tenant, task, anchors))
+
     async def forget_task(self, tenant: str, task: str) -> None:
         check_identifier(tenant)
         check_identifier(task)
-        await self._write(lambda wire: writes.take_away(wire, tenant, "task", task))
+        await self._write(lambda wire: writes.retain(wire, tenant, task, ()))
 
     async def forget_user(self, tenant: str, user: str) -> None:
         check_identifier(tenant)
@@ -123,6 +136,7 @@ class SqliteGraph:
         """Finish what was begun and close the file."""
         await self._reading.aclose()
         await self._writing.aclose()
+        self._lock.release()
 
     async def _write(self, work: Callable[[sqlite3.Connection], None]) -> None:
         await self.prepare()

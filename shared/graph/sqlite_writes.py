@@ -56,17 +56,16 @@ def remove_nodes(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str]) -> 
     _remove_edges(wire, owner.tenant, [identifier for (identifier,) in gone])
 
 
-def take_away(wire: sqlite3.Connection, tenant: str, field: str, value: str) -> None:
-    """Take away the statements of a task or a user, and what rested on them alone. ``field`` is ours, never given."""
-    _take_from(wire, "edge", tenant, field, value)
-    _remove_edges(wire, tenant, _take_from(wire, "node", tenant, field, value))
+def retain(wire: sqlite3.Connection, tenant: str, task: str, anchors: Sequence[str]) -> None:
+    """Take away the statements of a task but these, and what rested on them alone."""
+    _take_away(wire, tenant, f"task = ? AND anchor NOT IN {sql.AMONG}", task, json.dumps(list(anchors)))
 
 
 def remove_user(wire: sqlite3.Connection, tenant: str, user: str) -> None:
     """Remove what is a user's, and take away what he said."""
     for table in ("edge", "node"):
         wire.execute(f"DELETE FROM {table} WHERE tenant = ? AND user = ?", (tenant, user))
-    take_away(wire, tenant, "user", user)
+    _take_away(wire, tenant, "user = ?", user)
 
 
 def remove_tenant(wire: sqlite3.Connection, tenant: str) -> None:
@@ -80,11 +79,17 @@ def _put_supports(wire: sqlite3.Connection, table: str, key: int, tenant: str, s
     wire.executemany(sql.PUT_SUPPORT.format(table), rows)
 
 
-def _take_from(wire: sqlite3.Connection, table: str, tenant: str, field: str, value: str) -> list[str]:
+def _take_away(wire: sqlite3.Connection, tenant: str, condition: str, *values: str) -> None:
+    """Take away statements, and what rested on them alone. ``condition`` is ours, never given."""
+    _take_from(wire, "edge", tenant, condition, values)
+    _remove_edges(wire, tenant, _take_from(wire, "node", tenant, condition, values))
+
+
+def _take_from(wire: sqlite3.Connection, table: str, tenant: str, condition: str, values: Sequence[str]) -> list[str]:
     """Returns the ids of what rested on nothing else and is gone."""
-    chosen = f"{table}_support WHERE tenant = ? AND {field} = ?"
-    keys = [key for (key,) in wire.execute(f"SELECT DISTINCT key FROM {chosen}", (tenant, value))]
-    wire.execute(f"DELETE FROM {chosen}", (tenant, value))
+    chosen = f"{table}_support WHERE tenant = ? AND {condition}"
+    keys = [key for (key,) in wire.execute(f"SELECT DISTINCT key FROM {chosen}", (tenant, *values))]
+    wire.execute(f"DELETE FROM {chosen}", (tenant, *values))
     bare = f"NOT EXISTS (SELECT 1 FROM {table}_support s WHERE s.key = {table}.key)"
     gone = wire.execute(f"DELETE FROM {table} WHERE key IN {sql.AMONG} AND {bare} RETURNING id", (json.dumps(keys),))
     return [identifier for (identifier,) in gone]

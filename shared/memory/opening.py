@@ -1,5 +1,9 @@
-"""Which store of vectors a process uses: a server where one is set, else the embedded one that an archiver has open."""
+"""Which stores of memory a process uses: a server where one is set, else the embedded one that an archiver has open."""
 
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.neo4j_graph import Neo4jGraph
+from pentad.shared.graph.sqlite_graph import SqliteGraph
+from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.settings import Settings
@@ -24,3 +28,23 @@ def server_vectors(settings: Settings) -> QdrantVectors | None:
 def embedded_vectors(settings: Settings) -> ChildVectors:
     """The memory in the data directory: for archivers, of which one at a time has it open."""
     return ChildVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")
+
+
+def graph_of(settings: Settings, store: Store) -> Graph:
+    """The graph of what is known as any service reaches it. Nothing is opened before the first call."""
+    return server_graph(settings) or ArchiverGraph(store)
+
+
+def server_graph(settings: Settings) -> Neo4jGraph | None:
+    """The server that is set. Raises ``SettingsError`` for what is no address."""
+    if settings.neo4j_uri is None:
+        return None
+    password = settings.neo4j_password
+    return Neo4jGraph(
+        settings.neo4j_uri, settings.neo4j_username, password.get_secret_value() if password is not None else None
+    )
+
+
+def embedded_graph(settings: Settings) -> SqliteGraph:
+    """The graph in the data directory: for archivers, of which one at a time has it open."""
+    return SqliteGraph(settings.pentad_data_dir.absolute() / "memory" / "graph" / "graph.db")

@@ -27,6 +27,8 @@ from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, 
 
 SEGMENT_KIND = "episodic"
 """What was said, as it was said."""
+NODE_KIND = "semantic"
+"""What is known: a node of the graph."""
 TASK_KIND = "task"
 """Stands for all that was said in a task."""
 FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"

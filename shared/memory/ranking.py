@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
 from pentad.shared.memory.mentions import mentions_in
-from pentad.shared.memory.points import SEGMENT_KIND, facts_of
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, facts_of
 from pentad.shared.owners import Owner
 from pentad.shared.recall.fusion import RankedSegment, fused
 from pentad.shared.recall.name_paths import connected, names_to_follow
@@ -84,7 +84,7 @@ def ranked_memories(
 
 def _segments_in(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:
     """What is kept of the segments that were found."""
-    return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind == SEGMENT_KIND}
+    return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind in (SEGMENT_KIND, NODE_KIND)}
 
 
 class KeptFacts:

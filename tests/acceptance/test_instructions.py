@@ -81,6 +81,7 @@ async def test_one_that_is_registered_runs_at_once_and_a_task_keeps_the_one_that
             "counter": "plugin",
             "executor": "built_in",
             "poet": "plugin",
+            "memory_archiver": "built_in",
             "router": "built_in",
             "tally": "file",
         }
@@ -135,7 +136,15 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
         listed = await asyncio.to_thread(command, up, "instructions")
         head, *lines = listed.stdout.splitlines()
         assert head.split()[:5] == ["INSTRUCTION", "FROM", "MODEL", "OUTPUT", "TOOLS"]
-        assert [line.split()[0] for line in lines] == ["counter", "evil", "executor", "poet", "router", "tally"]
+        assert [line.split()[0] for line in lines] == [
+            "counter",
+            "evil",
+            "executor",
+            "memory_archiver",
+            "poet",
+            "router",
+            "tally",
+        ]
         assert "file" in lines[-1]
         assert "\x1b" not in listed.stdout
         as_json = await asyncio.to_thread(command, up, "instructions", "--json")
@@ -189,5 +198,5 @@ async def test_the_example_runs(tmp_path: Path) -> None:
         "completed with 1 tool call(s): it is done",
         "active tasks: 0",
         "models: default, default-embedding, small",
-        "instructions: counter, executor, helper, mood, poet, router, tally",
+        "instructions: counter, executor, helper, memory_archiver, mood, poet, router, tally",
     ]

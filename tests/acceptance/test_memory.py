@@ -7,6 +7,10 @@ import pytest
 
 from pentad.client import Agent, connect
 from pentad.contracts.memories import FoundMemory
+from pentad.errors import NotFound
+from pentad.shared.graph.knowledge import NodeKind
+from pentad.shared.graph.node_ids import node_id
+from pentad.shared.owners import Owner
 from tests.acceptance.test_face import pentad
 from tests.support.processes.up import Up
 from tests.support.waiting import wait_until
@@ -30,7 +34,8 @@ async def taught(agent: Agent) -> None:
     await agent.ask(SECRET, user_id="ada")
 
     async def remembered() -> bool:
-        return (await agent.inspection.memory_stats()).tasks == ALL_TASKS
+        stats = await agent.inspection.memory_stats()
+        return stats.tasks == ALL_TASKS and stats.nodes > ALL_TASKS
 
     await wait_until("all tasks to be remembered", remembered)
 
@@ -55,6 +60,11 @@ async def test_what_was_taught_is_found_in_a_new_session_and_by_nobody_else(tmp_
                 assert (hit.content, opened.focus.content) == (sentence, sentence)
                 assert opened.after
                 anchors.append(hit.anchor)
+            bergen = node_id(Owner("us"), NodeKind.ENTITY, "Bergen")
+            [support] = (await us.inspection.memory_node(bergen)).supports
+            assert "Bergen" in (await us.inspection.expand(support.anchor)).focus.content
+            with pytest.raises(NotFound):
+                await them.inspection.memory_node(bergen)
             assert (await best(us, "locker code", "ada")).content == SECRET
             for user in (None, "bob"):
                 seen = await us.inspection.search_memory("locker code swordfish", limit=100, user_id=user)
@@ -68,6 +78,8 @@ async def test_what_was_taught_is_found_in_a_new_session_and_by_nobody_else(tmp_
         found = pentad(up, "memory", "search", "ferry to Bergen", "--json", environment={"PENTAD_API_KEY": "us-key"})
         first = json.loads(found.stdout.splitlines()[0])
         shown = pentad(up, "memory", "expand", first["anchor"], environment={"PENTAD_API_KEY": "us-key"})
+        known = pentad(up, "memory", "show", bergen, environment={"PENTAD_API_KEY": "us-key"})
         foreign = pentad(up, "memory", "expand", anchors[0], environment={"PENTAD_API_KEY": "them-key"})
+    assert known.stdout.splitlines()[1] == "  Bergen"
     assert f"    {SENTENCES['When does the ferry to Bergen leave?']}" in shown.stdout
     assert (foreign.returncode, foreign.stdout, len(foreign.stderr.splitlines())) == (1, "", 1)

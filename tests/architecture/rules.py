@@ -35,6 +35,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.digests.wording",
         "pentad.shared.kept_events",
         "pentad.shared.keys",
+        "pentad.shared.graph.knowledge",
         "pentad.shared.vectors.points",
         "pentad.shared.kinds",
         "pentad.shared.actors.mail",

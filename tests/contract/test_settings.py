@@ -30,6 +30,9 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_REDIS_FSYNC": "everysec",
     "QDRANT_URL": None,
     "QDRANT_API_KEY": None,
+    "NEO4J_URI": None,
+    "NEO4J_USERNAME": None,
+    "NEO4J_PASSWORD": None,
     "PENTAD_GRACE_S": "300",
     "PENTAD_LEASE_S": "2",
     "PENTAD_WAIT_TTL_S": "2592000",
@@ -43,6 +46,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_TENANT_SHARE": "0.5",
     "PENTAD_REDIS_REPLICAS": "0",
     "PENTAD_RECALL_TOKENS": "2000",
+    "PENTAD_EXTRACT": "never",
     "PENTAD_STEP_LIMIT": "10",
     "PENTAD_STEP_TIMEOUT_S": "600",
     "PENTAD_MAX_ATTEMPTS": "5",
@@ -64,7 +68,7 @@ PROMISED: dict[str, str | None] = {
 CONVENTIONS = {"NO_COLOR": None}
 """Not ours: what terminals agree on."""
 RESERVED = {
-    "NEO4J_URI", "NEO4J_USERNAME", "NEO4J_PASSWORD", "TAVILY_API_KEY",
+    "TAVILY_API_KEY",
 }  # fmt: skip
 """Promised names of what is not built yet. They come with it, and move up."""
 SECRETS = {name for name in PROMISED if name.endswith(("_KEY", "_KEYS"))}

@@ -142,7 +142,12 @@ def _quoted(text: str) -> str:
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [(p, v["name"]) for m, p, o in OPERATIONS for v in o.get("parameters", []) if "maximum" in v["schema"]],
+    [
+        (p, v["name"])
+        for m, p, o in OPERATIONS
+        for v in o.get("parameters", [])
+        if "maximum" in v["schema"] and "{" not in p  # what a path names would have to be there
+    ],
 )
 def test_a_number_is_taken_within_its_range_and_refused_beyond(gateway: Running, path: str, name: str) -> None:
     (schema,) = [

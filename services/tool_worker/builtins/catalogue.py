@@ -7,10 +7,12 @@ from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.builtins.calculator import calculator
 from pentad.services.tool_worker.builtins.clock import current_time
 from pentad.services.tool_worker.builtins.echo import echo
+from pentad.services.tool_worker.builtins.note import memory_note
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
 
+_FUNCTIONS = (calculator, current_time, echo, memory_note)
 BUILTINS: Mapping[str, ToolDefinition] = MappingProxyType(
-    {function.__name__: define(function, effect=Effect.PURE) for function in (calculator, current_time, echo)}
+    {function.__name__: define(function, effect=Effect.PURE) for function in _FUNCTIONS}
 )
 """By name. A plugin's tool cannot take one of these names."""

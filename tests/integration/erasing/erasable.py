@@ -6,16 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.streams import ARCHIVE, ERASE, REMEMBER
+from pentad.contracts.streams import ARCHIVE, ERASE, LEARN, REMEMBER
+from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.erasing import Erasing
 from pentad.services.archiver.erasing_tasks import ErasingTasks
 from pentad.services.archiver.kept_tasks import KeptTasks
+from pentad.services.archiver.learning import Learning
+from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.remembering import Remembering
 from pentad.services.gateway.erasures import Erasures
+from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import HashingEmbedder
+from pentad.shared.graph.exporting import exported
+from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.owners import Owner
@@ -44,11 +50,15 @@ class Erasable:
         self.records = self.flow.records
         self.vectors = EdgeVectors(folder / "vectors")
         self.remembering = Remembering(store, self.records, self.vectors, HashingEmbedder())
-        memory = ErasedMemory(self.vectors)
+        self.graph = SqliteGraph(folder / "graph.db")
+        ended, near = EndedTasks(store, self.records, self.vectors), NearNodes(self.vectors, HashingEmbedder())
+        self.learning = Learning(ended, self.graph, near)
+        memory = ErasedMemory(self.vectors, self.graph)
         tasks = ErasingTasks(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0])
         queries = Queries(store, self.records, 1)
-        self.erasures = Erasures(store, queries, Memories(store, queries, self.vectors, HashingEmbedder(), 1), 1)
+        known = Knowledge(self.graph)
+        self.erasures = Erasures(store, queries, Memories(store, queries, self.vectors, HashingEmbedder(), known, 1), 1)
 
     async def prepare(self) -> "Erasable":
         await self.flow.prepare()
@@ -56,6 +66,7 @@ class Erasable:
 
     async def aclose(self) -> None:
         await self.vectors.aclose()
+        await self.graph.aclose()
 
     async def tell(self, text: str, session: SessionKeys = SESSION, **fields: Any) -> TaskKeys:
         """Say something in a task of its own, to its end; the task."""
@@ -71,6 +82,9 @@ class Erasable:
     async def remember(self, task: TaskKeys) -> None:
         await self.remembering.handle(Entry(REMEMBER.key(0), "1-1", WakeUp(actor=task.actor).to_json()))
 
+    async def learn(self, task: TaskKeys) -> None:
+        await self.learning.handle(Entry(LEARN.key(0), "1-1", WakeUp(actor=task.actor).to_json()))
+
     async def archive(self, task: TaskKeys) -> None:
         await self.flow.archiving.handle(Entry(ARCHIVE.key(0), "1-1", WakeUp(actor=task.actor).to_json()))
 
@@ -85,13 +99,14 @@ class Erasable:
             await self.erasing.handle(entry)
 
     async def traces(self, word: str) -> list[str]:
-        """Where a word stands: keys of Redis, files, points of memory."""
+        """Where a word stands: keys of Redis, files, points of memory, the graph."""
         found = [key.decode() for key in await self.store.call("KEYS", "*") if await self._says(key, word)]
         files = [path for path in self.folder.rglob("*.json*") if path.is_file() and word in path.read_text()]
         found += [str(path.relative_to(self.folder)) for path in files]
         for there in await self.vectors.collections():
             page = await self.vectors.scroll(there.name, Selection(Owner("default"), Whose.ALL), 1000)
             found += [f"point {point.id}" for point in page.points if word in str(point)]
+        found += [f"known: {line}" for line in await exported(self.graph, "default") if word in line]
         return sorted(found)
 
     async def _says(self, key: bytes, word: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
 from pentad.services.gateway.problems import ProblemError
+from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
@@ -40,6 +41,7 @@ async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind
     for each in (task, other):
         if state != "ended":
             await world.remember(each)
+            await world.learn(each)
         if state == "archived":
             await world.archive(each)
     before = await world.traces("boat")
@@ -48,6 +50,8 @@ async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind
     await world.erase()
     assert await world.traces("zebra") == []
     assert await world.left_of(task) == []
+    assert [trace for trace in await world.traces(task.task) if trace.startswith("known")] == []
+    assert bool(await exported(world.graph, "default")) == (state != "ended"), "what others said is known"
     assert await world.traces("boat") == before
     await ask(world, kind, task)  # it may be asked again, and nothing happens
     await world.erase()

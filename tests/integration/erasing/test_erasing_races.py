@@ -14,6 +14,7 @@ from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
 from pentad.shared.errors import OutageError
+from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import TaskKeys, load, places
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
@@ -44,6 +45,7 @@ async def archived(world: Erasable) -> TaskKeys:
     """A task that is remembered and has a record, and a second one in Redis."""
     task = await world.tell("my zebra is called Ada", user_id="ada")
     await world.remember(task)
+    await world.learn(task)
     await world.archive(task)
     return task
 
@@ -54,6 +56,7 @@ class Dies:
     def __init__(self, world: Erasable, at: int, after: bool) -> None:
         self._left, self._after = at, after
         self._writes = [(world.vectors, "delete"), (world.records, "remove"), (world.records, "naming")]
+        self._writes += [(world.graph, "forget_task"), (world.graph, "forget_user")]
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -126,6 +129,7 @@ async def test_killed_at_any_write_of_another_store_a_redelivery_completes(
             await world.erasing.handle(entry)
         done = not dies.done
         assert await world.traces("zebra") == [], f"killed at write {at}"
+        assert await exported(world.graph, "default") == []
     assert at > 2
 
 
@@ -165,7 +169,7 @@ class Meanwhile:
 
 
 @KINDS
-@pytest.mark.parametrize("late", ["archive", "remember"])
+@pytest.mark.parametrize("late", ["archive", "remember", "learn"])
 async def test_what_an_archiver_writes_late_is_taken_back(world: Erasable, kind: str, late: str) -> None:
     """The erasing runs whole between any two commands of an archiver that has read the task before."""
     at, done = 0, False
@@ -180,7 +184,7 @@ async def test_what_an_archiver_writes_late_is_taken_back(world: Erasable, kind:
             await world.erase()
 
         meanwhile = Meanwhile(world.store, at, erased)
-        writing = world.archive if late == "archive" else world.remember
+        writing = {"archive": world.archive, "remember": world.remember, "learn": world.learn}[late]
         with meanwhile.here():
             await writing(task)
         done = not meanwhile.done
@@ -188,6 +192,7 @@ async def test_what_an_archiver_writes_late_is_taken_back(world: Erasable, kind:
             assert await world.traces("zebra") == [], f"erased before command {at}"
             await writing(task)  # delivered again
             assert await world.traces("zebra") == []
+            assert await exported(world.graph, "default") == []
         else:
             await erased()
     assert at > 2

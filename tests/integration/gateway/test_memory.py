@@ -14,6 +14,7 @@ from pentad.cli import memory as memory_command
 from pentad.contracts.records import TaskRecord
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
+from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.records import Records
@@ -60,9 +61,11 @@ async def memory(store: Store, tmp_path: Path) -> AsyncIterator[ChildVectors]:
     for task, messages in ((TASK, TALK), ("task-0-boat", SHARED)):
         await Records(str(tmp_path / "records")).write(kept(task, messages))
         await remember(vectors, "us", task, messages)
-    async with serving(store, VectorRequests(store, vectors).handle):
+    graph = SqliteGraph(tmp_path / "graph.db")
+    async with serving(store, VectorRequests(store, vectors, graph).handle):
         yield vectors
     await vectors.aclose()
+    await graph.aclose()
 
 
 async def search(http: httpx2.AsyncClient, keys: dict[str, str] = US, /, **query: Any) -> httpx2.Response:
@@ -104,8 +107,12 @@ async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.Async
     assert (await search(http, THEM, q="cat", user_id="ada")).json() == {"hits": []}
     refused = await expand(http, THEM, anchor=anchor)
     assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
-    assert (await http.get("/v1/memory/stats", headers=THEM)).json() == {"segments": 0, "tasks": 0}
-    assert (await http.get("/v1/memory/stats", headers=US)).json() == {"segments": 6, "tasks": 2}
+    assert (await http.get("/v1/memory/stats", headers=THEM)).json() == {
+        "segments": 0, "tasks": 0, "nodes": 0, "edges": 0
+    }  # fmt: skip
+    assert (await http.get("/v1/memory/stats", headers=US)).json() == {
+        "segments": 6, "tasks": 2, "nodes": 0, "edges": 0
+    }  # fmt: skip
 
 
 async def test_words_that_are_gone_are_404(http: httpx2.AsyncClient, memory: ChildVectors, tmp_path: Path) -> None:
@@ -226,7 +233,12 @@ async def test_a_hit_is_forgotten_over_rest_and_in_the_terminal(
     for keys, forgotten in ((THEM, 0), (US, 1)):
         done = await http.post("/v1/memory/forget", json={"ids": [hit["id"]]}, headers=keys)
         assert (done.status_code, done.json()) == (202, {"forgotten": forgotten, "next": None})
-    assert (await http.get("/v1/memory/stats", headers=US)).json() == {"segments": 5, "tasks": 2}
+    assert (await http.get("/v1/memory/stats", headers=US)).json() == {
+        "segments": 5,
+        "tasks": 2,
+        "nodes": 0,
+        "edges": 0,
+    }
     assert (await http.post("/v1/memory/forget", json={}, headers=US)).status_code == 422
     assert await command(gateway, action="forget", ids=["task-0-boat"], since=None, until=None) == 0
     assert capsys.readouterr().out == "2 forgotten\n"

@@ -11,17 +11,23 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.neo4j_graph import Neo4jGraph
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
+from tests.integration.memory.serving import archiver_graph
 from tests.support.neo4j.neo4j_server import neo4j_server
 
 __all__ = ["neo4j_server"]
 
 
-@pytest.fixture(params=["sqlite", "neo4j"])
+@pytest.fixture(params=["sqlite", "archiver", "neo4j"])
 async def graph(request: Any, tmp_path: Path) -> AsyncIterator[Graph]:
-    """Each adapter."""
+    """Each adapter: in this process, by way of an archiver, a server."""
     made: Graph
     if request.param == "sqlite":
         made = SqliteGraph(tmp_path / "graph.db")
+    elif request.param == "archiver":
+        async with archiver_graph(request.getfixturevalue("redis_url"), SqliteGraph(tmp_path / "graph.db")) as made:
+            await made.prepare()
+            yield made
+        return
     else:
         made = Neo4jGraph(request.getfixturevalue("neo4j_server").open_uri, timeout_s=60)
     await made.prepare()

@@ -109,6 +109,22 @@ async def test_an_owner_sees_his_own_and_nobodys(graph: Graph, ours: Owner, ada:
     await graph.forget_tenant(other.tenant)
 
 
+async def test_of_a_task_only_the_statements_that_are_still_there_are_kept(graph: Graph, ours: Owner) -> None:
+    kept, moved, other = support("x|kept"), support("moved|x"), support("moved|x", "task-0-2")
+    await graph.upsert_nodes([node("a", ours, kept, moved), node("b", ours, moved), node("c", ours, moved, other)])
+    await graph.upsert_edges([edge("a", "c", ours, moved), edge("c", "a", ours, kept), edge("a", "b", ours, kept)])
+    for _ in range(2):
+        await graph.retain(ours.tenant, "task-0-1", ["anchor-x|kept"])
+        assert {n.id: n.supports for n in await graph.nodes(ours, ["a", "b", "c"])} == {"a": (kept,), "c": (other,)}
+        assert [(e.source, e.target, e.supports) for e in await graph.edges(ours, ["a"], 9)] == [("c", "a", (kept,))]
+    await graph.retain(ours.tenant, "task-0-1", [])
+    assert [n.id for n in await graph.nodes(ours, ["a", "b", "c"])] == ["c"]
+    with pytest.raises(MemoryRefusedError):
+        await graph.retain(ours.tenant, "no task", [])
+    with pytest.raises(MemoryRefusedError):
+        await graph.retain(ours.tenant, "task-0-1", ["x"] * 5_001)
+
+
 async def test_nothing_merges_across_owners(graph: Graph, ours: Owner, ada: Owner, bob: Owner) -> None:
     await graph.upsert_nodes([node("a", ada)])
     for foreign in (bob, ours):

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 
 from pentad.contracts.streams import MEMORY
 from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
@@ -28,6 +30,20 @@ async def serving(store: Store, work: Callable[[Entry], Awaitable[None]]) -> Asy
         await handler.consumer.stop_reading()
         await handler.interrupt()
         await handler.consumer.drain()
+
+
+@asynccontextmanager
+async def archiver_graph(redis_url: str, graph: Graph) -> AsyncIterator[ArchiverGraph]:
+    """The same for a graph."""
+    store = Store(redis_url)
+    asker = ArchiverGraph(store, PATIENCE_S)
+    try:
+        async with serving(store, VectorRequests(store, None, graph).handle):
+            yield asker
+    finally:
+        await asker.aclose()
+        await graph.aclose()
+        await store.close()
 
 
 @asynccontextmanager

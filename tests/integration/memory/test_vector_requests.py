@@ -14,7 +14,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, MEMORY_REPLY
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
-from pentad.shared.memory import archiver_vectors as client_bounds
+from pentad.shared.memory import archiver_calls as client_bounds
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors

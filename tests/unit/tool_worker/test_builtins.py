@@ -9,13 +9,16 @@ from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.services.tool_worker.builtins.clock import current_time
 from pentad.services.tool_worker.builtins.echo import echo
+from pentad.services.tool_worker.builtins.note import MOST_CHARS, memory_note
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.invocation import ToolInvocation
+from pentad.shared.memory import noted
+from pentad.shared.memory.noted import NOTE_TOOL
 from pentad.shared.plugins.registry import define
 from tests.support.waiting import PATIENCE_S
 
 
-@pytest.mark.parametrize("name", ["calculator", "current_time", "echo"])
+@pytest.mark.parametrize("name", ["calculator", "current_time", "echo", "memory_note"])
 def test_every_builtin_is_pure_and_described(name: str) -> None:
     spec = BUILTINS[name].spec
     assert spec.effect is Effect.PURE
@@ -34,6 +37,10 @@ def test_the_time_is_now_and_says_its_offset(timezone: str, offset: int) -> None
 def test_an_unknown_zone_is_refused(timezone: str) -> None:
     with pytest.raises(ValueError, match="IANA name"):
         current_time(timezone)
+
+
+def test_a_note_is_read_from_the_call_under_the_name_and_bound_of_the_tool() -> None:
+    assert (memory_note.__name__, MOST_CHARS) == (NOTE_TOOL, noted.MOST_CHARS)
 
 
 def test_echo_changes_nothing() -> None:

@@ -1,0 +1,112 @@
+"""What a model makes of an archived task: asked once, kept with its record, then written to the graph and as points."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pentad.contracts.records import TaskRecord
+from pentad.contracts.streams import EXTRACT
+from pentad.services.archiver.domain import said_in_record
+from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
+from pentad.services.archiver.extraction_model import ExtractionModel, UnusableError
+from pentad.services.archiver.near_nodes import NearNodes
+from pentad.shared import metrics
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.knowledge import MemoryEdge
+from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.extracted import Extracted, extracted
+from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
+from pentad.shared.memory.points import CutTask
+from pentad.shared.records import Records
+from pentad.shared.segments.anchors import anchor_text
+from pentad.shared.segments.segmenting import Segment
+from pentad.shared.store.store import Store
+from pentad.shared.work.entry import Entry
+
+Kept = dict[str, Any]
+"""What a record keeps of an answer: ``value``, the ids of the ``segments`` and the ``near`` nodes that it was shown, what is
+the ``same`` as one of these, ``model`` and ``at``; or ``problem``: why there is none."""
+
+
+class Extracting:
+    """At least once: the answer is kept before the first write, so a redelivery writes the same and asks nobody."""
+
+    def __init__(
+        self,
+        store: Store,
+        records: Records,
+        ended: EndedTasks,
+        graph: Graph,
+        near: NearNodes,
+        model: ExtractionModel,
+    ) -> None:
+        self._store, self._records, self._ended, self._graph = store, records, ended, graph
+        self._near, self._model = near, model
+
+    async def handle(self, entry: Entry) -> None:
+        """Extract from the task that the entry names, if it is archived and a model is there."""
+        keys = task_named(entry, EXTRACT)
+        record = await self._records.read(keys.tenant, keys.task)
+        if record is None:
+            return
+        said = said_in_record(record, await self._ended.forgotten(keys))
+        remaining = await self._ended.remaining(keys, said)
+        kept = record.extraction or await self._asked(keys, record, asked_of(remaining.task))
+        if kept and "problem" not in kept:
+            await self._write(keys, remaining, kept)
+        if await self._ended.erased(keys):
+            await self._records.remove(keys.tenant, keys.task)
+            await self._graph.forget_task(keys.tenant, keys.task)
+            await self._near.write_those_of(keys, said.session, self._graph)
+
+    async def _asked(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> Kept | None:
+        """The model's answer, kept with the record; None when there is nobody or nothing to ask."""
+        instruction = await self._model.wanted()
+        if instruction is None or not segments:
+            return None
+        near = await self._near.to(keys, segments)
+        try:
+            value, model = await self._model.ask(instruction, extraction_question(segments, near), keys.actor)
+        except UnusableError as error:
+            metrics.learned.labels("unusable").inc()
+            kept: Kept = {"problem": str(error)}
+        else:
+            found = extracted(keys.tenant, value, segments, near, {})
+            metrics.learned.labels("unsupported").inc(found.refused)
+            same = await self._near.same(keys, found.nodes)
+            kept = {"value": value, "near": [asdict(each) for each in near], "same": same, "model": model}
+            kept["segments"] = [segment.id for segment in segments]
+        kept["at"] = await self._store.now()
+        await self._records.write(record.model_copy(update={"extraction": kept}))
+        return kept
+
+    async def _write(self, keys: TaskKeys, remaining: Remaining, kept: Kept) -> None:
+        """What the model found; nothing rests on what was forgotten or erased since it was asked."""
+        shown = {segment.id: segment for segment in remaining.whole.segments}
+        segments = [shown[name] for name in kept["segments"]]
+        near = [NearNode(**each) for each in kept["near"]]
+        await self._write_found(
+            keys, remaining.task, extracted(keys.tenant, kept["value"], segments, near, kept["same"])
+        )
+        if remaining.less:
+            anchors = [anchor_text(segment.anchor) for segment in remaining.task.segments]
+            await self._graph.retain(keys.tenant, keys.task, anchors)
+            await self._near.write_those_of(keys, remaining.task.session, self._graph)
+
+    async def _write_found(self, keys: TaskKeys, task: CutTask, found: Extracted) -> None:
+        """Nodes, edges, the ends of what is contradicted, then what is searched."""
+        nodes = list(found.nodes.values())
+        await self._graph.upsert_nodes(nodes)
+        edges = [edge for edge in found.edges if await self._has_ends(edge)]
+        await self._graph.upsert_edges(edges)
+        for edge in found.contradicted:
+            await self._graph.end(edge.owner, [edge.target], edge.learned_at)
+        for owner in {node.owner for node in nodes}:
+            ids = [node.id for node in nodes if node.owner == owner]
+            await self._near.write_points(keys, task.session, await self._graph.nodes(owner, ids))
+        metrics.learned.labels("node").inc(len(nodes))
+        metrics.learned.labels("edge").inc(len(edges))
+
+    async def _has_ends(self, edge: MemoryEdge) -> bool:
+        """What it was shown may have been taken away meanwhile."""
+        return len(await self._graph.nodes(edge.owner, [edge.source, edge.target])) == len({edge.source, edge.target})

@@ -1,0 +1,101 @@
+"""Nodes that are searched: those near to a task, those that say the same as a new one, and new ones written."""
+
+from collections.abc import Mapping, Sequence
+
+from pentad.shared.embedder.embedder import Embedder
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.errors import MemoryOutageError
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.knowledge import MemoryNode
+from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.extraction_question import NearNode
+from pentad.shared.memory.node_points import node_point
+from pentad.shared.memory.points import NODE_KIND
+from pentad.shared.models.ports import ModelUnavailable
+from pentad.shared.owners import Owner
+from pentad.shared.recall.terms import terms_of
+from pentad.shared.segments.segmenting import Segment
+from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import Dense, Hit
+from pentad.shared.vectors.selection import DenseQuery, Selection, Whose
+from pentad.shared.vectors.vector_store import Vectors
+
+MOST_NEAR = 12
+"""Nodes that a model is shown beside a task."""
+_PROBES = 16
+"""Segments of a task that are compared, the first of what its users said."""
+_MOST_POINTS = 1_000
+"""Nodes of one task that are written again when messages leave it."""
+_LIKE = 0.85
+"""Cosine from which on a node with the same words says the same."""
+
+
+class NearNodes:
+    """All raise ``MemoryOutageError`` while the store is away, or no vector is to be had."""
+
+    def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
+        self._vectors, self._embedder = vectors, embedder
+
+    async def to(self, keys: TaskKeys, segments: Sequence[Segment]) -> list[NearNode]:
+        """What is known that is near to the task, the nearest first; seen by all who speak in it."""
+        users = {segment.user for segment in segments}
+        owner = Owner(keys.tenant, users.pop() if len(users) == 1 else None)
+        texts = [each.text for each in segments if each.speaker != "assistant"][:_PROBES]
+        hits = [hit for found in await self._search(keys, owner, texts, Whose.SEEN, MOST_NEAR) for hit in found]
+        best = {hit.id: hit for hit in sorted(hits, key=lambda hit: (hit.score, hit.id))}
+        ranked = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))[:MOST_NEAR]
+        return [NearNode(hit.id, hit.payload.owner.user, hit.payload.type, hit.payload.text) for hit in ranked]
+
+    async def same(self, keys: TaskKeys, nodes: Mapping[str, MemoryNode]) -> dict[str, str]:
+        """By the names of new nodes, the ids of nodes of the same owner and kind that say the same in other order."""
+        found: dict[str, str] = {}
+        for name, node in nodes.items():
+            [hits] = await self._search(keys, node.owner, [node.text], Whose.OWN, 3, node.kind.value)
+            words = set(terms_of(node.text))
+            alike = [hit for hit in hits if hit.score >= _LIKE and set(terms_of(hit.payload.text)) == words]
+            if alike and alike[0].id != node.id:
+                found[name] = alike[0].id
+        return found
+
+    async def write_points(self, keys: TaskKeys, session: str, nodes: Sequence[MemoryNode]) -> None:
+        """Let searches find these nodes. ``keys``, ``session``: of the task in which they were found."""
+        if not nodes:
+            return
+        requester = Requester(keys.shard, keys.tenant, session, task=keys.task)
+        collection, vectors = await self._embedded([node.text for node in nodes], requester)
+        await self._vectors.prepare(collection, len(vectors[0]))
+        points = [node_point(node, session, vector) for node, vector in zip(nodes, vectors, strict=True)]
+        await self._vectors.upsert(collection, points)
+
+    async def write_those_of(self, keys: TaskKeys, session: str, graph: Graph) -> None:
+        """Of the nodes that this task was the newest to support, some are gone and others rest on less."""
+        chosen = Selection(Owner(keys.tenant), Whose.ALL, kinds=(NODE_KIND,), tasks=(keys.task,))
+        for there in await self._vectors.collections():
+            page = await self._vectors.scroll(there.name, chosen, _MOST_POINTS)
+            owners = {point.id: point.payload.owner for point in page.points}
+            left: set[str] = set()
+            for owner in set(owners.values()):
+                nodes = await graph.nodes(owner, [name for name, whose in owners.items() if whose == owner])
+                await self.write_points(keys, session, nodes)
+                left |= {node.id for node in nodes}
+            gone = tuple(sorted(owners.keys() - left))
+            await self._vectors.delete(there.name, Selection(Owner(keys.tenant), Whose.ALL, ids=gone))
+
+    async def _search(
+        self, keys: TaskKeys, owner: Owner, texts: Sequence[str], whose: Whose, limit: int, kind: str = ""
+    ) -> list[list[Hit]]:
+        if not texts:
+            return []
+        requester = Requester(keys.shard, keys.tenant, "memory", task=keys.task)
+        collection, vectors = await self._embedded(texts, requester)
+        await self._vectors.prepare(collection, len(vectors[0]))
+        chosen = Selection(owner, whose, kinds=(NODE_KIND,), types=(kind,) if kind else ())
+        queries = [DenseQuery(tuple(vector), Dense.TEXT, chosen, limit) for vector in vectors]
+        return await self._vectors.search(collection, queries)
+
+    async def _embedded(self, texts: Sequence[str], requester: Requester) -> tuple[str, list[list[float]]]:
+        try:
+            found = await self._embedder.embed(texts, requester)
+        except ModelUnavailable as error:
+            raise MemoryOutageError(str(error)) from error
+        return collection_name(found.model, len(found.vectors[0])), found.vectors

@@ -1,0 +1,58 @@
+"""Opens a store of the memory, begins what needs it, and looks from time to time whether it is well."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from pentad.shared.errors import MemoryTakenError, PentadError
+from pentad.shared.models.ports import ModelFailed
+from pentad.shared.seldom import Seldom
+from pentad.shared.work.consumer import Consumer
+
+_say = Seldom(logging.getLogger(__name__))
+
+_AGAIN_S = 1.0
+"""How often a store that is taken or away is tried again."""
+_LOOK_S = 10.0
+"""How often it is looked whether it is well."""
+
+
+class StoreWatch:
+    """``open`` is tried until it succeeds; then ``consumers`` begin to read, and ``look`` is done for ever."""
+
+    def __init__(
+        self,
+        name: str,
+        open: Callable[[], Awaitable[None]],  # noqa: A002 - what it does
+        look: Callable[[], Awaitable[None]],
+        consumers: Sequence[Consumer],
+    ) -> None:
+        self._name, self._open, self._look, self._consumers = name, open, look, consumers
+        self.opened = asyncio.Event()
+        self.trouble: str | None = "it is being opened"
+        """Why it cannot be used now; None when it can, or when another archiver has it."""
+
+    async def run(self) -> None:
+        """To be run for ever."""
+        while not await self._tried(self._open):
+            await asyncio.sleep(_AGAIN_S)
+        self.opened.set()
+        for consumer in self._consumers:
+            await consumer.start()
+        while True:
+            await asyncio.sleep(_LOOK_S if await self._tried(self._look) else _AGAIN_S)
+
+    async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Whether it went well. An archiver that stands by has no trouble: another one does the work."""
+        try:
+            await work()
+        except MemoryTakenError as error:
+            _say.warning(f"{self._name} standing by", "stands by: %s", error)
+            self.trouble = None
+            return False
+        except (PentadError, ModelFailed) as error:
+            _say.warning(self._name, "the long-term memory waits: %s", error)
+            self.trouble = str(error)
+            return False
+        self.trouble = None
+        return True

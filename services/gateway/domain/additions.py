@@ -1,0 +1,104 @@
+"""What a client says to add a node or an edge by hand. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.shared.graph.knowledge import EdgeType, NodeKind
+from pentad.shared.immutable import immutable
+
+MOST_TEXT = 2_000
+"""Characters of what is known."""
+KINDS = tuple(kind for kind in NodeKind if kind not in (NodeKind.ENTITY, NodeKind.TASK))
+"""What a person may add; the others are found in tasks."""
+_SURE = 0.5
+"""Importance and weight where none is said."""
+
+
+@immutable
+class NodeAddition:
+    """Something that a person knows."""
+
+    kind: NodeKind
+    text: str
+    user: str | None
+    importance: float
+    true_from: int | None
+    true_until: int | None
+
+
+@immutable
+class EdgeAddition:
+    """How two nodes belong together, as a person says."""
+
+    source: str
+    target: str
+    type: EdgeType
+    weight: float
+    text: str | None
+    """Why; None: nothing is said of that."""
+    user: str | None
+
+
+def read_node(body: Mapping[str, Any]) -> NodeAddition:
+    """As a client writes it. Raises ``UnreadableError``."""
+    kind = body.get("kind")
+    if kind not in KINDS:
+        raise UnreadableError(f"kind: one of {', '.join(KINDS)} is expected")
+    begin, end = _time(body, "true_from"), _time(body, "true_until")
+    if begin is not None and end is not None and end < begin:
+        raise UnreadableError("true_until: a time after true_from is expected")
+    importance = _share(body, "importance")
+    return NodeAddition(NodeKind(kind), _text(body, "text"), _user(body), importance, begin, end)
+
+
+def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
+    """As a client writes it. Raises ``UnreadableError``."""
+    source, target = _node(body, "source"), _node(body, "target")
+    if source == target:
+        raise UnreadableError("target: another node than the source is expected")
+    kind = body.get("type")
+    if kind not in tuple(EdgeType):
+        raise UnreadableError(f"type: one of {', '.join(EdgeType)} is expected")
+    text = None if body.get("text") is None else _text(body, "text")
+    return EdgeAddition(source, target, EdgeType(kind), _share(body, "weight"), text, _user(body))
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    text = body.get(name)
+    if not isinstance(text, str) or len(text) > MOST_TEXT or not any(map(str.isalnum, text)):
+        raise UnreadableError(f"{name}: 1 to {MOST_TEXT} characters with a letter or digit are expected")
+    return text
+
+
+def _node(body: Mapping[str, Any], name: str) -> str:
+    given = body.get(name)
+    if not isinstance(given, str) or not is_identifier(given):
+        raise UnreadableError(f"{name}: the `id` of a node is expected")
+    return given
+
+
+def _user(body: Mapping[str, Any]) -> str | None:
+    user = body.get("user_id")
+    if user is not None and (not isinstance(user, str) or not is_identifier(user)):
+        raise UnreadableError("user_id: an id of 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - is expected")
+    return user
+
+
+def _share(body: Mapping[str, Any], name: str) -> float:
+    number = body.get(name, _SURE)
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
+        raise UnreadableError(f"{name}: a number from 0 to 1 is expected")
+    return float(number)
+
+
+def _time(body: Mapping[str, Any], name: str) -> int | None:
+    text = body.get(name)
+    try:
+        moment = None if text is None else milliseconds(text)
+    except (ValueError, TypeError, AttributeError):
+        moment = -1
+    if moment is not None and moment < 0:
+        raise UnreadableError(f"{name}: a time of RFC 3339 since 1970 is expected")
+    return moment

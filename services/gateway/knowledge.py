@@ -1,0 +1,117 @@
+"""The graph of what is known, for clients: a node, what lies around it, how much there is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, ReachedNode, SupportingStatement
+from pentad.services.gateway.problems import busy, invalid, missing
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.knowledge import Link, MemoryNode, Tally
+from pentad.shared.graph.traversal import Reached, Walk, a_star, breadth_first, depth_first
+from pentad.shared.owners import Owner
+
+T = TypeVar("T")
+
+STRATEGIES: Mapping[str, Callable[[Graph, Sequence[str], Walk], Awaitable[list[Reached]]]] = {
+    "bfs": breadth_first,
+    "dfs": depth_first,
+    "astar": a_star,
+}
+MOST_SHOWN = 50
+"""Statements of a node that are shown."""
+_MOST_EDGES = 2_000
+"""Edges of a neighbourhood, the heaviest."""
+_WALK_S = 5.0
+"""How long a walk may take: it asks the graph many times."""
+
+
+class Knowledge:
+    """Reads the graph. All raise ``OutageError`` while it is away, and ``ProblemError``."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    async def node(self, owner: Owner, name: str) -> KnownNode:
+        """One node that the owner sees."""
+        return KnownNode(**_told(await self._node(owner, name), owner))
+
+    async def neighbours(self, name: str, strategy: str, walk: Walk) -> Neighbourhood:
+        """What lies around a node that the walk's owner sees."""
+        await self._node(walk.owner, name)
+        try:
+            async with asyncio.timeout(_WALK_S) as limit:
+                return await self._around(name, strategy, walk)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise busy(
+                f"the walk took longer than {_WALK_S:g} s: ask for less depth or fewer nodes", outage=True
+            ) from None
+
+    async def tally(self, tenant: str) -> Tally:
+        """How much the tenant has, whoever's it is."""
+        try:
+            return await self._graph.tally(tenant)
+        except MemoryRefusedError as error:  # an archiver of an earlier version has no graph
+            raise busy(str(error), outage=True) from None
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._graph.aclose()
+
+    async def _node(self, owner: Owner, name: str) -> MemoryNode:
+        found = await _asked(self._graph.nodes(owner, [name]))
+        if not found:
+            raise missing("there is no such node")
+        return found[0]
+
+    async def _around(self, name: str, strategy: str, walk: Walk) -> Neighbourhood:
+        reached = await _asked(STRATEGIES[strategy](self._graph, [name], walk))
+        ids = [each.id for each in reached]
+        nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, ids))}
+        links = await _asked(self._graph.links(walk.owner, ids, _MOST_EDGES, walk.types, walk.as_of))
+        return Neighbourhood(
+            nodes=[_reached(nodes[each.id], each, walk.owner) for each in reached if each.id in nodes],
+            edges=[_edge(link) for link in links if link.source in nodes and link.target in nodes],
+        )
+
+
+async def _asked(asking: Awaitable[T]) -> T:
+    try:
+        return await asking
+    except MemoryRefusedError as error:
+        raise invalid(str(error)) from None
+
+
+def _told(node: MemoryNode, owner: Owner) -> dict[str, Any]:
+    seen = [support for support in node.supports if owner.sees(support.user)]
+    return {
+        "id": node.id,
+        "kind": node.kind.value,
+        "text": node.text,
+        "user_id": node.owner.user,
+        "importance": node.importance,
+        "learned_at": rfc3339(node.learned_at),
+        "true_from": _time(node.true_from),
+        "true_until": _time(node.true_until),
+        "supported_by": len(seen),
+        "supports": [
+            SupportingStatement(anchor=each.anchor, task_id=each.task, at=_time(each.at or None))
+            for each in seen[: -MOST_SHOWN - 1 : -1]
+        ],
+    }
+
+
+def _reached(node: MemoryNode, how: Reached, owner: Owner) -> ReachedNode:
+    return ReachedNode(**_told(node, owner), depth=how.depth, cost=round(how.cost, 4), came_from=how.came_from)
+
+
+def _edge(link: Link) -> KnownEdge:
+    return KnownEdge(source=link.source, target=link.target, type=link.type.value, weight=link.weight)
+
+
+def _time(moment: int | None) -> str | None:
+    return None if moment is None else rfc3339(moment)

@@ -1,0 +1,121 @@
+"""What people add to the graph by hand and take from it: each node and edge rests on a statement that is kept."""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from pentad.contracts.ids import rfc3339, shard_of
+from pentad.contracts.memories import KnownEdge, KnownNode
+from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
+from pentad.services.gateway.knowledge import Knowledge
+from pentad.services.gateway.problems import busy, invalid
+from pentad.shared.embedder.embedder import Embedder
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Support
+from pentad.shared.graph.node_ids import node_id
+from pentad.shared.memory.node_points import node_point
+from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of
+from pentad.shared.memory.tenant_memories import TenantMemories
+from pentad.shared.models.ports import ModelFailed
+from pentad.shared.owners import Owner
+from pentad.shared.records import Records
+from pentad.shared.store.store import Store
+from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.selection import Selection
+from pentad.shared.vectors.vector_store import Vectors
+
+T = TypeVar("T")
+
+
+class Noting:
+    """Writes the statement, then the graph, then what is searched: whatever ends in between, saying it again mends it.
+
+    All raise ``OutageError`` while a store is away, and ``ProblemError``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        records: Records,
+        graph: Graph,
+        vectors: Vectors,
+        embedder: Embedder,
+        knowledge: Knowledge,
+        shards: int,
+    ) -> None:
+        self._store, self._records, self._graph, self._shards = store, records, graph, shards
+        self._vectors, self._embedder, self._knowledge = vectors, embedder, knowledge
+        self._told = TenantMemories(store)
+
+    async def add_node(self, tenant: str, asked: NodeAddition) -> KnownNode:
+        """Keep something that a person knows; said again it is the same node."""
+        owner = Owner(tenant, asked.user)
+        name = node_id(owner, asked.kind, asked.text)
+        supports = await self._stated(owner, name, asked.text)
+        node = MemoryNode(
+            id=name,
+            owner=owner,
+            kind=asked.kind,
+            text=asked.text,
+            importance=asked.importance,
+            learned_at=supports[0].at,
+            supports=supports,
+            true_from=asked.true_from,
+            true_until=asked.true_until,
+        )
+        await _done(self._graph.upsert_nodes([node]))
+        await self._find_by_search(node)
+        return await self._knowledge.node(owner, name)
+
+    async def add_edge(self, tenant: str, asked: EdgeAddition) -> KnownEdge:
+        """Keep how two nodes belong together. What is contradicted is true no more from now on."""
+        owner = Owner(tenant, asked.user)
+        source, target = [await self._knowledge.node(owner, name) for name in (asked.source, asked.target)]
+        text = asked.text or f"{source.text}\n{asked.type.value}\n{target.text}"
+        supports = await self._stated(owner, f"{asked.source} {asked.type} {asked.target}", text)
+        edge = MemoryEdge(
+            owner, asked.source, asked.target, asked.type, asked.weight, learned_at=supports[0].at, supports=supports
+        )
+        await _done(self._graph.upsert_edges([edge]))
+        if asked.type is EdgeType.CONTRADICTS:
+            await _done(self._graph.end(owner, [asked.target], supports[0].at))
+        return KnownEdge(source=asked.source, target=asked.target, type=asked.type.value, weight=asked.weight)
+
+    async def remove_node(self, owner: Owner, name: str) -> None:
+        """Take a node away with its edges; what it rested on stays."""
+        await self._knowledge.node(owner, name)
+        for there in await self._vectors.collections():
+            await _done(self._vectors.delete(there.name, Selection(owner, ids=(name,))))
+        await _done(self._graph.remove(owner, [name]))
+
+    async def _stated(self, owner: Owner, about: str, text: str) -> tuple[Support, ...]:
+        """The statement that this rests on, which is kept from now on."""
+        name = statement_id(self._shard(owner), owner, about, text)
+        record = await self._records.read(owner.tenant, name)
+        if record is None:
+            record = statement(name, owner, text, rfc3339(await self._store.clock()))
+            await self._records.write(record)
+        return supports_of(record)
+
+    async def _find_by_search(self, node: MemoryNode) -> None:
+        requester = Requester(self._shard(node.owner), node.owner.tenant, STATED)
+        try:
+            found = await self._embedder.embed([node.text], requester)
+        except ModelFailed as error:
+            raise busy(f"it is kept, and not found by searches yet: {error}: say it again", outage=True) from None
+        [vector] = found.vectors
+        collection = collection_name(found.model, len(vector))
+        await self._told.writing(node.owner.tenant)
+        await _done(self._vectors.prepare(collection, len(vector)))
+        await _done(self._vectors.upsert(collection, [node_point(node, STATED, vector)]))
+
+    def _shard(self, owner: Owner) -> int:
+        return shard_of(owner.tenant, STATED, self._shards)
+
+
+async def _done(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except MemoryRefusedError as error:
+        raise invalid(str(error)) from None

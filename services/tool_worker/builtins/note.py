@@ -1,0 +1,17 @@
+"""What a model wants to be known in other conversations."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+MOST_CHARS = 2_000
+"""Of a note."""
+
+
+def memory_note(text: Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]) -> str:
+    """Notes something worth knowing in later conversations. It can be found there when this task has ended.
+
+    Args:
+        text: What is to be known, as a sentence that can be understood alone.
+    """
+    return "Noted: it can be found when this task has ended."

@@ -1,0 +1,159 @@
+"""What of a model's answer is supported by what was said: nodes and edges, each with its anchors. Pure.
+
+An answer is another's word: what names no segment that is there, or joins what belongs to two users, is refused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pentad.contracts.ids import milliseconds
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
+from pentad.shared.graph.node_ids import node_id
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.extraction_question import NearNode
+from pentad.shared.owners import Owner
+from pentad.shared.segments.anchors import anchor_text
+from pentad.shared.segments.segmenting import Segment
+
+MOST_NODES, MOST_EDGES = 40, 60
+"""Of one answer, the first."""
+MOST_CHARS = 500
+"""Of a node's text."""
+MOST_SUPPORTS = 16
+LEAST_IMPORTANCE = 0.2
+"""What matters less does not enter."""
+_KINDS = (NodeKind.CONCEPT, NodeKind.FACT, NodeKind.PROCEDURE, NodeKind.QUESTION, NodeKind.ANSWER)
+
+
+@immutable
+class Extracted:
+    """What an answer adds to the graph."""
+
+    nodes: dict[str, MemoryNode]
+    """By the names that the answer gives them."""
+    edges: list[MemoryEdge]
+    refused: int
+    """How much of the answer nothing supports."""
+
+    @property
+    def contradicted(self) -> list[MemoryEdge]:
+        """The edges whose targets are true no more."""
+        return [edge for edge in self.edges if edge.type is EdgeType.CONTRADICTS]
+
+
+class _RefusedError(Exception):
+    """Nothing supports this."""
+
+
+@immutable
+class _End:
+    id: str
+    user: str | None
+
+
+def extracted(
+    tenant: str, value: Any, segments: Sequence[Segment], near: Sequence[NearNode], same: Mapping[str, str]
+) -> Extracted:
+    """What the answer ``value`` says of these ``segments``, in the order in which they were shown.
+
+    ``same``: by the answer's names, the ids of nodes that say the same already.
+    """
+    nodes: dict[str, MemoryNode] = {}
+    refused = 0
+    for item in _items(value, "nodes", MOST_NODES):
+        try:
+            name, node = _node(tenant, item, segments)
+            nodes[name] = node
+        except _RefusedError:
+            refused += 1
+    nodes = {name: _joined(node, same.get(name)) for name, node in nodes.items()}
+    ends = {f"k{n}": _End(each.id, each.user) for n, each in enumerate(near, start=1)}
+    ends |= {name: _End(node.id, node.owner.user) for name, node in nodes.items()}
+    edges: list[MemoryEdge] = []
+    for item in _items(value, "edges", MOST_EDGES):
+        try:
+            edges.append(_edge(tenant, item, segments, ends))
+        except _RefusedError:
+            refused += 1
+    return Extracted(nodes, edges, refused)
+
+
+def _node(tenant: str, item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[str, MemoryNode]:
+    kind, text = item.get("kind"), item.get("text")
+    if kind not in _KINDS or not isinstance(text, str) or not any(map(str.isalnum, text[:MOST_CHARS])):
+        raise _RefusedError
+    importance = _share(item.get("importance"))
+    if importance < LEAST_IMPORTANCE:
+        raise _RefusedError
+    supports = _supports(item, segments)
+    owner = _narrowest(tenant, (support.user for support in supports))
+    text = text[:MOST_CHARS].encode("utf-8", "replace").decode()
+    begin, end = _time(item.get("true_from")), _time(item.get("true_until"))
+    if begin is not None and end is not None and end < begin:
+        begin = end = None
+    node = MemoryNode(
+        node_id(owner, NodeKind(kind), text), owner, NodeKind(kind), text, importance,
+        learned_at=min(each.at for each in supports), supports=supports, true_from=begin, true_until=end,
+    )  # fmt: skip
+    return str(item.get("id")), node
+
+
+def _joined(node: MemoryNode, same: str | None) -> MemoryNode:
+    if same is None:
+        return node
+    return MemoryNode(
+        same, node.owner, node.kind, node.text, node.importance, node.learned_at, node.supports, node.true_from,
+        node.true_until,
+    )  # fmt: skip
+
+
+def _edge(tenant: str, item: Mapping[str, Any], segments: Sequence[Segment], ends: Mapping[str, _End]) -> MemoryEdge:
+    source, target = (ends.get(str(item.get(name))) for name in ("from", "to"))
+    kind = item.get("type")
+    if source is None or target is None or source.id == target.id or kind not in tuple(EdgeType):
+        raise _RefusedError
+    supports = _supports(item, segments)
+    owner = _narrowest(tenant, (source.user, target.user, *(support.user for support in supports)))
+    learned_at = min(each.at for each in supports)
+    return MemoryEdge(
+        owner, source.id, target.id, EdgeType(kind), _share(item.get("weight")), learned_at, supports=supports
+    )
+
+
+def _items(value: Any, name: str, most: int) -> Iterable[Mapping[str, Any]]:
+    items = value.get(name) if isinstance(value, Mapping) else None
+    return [item for item in items if isinstance(item, Mapping)][:most] if isinstance(items, list) else []
+
+
+def _supports(item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[Support, ...]:
+    """The statements that it names; at least one of them is there."""
+    named = item.get("segments")
+    numbers = [n for n in named if isinstance(n, int) and not isinstance(n, bool)] if isinstance(named, list) else []
+    real = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(segments)][:MOST_SUPPORTS]
+    if not real:
+        raise _RefusedError
+    return tuple(_support(segments[n - 1]) for n in real)
+
+
+def _support(segment: Segment) -> Support:
+    anchor = segment.anchor
+    return Support(anchor_text(anchor), anchor.task_id, segment.user, milliseconds(anchor.at) if anchor.at else 0)
+
+
+def _narrowest(tenant: str, users: Iterable[str | None]) -> Owner:
+    """Whose a thing is that rests on what these said: nobody sees what two of them said to themselves."""
+    named = {user for user in users if user is not None}
+    if len(named) > 1:
+        raise _RefusedError
+    return Owner(tenant, named.pop() if named else None)
+
+
+def _share(number: Any) -> float:
+    return min(1.0, max(0.0, float(number))) if isinstance(number, int | float) and number == number else 0.5
+
+
+def _time(text: Any) -> int | None:
+    try:
+        return max(0, milliseconds(text)) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,126 @@
+"""What a finished task adds to the graph without asking a model: names, notes, and the task that it followed. Pure.
+
+Each user of a task has nodes of his own, made of what is his. A node that stands for a task says its id and no words of
+it, so that nothing is left of words that are forgotten.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.records import SegmentType
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
+from pentad.shared.graph.node_ids import node_id
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.noted import notes_in
+from pentad.shared.memory.points import CutTask
+from pentad.shared.owners import Owner
+from pentad.shared.recall.proper_names import names_of
+from pentad.shared.segments.anchors import anchor_text
+from pentad.shared.segments.segmenting import Segment
+
+MOST_ENTITIES = 256
+"""Of one owner in a task, the first; so that more that is said only adds."""
+MOST_NOTES = 64
+"""Of one owner in a task, the first."""
+MOST_MENTIONS = 64
+"""Of an entity in a task, the first."""
+_PART, _FOLLOWED = 0.5, 0.3
+"""Weights of edges."""
+_ENTITY, _TASK, _NOTE = 0.3, 0.1, 0.7
+"""Importance of nodes."""
+
+
+@immutable
+class TaskGraph:
+    """Nodes and edges that a task adds."""
+
+    nodes: list[MemoryNode]
+    edges: list[MemoryEdge]
+
+
+def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The task that was spoken to when this one began; '' for a session's first, or where it is not known.
+
+    ``messages``: the transcript as a record has it.
+    """
+    said = [message.get("task_id") for message in messages if message.get("origin") == "context"]
+    return said[-1] if said and isinstance(said[-1], str) and is_identifier(said[-1]) else ""
+
+
+def graph_of_task(task: CutTask, before: str) -> TaskGraph:
+    """All that it adds; nothing for one in which nothing was said. ``before``: see `task_before`."""
+    of_owners: dict[str | None, list[Segment]] = {}
+    for segment in task.segments:
+        of_owners.setdefault(segment.user, []).append(segment)
+    nodes: list[MemoryNode] = []
+    edges: list[MemoryEdge] = []
+    for user, segments in of_owners.items():
+        owner = Owner(task.tenant, user)
+        here = _task_node(owner, task.id, segments[0])
+        nodes.append(here)
+        for entity in _entities(owner, segments):
+            nodes.append(entity)
+            edges.append(_edge(entity, here, EdgeType.PART_OF, _PART, entity.supports))
+        for note in _notes(owner, segments):
+            nodes.append(note)
+            edges.append(_edge(note, here, EdgeType.PART_OF, _PART, note.supports))
+        if before and before != task.id:
+            # Perhaps nothing of it is known yet: it may end later than this one.
+            there = _task_node(owner, before, segments[0])
+            nodes.append(there)
+            edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED, there.supports))
+    return TaskGraph(nodes, edges)
+
+
+def _task_node(owner: Owner, task: str, first: Segment) -> MemoryNode:
+    return _node(owner, NodeKind.TASK, task, _TASK, (_support(first),))
+
+
+def _entities(owner: Owner, segments: Sequence[Segment]) -> Iterator[MemoryNode]:
+    """Names that surely are some, with all that mentions them; what a tool is called with is no prose."""
+    found = [(each, names_of(each.text)) for each in segments if each.anchor.type is not SegmentType.TOOL_CALL]
+    spelled: dict[str, str] = {}
+    for segment, names in found:
+        spelled |= {name: _as_written(name, segment.text) for name in names.sure if name not in spelled}
+    kept = [name for name, text in spelled.items() if any(map(str.isalnum, text))][:MOST_ENTITIES]
+    mentions: dict[str, list[Support]] = {name: [] for name in kept}
+    for segment, names in found:
+        for name in (*names.sure, *names.perhaps):
+            if len(mentions.get(name, range(MOST_MENTIONS))) < MOST_MENTIONS:
+                mentions[name].append(_support(segment))
+    for name, supports in mentions.items():
+        yield _node(owner, NodeKind.ENTITY, spelled[name], _ENTITY, tuple(supports))
+
+
+def _notes(owner: Owner, segments: Sequence[Segment]) -> Iterator[MemoryNode]:
+    """What the model has noted is a fact that rests on its call."""
+    for text, call in islice(notes_in(segments), MOST_NOTES):
+        yield _node(owner, NodeKind.FACT, text, _NOTE, (_support(call),))
+
+
+def _as_written(name: str, text: str) -> str:
+    """A name, which is folded, with the capital letters that it has in this text; as UTF-8 can say it."""
+    found = re.search(re.escape(name), unicodedata.normalize("NFKC", text), re.IGNORECASE)
+    return (found[0] if found else name).encode("utf-8", "replace").decode()
+
+
+def _node(owner: Owner, kind: NodeKind, text: str, importance: float, supports: tuple[Support, ...]) -> MemoryNode:
+    learned_at = min(support.at for support in supports)
+    return MemoryNode(node_id(owner, kind, text), owner, kind, text, importance, learned_at, supports)
+
+
+def _edge(
+    source: MemoryNode, target: MemoryNode, kind: EdgeType, weight: float, supports: tuple[Support, ...]
+) -> MemoryEdge:
+    learned_at = min(support.at for support in supports)
+    return MemoryEdge(source.owner, source.id, target.id, kind, weight, learned_at, supports)
+
+
+def _support(segment: Segment) -> Support:
+    anchor = segment.anchor
+    at = milliseconds(anchor.at) if anchor.at else 0
+    return Support(anchor_text(anchor), anchor.task_id, segment.user, at)

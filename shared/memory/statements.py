@@ -1,0 +1,52 @@
+"""What a person states outside of any task, kept like a task's record, so that its anchor opens it. Pure."""
+
+import json
+from hashlib import sha256
+
+from pentad.contracts.events import TaskUsage
+from pentad.contracts.ids import milliseconds, task_id
+from pentad.contracts.records import Task, TaskRecord
+from pentad.shared.graph.knowledge import Support
+from pentad.shared.owners import Owner
+from pentad.shared.segments.anchors import anchor_text
+from pentad.shared.segments.segmenting import segments_of
+
+STATED = "memory"
+"""Stands as session and instruction of a statement."""
+_GOAL = 500
+
+
+def statement_id(shard: int, owner: Owner, about: str, text: str) -> str:
+    """A task's id: the same for the same statement, so that one that is made again is kept once.
+
+    ``about``: the node or edge that it is for.
+    """
+    said = json.dumps([owner.tenant, owner.user, about, text])
+    return task_id(shard, f"note-{sha256(said.encode()).hexdigest()[:20]}")
+
+
+def statement(name: str, owner: Owner, text: str, at: str) -> TaskRecord:
+    """The record of a statement. ``at``: when it was made, in RFC 3339."""
+    task = Task(
+        task_id=name,
+        session_id=STATED,
+        user_id=owner.user,
+        status="completed",
+        goal=text[:_GOAL],
+        instruction=STATED,
+        created_at=at,
+        updated_at=at,
+        archived_at=at,
+        steps=0,
+        usage=TaskUsage(input_tokens=0, output_tokens=0),
+    )
+    said = {"role": "user", "content": text, "at": at}
+    message = said if owner.user is None else said | {"user_id": owner.user}
+    return TaskRecord(tenant_id=owner.tenant, task=task, messages=[message], steps=[])
+
+
+def supports_of(record: TaskRecord) -> tuple[Support, ...]:
+    """What rests on all of a statement rests on these."""
+    name, at = record.task.task_id, milliseconds(record.task.created_at)
+    segments = segments_of(record.tenant_id, name, record.messages)
+    return tuple(Support(anchor_text(segment.anchor), name, segment.user, at) for segment in segments)

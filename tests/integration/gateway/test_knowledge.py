@@ -1,0 +1,161 @@
+"""Clients look at what is known and walk around in it; another tenant's and another user's is not there."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from pentad.cli import memory as memory_command
+from pentad.client import connect
+from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.graph.knowledge import EdgeType, NodeKind
+from pentad.shared.graph.sqlite_graph import SqliteGraph
+from pentad.shared.owners import Owner
+from pentad.shared.settings import Settings
+from pentad.shared.store.store import Store
+from tests.integration.gateway.conftest import running
+from tests.integration.memory.serving import serving
+from tests.support.graph_maker import edge, node, support
+
+KEYS = "us-key:us,them-key:them"
+US, THEM = ({"authorization": f"Bearer {key}"} for key in ("us-key", "them-key"))
+OURS, ADA = Owner("us"), Owner("us", "ada")
+
+
+@pytest.fixture
+async def gateway(redis_url: str, tmp_path: Path) -> AsyncIterator[GatewayService]:
+    async with running(redis_url, pentad_data_dir=tmp_path, pentad_api_keys=KEYS) as service:
+        yield service
+
+
+@pytest.fixture
+async def graph(store: Store, tmp_path: Path) -> AsyncIterator[SqliteGraph]:
+    """A chain of four nodes, one of them a user's, that an archiver has."""
+    made = SqliteGraph(tmp_path / "graph.db")
+    rests = [support(f"{n}", at=n) for n in range(60)]
+    await made.upsert_nodes([
+        node("boat", OURS, *rests, kind=NodeKind.FACT, text="The boat is green\x1b[31m", true_from=1, true_until=2),
+        node("oslo", OURS), node("fjord", OURS), node("secret", ADA), node("far", OURS),
+    ])  # fmt: skip
+    await made.upsert_edges([
+        edge("boat", "oslo", OURS, weight=0.9), edge("oslo", "fjord", OURS, weight=0.2, type=EdgeType.PART_OF),
+        edge("boat", "secret", ADA), edge("fjord", "far", OURS, true_until=5),
+    ])  # fmt: skip
+    async with serving(store, VectorRequests(store, None, made).handle):
+        yield made
+    await made.aclose()
+
+
+async def get(http: httpx2.AsyncClient, path: str, keys: dict[str, str] = US, /, **query: Any) -> httpx2.Response:
+    return await http.get(f"/v1/memory/nodes/{path}", params=query, headers=keys)
+
+
+async def test_a_node_says_what_it_is_and_what_it_rests_on(http: httpx2.AsyncClient, graph: SqliteGraph) -> None:
+    told = (await get(http, "boat")).json()
+    supports = told.pop("supports")
+    assert told == {
+        "id": "boat", "kind": "fact", "text": "The boat is green\x1b[31m", "user_id": None, "importance": 0.5,
+        "learned_at": "1970-01-01T00:00:01.000Z", "true_from": "1970-01-01T00:00:00.001Z",
+        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60,
+    }  # fmt: skip
+    assert [each["anchor"] for each in supports] == [f"anchor-{n}" for n in range(59, 9, -1)], "the newest first"
+
+
+async def test_a_walk_shows_nodes_in_their_order_and_the_edges_between_them(
+    http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    told = (await get(http, "boat/neighbours")).json()
+    assert [(each["id"], each["depth"], each["came_from"]) for each in told["nodes"]] == [
+        ("boat", 0, None), ("oslo", 1, "boat"), ("fjord", 2, "oslo")
+    ]  # fmt: skip
+    assert [(each["source"], each["target"], each["type"], each["weight"]) for each in told["edges"]] == [
+        ("boat", "oslo", "related_to", 0.9), ("oslo", "fjord", "part_of", 0.2)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", ["bfs", "dfs", "astar"])
+async def test_each_strategy_goes_as_far_as_it_may(http: httpx2.AsyncClient, graph: SqliteGraph, strategy: str) -> None:
+    async def reached(**query: Any) -> list[str]:
+        told = (await get(http, "boat/neighbours", strategy=strategy, **query)).json()
+        return [each["id"] for each in told["nodes"]]
+
+    assert await reached(depth=0) == ["boat"]
+    assert await reached(depth=1) == ["boat", "oslo"]
+    assert await reached(depth=6) == ["boat", "oslo", "fjord", "far"]
+    assert await reached(depth=6, limit=3) == ["boat", "oslo", "fjord"]
+    assert await reached(depth=6, type="related_to") == ["boat", "oslo"]
+    assert await reached(depth=6, as_of="2030-01-01T00:00:00Z") == ["boat", "oslo", "fjord"]
+    assert set(await reached(depth=1, user_id="ada")) == {"boat", "oslo", "secret"}
+
+
+async def test_what_is_anothers_is_not_there(http: httpx2.AsyncClient, graph: SqliteGraph) -> None:
+    for path, keys, query in (
+        ("boat", THEM, {}), ("boat/neighbours", THEM, {}), ("secret", US, {}), ("secret", US, {"user_id": "bob"}),
+        ("secret/neighbours", US, {}), ("none", US, {}), ("none/neighbours", US, {}), ("a%20b", US, {}),
+        ("x" * 200, US, {}),
+    ):  # fmt: skip
+        refused = await get(http, path, keys, **query)
+        assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json"), path
+    assert (await get(http, "secret", user_id="ada")).json()["user_id"] == "ada"
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ({"depth": "7"}, "depth"),
+        ({"depth": "-1"}, "depth"),
+        ({"depth": "٣"}, "depth"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "201"}, "limit"),
+        ({"limit": "9" * 5000}, "limit"),
+        ({"strategy": "random"}, "strategy"),
+        ({"type": "loves"}, "type"),
+        ({"as_of": "yesterday"}, "as_of"),
+        ({"user_id": "a b"}, "user_id"),
+    ],
+)
+async def test_a_wrong_walk_is_refused_in_words(http: httpx2.AsyncClient, query: dict[str, str], named: str) -> None:
+    refused = await get(http, "boat/neighbours", **query)
+    assert refused.status_code == 422
+    assert named in refused.json()["detail"]
+
+
+async def test_a_graph_that_nobody_has_open_is_503_and_says_so(http: httpx2.AsyncClient) -> None:
+    for path in ("boat", "boat/neighbours"):
+        response = await get(http, path)
+        assert response.status_code == 503
+        assert "NEO4J_URI" in response.json()["detail"]
+
+
+async def test_a_walk_that_takes_too_long_is_given_up(
+    http: httpx2.AsyncClient, graph: SqliteGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pentad.services.gateway.knowledge._WALK_S", 0.0)
+    response = await get(http, "boat/neighbours")
+    assert response.status_code == 503
+    assert "less depth" in response.json()["detail"]
+
+
+async def test_python_and_the_terminal_show_the_same(
+    gateway: GatewayService, graph: SqliteGraph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with connect(gateway.address, "us-key") as agent:
+        assert (await agent.inspection.memory_node("secret", user_id="ada")).text == "secret"
+        around = await agent.inspection.memory_neighbours("boat", depth=1, strategy="astar")
+        assert [each.id for each in around.nodes] == ["boat", "oslo"]
+    asked: dict[str, Any] = {"id": "boat", "depth": None, "limit": None, "strategy": None, "user": None}
+    args = argparse.Namespace(url=None, json=False, action="show", **asked)
+    settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
+    async with asyncio.timeout(20):
+        assert await asyncio.to_thread(memory_command.run, args, settings) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("fact · learned ")
+    assert lines[1:3] == ["  The boat is green[31m", "  anchor-59"], "without what would colour it"
+    assert "0.90  The boat is green[31m related_to oslo" in lines
+    assert "  oslo  concept  oslo" in lines

@@ -1,0 +1,225 @@
+"""What people add by hand rests on a statement that opens, is found by searches, and goes when they take it away."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from pentad.client import connect
+from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.gateway.app import GatewayService
+from pentad.shared.errors import MemoryOutageError
+from pentad.shared.graph.exporting import exported
+from pentad.shared.graph.sqlite_graph import SqliteGraph
+from pentad.shared.memory.archiver_graph import ArchiverGraph
+from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.owners import Owner
+from pentad.shared.store.store import Store
+from tests.integration.gateway.conftest import running
+from tests.integration.memory.remembered import everything
+from tests.integration.memory.serving import serving
+from tests.support.waiting import PATIENCE_S
+
+US, THEM = ({"authorization": f"Bearer {key}"} for key in ("us-key", "them-key"))
+ADA = Owner("us", "ada")
+FERRY = {"kind": "fact", "text": "The ferry to Bergen leaves at nine.", "user_id": "ada", "importance": 0.8}
+
+
+@pytest.fixture
+async def gateway(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayService]:
+    """One that waits longer for the archiver than a busy machine stalls."""
+    for adapter in (ArchiverGraph, ArchiverVectors):
+        patient = partial(adapter, timeout_s=PATIENCE_S)
+        monkeypatch.setattr(f"pentad.shared.memory.opening.{adapter.__name__}", patient)
+    keys = "us-key:us,them-key:them"
+    async with running(redis_url, pentad_data_dir=tmp_path, pentad_api_keys=keys) as service:
+        yield service
+
+
+class Stores:
+    """What an archiver has open, and a graph that fails when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.vectors, self.graph = ChildVectors(folder / "vectors"), SqliteGraph(folder / "graph.db")
+
+
+@pytest.fixture
+async def stores(store: Store, tmp_path: Path) -> AsyncIterator[Stores]:
+    made = Stores(tmp_path)
+    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+        yield made
+    await made.vectors.aclose()
+    await made.graph.aclose()
+
+
+async def add(
+    http: httpx2.AsyncClient, body: dict[str, Any], what: str = "nodes", keys: dict[str, str] = US
+) -> httpx2.Response:
+    return await http.post(f"/v1/memory/{what}", json=body, headers=keys)
+
+
+async def found(http: httpx2.AsyncClient, question: str, keys: dict[str, str] = US, **query: Any) -> list[Any]:
+    response = await http.get("/v1/memory/search", params={"q": question, **query}, headers=keys)
+    hits: list[Any] = response.json()["hits"]
+    return hits
+
+
+async def away(*given: Any) -> None:
+    """A store that takes nothing now."""
+    raise MemoryOutageError("away: try again later")
+
+
+async def test_what_a_person_knows_is_found_and_its_anchor_opens_the_statement(
+    http: httpx2.AsyncClient, stores: Stores
+) -> None:
+    response = await add(http, FERRY)
+    node = response.json()
+    assert (response.status_code, node["kind"], node["text"], node["user_id"], node["importance"]) == (
+        201, "fact", FERRY["text"], "ada", 0.8
+    )  # fmt: skip
+    [hit] = await found(http, "When does the ferry leave?", user_id="ada")
+    assert (hit["id"], hit["kind"], hit["type"], hit["content"]) == (node["id"], "semantic", "fact", FERRY["text"])
+    assert hit["anchor"] == node["supports"][0]["anchor"]
+    opened = await http.post("/v1/memory/expand", json={"anchor": hit["anchor"]}, headers=US)
+    assert opened.json()["focus"]["content"] == FERRY["text"]
+    assert (await http.get(f"/v1/tasks/{hit['task_id']}", headers=US)).json()["user_id"] == "ada"
+
+
+async def test_it_is_its_owners_alone(http: httpx2.AsyncClient, stores: Stores) -> None:
+    node = (await add(http, FERRY)).json()
+    for keys, query in ((US, {}), (US, {"user_id": "bob"}), (THEM, {"user_id": "ada"})):
+        assert await found(http, "ferry", keys, **query) == []
+        path = f"/v1/memory/nodes/{node['id']}"
+        for method in ("GET", "DELETE"):
+            assert (await http.request(method, path, params=query, headers=keys)).status_code == 404
+    foreign = await http.post("/v1/memory/expand", json={"anchor": node["supports"][0]["anchor"]}, headers=THEM)
+    assert foreign.status_code == 404
+
+
+async def test_said_again_it_is_the_same_and_anothers_is_another(http: httpx2.AsyncClient, stores: Stores) -> None:
+    await add(http, FERRY)
+    once = await exported(stores.graph, "us"), await everything(stores.vectors, "us")
+    assert (await add(http, FERRY)).json()["supported_by"] == 1
+    assert (await exported(stores.graph, "us"), await everything(stores.vectors, "us")) == once
+    other = (await add(http, FERRY | {"user_id": "bob"})).json()
+    shared = (await add(http, FERRY | {"user_id": None})).json()
+    assert len(await everything(stores.vectors, "us")) == 3
+    assert {other["user_id"], shared["user_id"]} == {"bob", None}
+
+
+async def test_an_outage_between_the_writes_is_mended_by_the_same_call(
+    http: httpx2.AsyncClient, stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = (await add(http, FERRY | {"user_id": "calm"})).json()
+    with monkeypatch.context() as broken:
+        broken.setattr(stores.vectors, "upsert", away)
+        assert (await add(http, FERRY)).status_code == 503
+    assert await found(http, "ferry", user_id="ada") == []
+    mended = (await add(http, FERRY)).json()
+    assert mended["supported_by"] == calm["supported_by"] == 1
+    assert [hit["id"] for hit in await found(http, "ferry", user_id="ada")] == [mended["id"]]
+
+
+async def test_what_is_contradicted_is_true_no_more_and_stays(http: httpx2.AsyncClient, stores: Stores) -> None:
+    old = (await add(http, FERRY)).json()
+    new = (await add(http, FERRY | {"text": "The ferry to Bergen leaves at ten."})).json()
+    edge = {"source": new["id"], "target": old["id"], "type": "contradicts", "weight": 1, "user_id": "ada"}
+    for _ in range(2):
+        response = await add(http, edge, "edges")
+        assert response.status_code == 201
+    assert response.json() == {"source": new["id"], "target": old["id"], "type": "contradicts", "weight": 1.0}
+    [kept] = await stores.graph.edges(ADA, [old["id"]], 9)
+    opened = await http.post("/v1/memory/expand", json={"anchor": kept.supports[0].anchor}, headers=US)
+    assert opened.json()["focus"]["content"] == f"{new['text']}\ncontradicts\n{old['text']}"
+    nodes = {each.id: each for each in await stores.graph.nodes(ADA, [old["id"], new["id"]])}
+    assert (nodes[old["id"]].true_until, nodes[new["id"]].true_until) == (kept.supports[0].at, None)
+
+
+async def test_an_edge_needs_ends_that_its_owner_sees(http: httpx2.AsyncClient, stores: Stores) -> None:
+    adas, shared = (await add(http, FERRY)).json(), (await add(http, FERRY | {"user_id": None})).json()
+    edge = {"source": adas["id"], "target": shared["id"], "type": "related_to"}
+    for keys, user in ((US, None), (US, "bob"), (THEM, "ada")):
+        assert (await add(http, edge | {"user_id": user}, "edges", keys)).status_code == 404
+    assert (await add(http, edge | {"user_id": "ada", "text": "both say it"}, "edges")).status_code == 201
+
+
+async def test_a_node_that_is_taken_away_is_not_found_and_leaves_its_statement(
+    http: httpx2.AsyncClient, stores: Stores
+) -> None:
+    node = (await add(http, FERRY)).json()
+    other = (await add(http, FERRY | {"text": "Bergen is rainy."})).json()
+    await add(http, {"source": node["id"], "target": other["id"], "type": "part_of", "user_id": "ada"}, "edges")
+    path = f"/v1/memory/nodes/{node['id']}"
+    assert (await http.delete(path, params={"user_id": "ada"}, headers=US)).status_code == 204
+    assert (await http.delete(path, params={"user_id": "ada"}, headers=US)).status_code == 404
+    assert [hit["id"] for hit in await found(http, "ferry to Bergen", user_id="ada")] == [other["id"]]
+    assert (await stores.graph.tally("us")).edges == 0
+    anchor = node["supports"][0]["anchor"]
+    assert (await http.post("/v1/memory/expand", json={"anchor": anchor}, headers=US)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({}, "kind"),
+        ({"kind": "fact"}, "text"),
+        ({"kind": "entity", "text": "Oslo"}, "kind"),
+        ({"kind": "task", "text": "task-0-1"}, "kind"),
+        ({"kind": ["fact"], "text": "a"}, "kind"),
+        ({"kind": "fact", "text": 7}, "text"),
+        ({"kind": "fact", "text": " ?! "}, "text"),
+        ({"kind": "fact", "text": "x" * 2_001}, "text"),
+        ({"kind": "fact", "text": "a", "user_id": "a b"}, "user_id"),
+        ({"kind": "fact", "text": "a", "user_id": 7}, "user_id"),
+        ({"kind": "fact", "text": "a", "importance": 1.01}, "importance"),
+        ({"kind": "fact", "text": "a", "importance": True}, "importance"),
+        ({"kind": "fact", "text": "a", "true_from": "yesterday"}, "true_from"),
+        ({"kind": "fact", "text": "a", "true_until": 7}, "true_until"),
+        ({"kind": "fact", "text": "a", "true_from": "1969-01-01T00:00:00Z"}, "true_from"),
+        ({"kind": "fact", "text": "a", "true_from": "2030-01-02T00:00:00Z", "true_until": "2030-01-01T00:00:00Z"},
+         "true_until"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_node_is_refused_in_words(http: httpx2.AsyncClient, body: dict[str, Any], named: str) -> None:
+    refused = await add(http, body)
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith(named)
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({}, "source"),
+        ({"source": "a", "target": "../b"}, "target"),
+        ({"source": "a", "target": "a", "type": "related_to"}, "target"),
+        ({"source": "a", "target": "b", "type": "loves"}, "type"),
+        ({"source": "a", "target": "b", "type": "related_to", "weight": -0.1}, "weight"),
+        ({"source": "a", "target": "b", "type": "related_to", "weight": "1"}, "weight"),
+        ({"source": "a", "target": "b", "type": "related_to", "text": ""}, "text"),
+    ],
+)
+async def test_a_wrong_edge_is_refused_in_words(http: httpx2.AsyncClient, body: dict[str, Any], named: str) -> None:
+    refused = await add(http, body, "edges")
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith(named)
+
+
+@pytest.mark.parametrize("text", ["\x00fact", "\u202efact", "好" * 2_000, "'; DROP TABLE node; --", "a\u0301" * 1_000])
+async def test_hostile_texts_are_kept_as_they_are(http: httpx2.AsyncClient, stores: Stores, text: str) -> None:
+    node = (await add(http, {"kind": "concept", "text": text})).json()
+    assert (await http.get(f"/v1/memory/nodes/{node['id']}", headers=US)).json()["text"] == text
+
+
+async def test_python_adds_joins_and_takes_away(gateway: GatewayService, stores: Stores) -> None:
+    async with connect(gateway.address, "us-key") as agent:
+        one = await agent.management.add_node("fact", "The boat is green", importance=1)
+        other = await agent.management.add_node("concept", "Boats")
+        edge = await agent.management.add_edge(one.id, other.id, "part_of", weight=0.7)
+        assert (edge.type, edge.weight) == ("part_of", 0.7)
+        assert (await agent.inspection.memory_stats()).edges == 1
+        await agent.management.delete_node(one.id)
+        assert (await agent.inspection.memory_stats()).nodes == 1
