@@ -24,7 +24,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 
 Kept = dict[str, Any]
-"""What a record keeps of an answer: ``value``, the ids of the ``segments`` and the ``near`` nodes that it was shown, what is
+"""What a record keeps of an answer: ``value``, the ``segments`` (ids) and ``near`` nodes that it was shown, what is
 the ``same`` as one of these, ``model`` and ``at``; or ``problem``: why there is none."""
 
 

@@ -13,6 +13,7 @@ from pentad.shared.actors.erased_marks import erased_users, is_erased
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.forgotten import prepare_forgotten
 from pentad.shared.memory.points import cut_task, without
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts
@@ -29,7 +30,7 @@ class Remembering:
     """
 
     def __init__(self, store: Store, records: Records, vectors: Vectors, embedder: Embedder) -> None:
-        self._store, self._ended = store, EndedTasks(store, records, vectors)
+        self._store, self._vectors, self._ended = store, vectors, EndedTasks(store, records, vectors)
         self._memory = ErasedMemory(vectors)
         self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
         self._unfinished: set[str] = set()
@@ -40,6 +41,7 @@ class Remembering:
 
         Raises ``MemoryOutageError`` while the model or the store is away.
         """
+        await prepare_forgotten(self._vectors)
         return await self._writer.prepare()
 
     async def handle(self, entry: Entry) -> None:

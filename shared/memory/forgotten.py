@@ -19,6 +19,11 @@ _DIMENSIONS = 1
 """A collection has some; nothing in it has a vector."""
 
 
+async def prepare_forgotten(vectors: Vectors) -> None:
+    """Make the collection. Safe to repeat. Raises ``MemoryOutageError``."""
+    await vectors.prepare(FORGOTTEN, _DIMENSIONS)
+
+
 async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[str]:
     """The ids of a task's segments that are forgotten. Raises ``MemoryOutageError``."""
     selection = Selection(Owner(tenant), Whose.ALL, tasks=(task,))
@@ -35,7 +40,7 @@ async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[st
 
 async def note_forgotten(vectors: Vectors, segments: Sequence[KeptPoint]) -> None:
     """Note that these are forgotten. Safe to repeat. Raises ``MemoryOutageError``."""
-    await vectors.prepare(FORGOTTEN, _DIMENSIONS)
+    await prepare_forgotten(vectors)
     for begin in range(0, len(segments), MOST_POINTS):
         await vectors.upsert(FORGOTTEN, [_noted(each) for each in segments[begin : begin + MOST_POINTS]])
 

@@ -27,6 +27,8 @@ _say = Seldom(logging.getLogger(__name__))
 _BLOCK_MS = 1000
 _SILENT_S = 3.0
 """A connection that leaves a read unanswered for so long, the time that it waits included, is given up."""
+_IDLE_S = 5.0
+"""A connection over which nobody has waited for so long is closed."""
 _AT_ONCE = 16
 """Answers of one read: each may be as large as one may be."""
 
@@ -44,6 +46,9 @@ class Replies(Generic[R]):
         self._store, self._stream, self._shard, self._read_one, self._unheard = store, stream, shard, read, unheard
         self._wire = Wire(store.url, _SILENT_S)
         """Its own: whatever is asked behind a read that waits, waits with it."""
+        self._led_by = 0
+        """The store's connection at the time: with the next one Redis may be another server."""
+        self._idling: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Future[R]] = {}
         self._key = ""
         self._reader: asyncio.Task[None] | None = None
@@ -61,6 +66,8 @@ class Replies(Generic[R]):
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting[request] = answer
         if self._reader is None:
+            if self._idling is not None:
+                self._idling.cancel()
             self._key = self._stream.key(self._shard, reply=random_hex(32))
             self._reader = asyncio.create_task(self._read(self._key), name=f"{self._stream.name}-{self._shard}")
         return self._key, answer
@@ -75,6 +82,8 @@ class Replies(Generic[R]):
         """Stop reading; who waits gets `unheard`'s error."""
         if self._reader is not None:
             await cancel_all([self._reader])
+        if self._idling is not None:
+            await cancel_all([self._idling])
         await self._wire.close()
 
     async def _read(self, key: str) -> None:
@@ -87,15 +96,26 @@ class Replies(Generic[R]):
             self._end(self._unheard(why))
             self._reader = None
             self._store.send("DEL", key)
+            self._idling = asyncio.create_task(self._close_when_idle(), name=f"{self._stream.name}-idle")
+
+    async def _close_when_idle(self) -> None:
+        await asyncio.sleep(_IDLE_S)
+        await self._wire.close()
 
     async def _hand_over(self, key: str) -> None:
+        """Read until nobody waits. Raises ``OutageError`` when the answers may come to another server by now."""
         after: Any = b"0-0"
         opened = None
+        if self._led_by != self._store.connection:
+            await self._wire.close()
+            self._led_by = self._store.connection
         while self._waiting:
             command = ("XREAD", "COUNT", _AT_ONCE, "BLOCK", _BLOCK_MS, "STREAMS", key, after)
             reply: Sequence[Any] = await self._store.read(self._wire, *command) or ()
             if opened not in (None, self._wire.opened):
                 raise OutageError("the connection was replaced: answers that came meanwhile may be missing")
+            if self._led_by and self._led_by != self._store.connection:
+                raise OutageError("Redis may be another server by now: answers may go there")
             opened = self._wire.opened
             for _, entries in reply:
                 for after, fields in entries:  # noqa: B007 - the last one read counts

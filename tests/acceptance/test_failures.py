@@ -113,7 +113,7 @@ def text_of(line: Line, attempt: int) -> str:
 
 
 async def test_a_model_that_is_cut_every_time_fails_the_turn(strict: Stage) -> None:
-    async with strict.model(lambda _: cut(1)) as model, strict.line() as line:
+    async with strict.model(lambda _: cut(3)) as model, strict.line() as line:
         end = await line.turn("hi")
     print(f"cut {len(model.chats)} times, then {end['status']} {end['reason']}")
     assert (end["status"], end["reason"], len(model.chats)) == ("failed", "model_error", 2)

@@ -31,8 +31,8 @@ async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> 
 
 async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp_path: Path) -> None:
     """The short form of ``make chaos``: stops past the lease and failovers among the kills, several shards."""
-    chaos = Chaos(tmp_path, 8, 20, minutes=1.5, setup=Setup(SEVERAL, shards=3, lease_s=1.0, tool_ms=TOOL_MS))
-    report = await chaos.run(at_once=8, fire=Fire(every_s=1.2, calm_s=120))
+    chaos = Chaos(tmp_path, 8, 24, minutes=1.5, setup=Setup(SEVERAL, shards=3, lease_s=1.0, tool_ms=TOOL_MS))
+    report = await chaos.run(at_once=6, fire=Fire(every_s=0.8, calm_s=120))
     _all_is_well(report, chaos)
     assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
 
