@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.erased_memory import ErasedMemory
+from pentad.services.archiver.erased_memory import ErasedMemory, Known
 from pentad.services.archiver.erasing import Erasing
 from pentad.services.archiver.erasing_tasks import ErasingTasks
 from pentad.services.archiver.extracting import Extracting
@@ -96,7 +96,7 @@ class Archiver(EntryService):
         self._memory = Background()
 
     def _erasing(self, records: Records) -> Erasing:
-        settings, memory = self.settings, ErasedMemory(self._vectors, self._graph)
+        settings, memory = self.settings, ErasedMemory(self._vectors, Known(self._graph, self._near))
         limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         tasks = ErasingTasks(self.store, records, memory, self._embedder, actors, limits)
@@ -134,14 +134,9 @@ class Archiver(EntryService):
         await self._graph.aclose()
 
     def checks(self) -> Mapping[str, str | None]:
-        stands_by = self._one_holder and not self._found.opened.is_set()
+        stands_by = isinstance(self._vectors, ChildVectors) and not self._found.opened.is_set()
         graph = None if stands_by else self._known.trouble
         return {**super().checks(), "memory": self._found.trouble, "graph": graph}
-
-    @property
-    def _one_holder(self) -> bool:
-        """Whether the archiver that has the embedded vectors has the embedded graph too."""
-        return isinstance(self._graph, SqliteGraph) and isinstance(self._vectors, ChildVectors)
 
     def alive(self) -> bool:
         return self._memory.alive() and super().alive()
@@ -164,7 +159,7 @@ class Archiver(EntryService):
         metrics.memory_points.labels().set(sum(there.points for there in await self._vectors.collections()))
 
     async def _open_graph(self) -> None:
-        if self._one_holder:
+        if isinstance(self._vectors, ChildVectors):  # who has not the vectors has no use for the graph
             await self._found.opened.wait()
         if isinstance(self._graph, SqliteGraph):
             await self._graph.open()

@@ -2,29 +2,57 @@
 
 from collections.abc import Sequence
 
+from pentad.contracts.ids import shard_in
+from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.graph.graph_store import Graph
+from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.forgotten import FORGOTTEN_KIND
+from pentad.shared.memory.points import SEGMENT_KIND, TASK_KIND
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
+_ANY = 1 << 30
+_SAID = (SEGMENT_KIND, TASK_KIND, FORGOTTEN_KIND)
+"""Kinds of points that stand for what was said; those of nodes go with their nodes."""
+_SESSION = "memory"
+
+
+class Known:
+    """The graph, and its nodes as they are searched. Safe to repeat; raises ``MemoryOutageError``."""
+
+    def __init__(self, graph: Graph, near: NearNodes) -> None:
+        self._graph, self._near = graph, near
+
+    async def forget_task(self, tenant: str, task: str) -> None:
+        """What rested on this task alone is known no more; what rests on others too is found by them."""
+        await self._graph.forget_task(tenant, task)
+        keys = TaskKeys(shard_in(task, _ANY) or 0, tenant, task)
+        await self._near.write_those_of(keys, _SESSION, self._graph)
+
+    async def forget_user(self, tenant: str, user: str) -> None:
+        """All that is this user's: the graph has no times."""
+        await self._graph.forget_user(tenant, user)
+
 
 class ErasedMemory:
-    """Removes. Safe to repeat; raises ``MemoryOutageError`` while a store is away. ``graph``: None leaves it alone."""
+    """Removes. Safe to repeat; raises ``MemoryOutageError`` while a store is away. ``known``: None leaves it alone."""
 
-    def __init__(self, vectors: Vectors, graph: Graph | None = None) -> None:
-        self._vectors, self._graph = vectors, graph
+    def __init__(self, vectors: Vectors, known: Known | None = None) -> None:
+        self._vectors, self._known = vectors, known
 
     async def forget_tasks(self, tenant: str, tasks: Sequence[str]) -> None:
         """All that was said in these tasks, whoever's it is."""
         if tasks:
-            await self._remove(Selection(Owner(tenant), Whose.ALL, tasks=tuple(tasks)))
-        if self._graph is not None:
+            await self._remove(Selection(Owner(tenant), Whose.ALL, kinds=_SAID, tasks=tuple(tasks)))
+        if self._known is not None:
             for task in tasks:
-                await self._graph.forget_task(tenant, task)
+                await self._known.forget_task(tenant, task)
 
     async def forget_session(self, tenant: str, session: str, until: int) -> None:
         """All that was said in a session up to this time, in ms."""
-        await self._remove(Selection(Owner(tenant), Whose.ALL, sessions=(session,), until=until + 1))
+        chosen = Selection(Owner(tenant), Whose.ALL, kinds=_SAID, sessions=(session,), until=until + 1)
+        await self._remove(chosen)
 
     async def forget_user(self, tenant: str, user: str, until: int, tasks: Sequence[str] = ()) -> None:
         """What is a user's up to this time, in ms. ``tasks``: of these alone.
@@ -32,8 +60,8 @@ class ErasedMemory:
         The graph has no times: without ``tasks`` it loses all that is this user's.
         """
         await self._remove(Selection(Owner(tenant, user), Whose.OWN, tasks=tuple(tasks), until=until + 1))
-        if self._graph is not None and not tasks:
-            await self._graph.forget_user(tenant, user)
+        if self._known is not None and not tasks:
+            await self._known.forget_user(tenant, user)
 
     async def _remove(self, selection: Selection) -> None:
         for there in await self._vectors.collections():

@@ -16,6 +16,7 @@ from pentad.services.archiver.kept_tasks import KeptTask, KeptTasks
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import PoisonError
 from pentad.shared.keys import SessionKeys, TaskKeys, erased_user, session_index
+from pentad.shared.memory.statements import is_statement
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 
@@ -63,9 +64,13 @@ class Erasing:
         if mark is None:
             return
         until = mark.at
-        while await self._found(
-            command, [shard], "session_id", lambda task: task.session == keys.session and task.created <= until
-        ):
+
+        def goes(task: KeptTask) -> bool:
+            """Statements name a session of their own, which anybody may use as well."""
+            ours = task.session == keys.session and not is_statement(task.keys.task)
+            return ours and task.created <= until
+
+        while await self._found(command, [shard], "session_id", goes):
             pass  # a task that was being moved to has begun meanwhile
         await remove_events(self._store, keys, (), until)
         await self._memory.forget_session(command.tenant_id, command.name, until)

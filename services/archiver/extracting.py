@@ -8,6 +8,7 @@ from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
 from pentad.services.archiver.domain import said_in_record
 from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
+from pentad.services.archiver.erased_memory import Known
 from pentad.services.archiver.extraction_model import ExtractionModel, UnusableError
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared import metrics
@@ -52,12 +53,15 @@ class Extracting:
         said = said_in_record(record, await self._ended.forgotten(keys))
         remaining = await self._ended.remaining(keys, said)
         kept = record.extraction or await self._asked(keys, record, asked_of(remaining.task))
-        if kept and "problem" not in kept:
+        while kept and "problem" not in kept:
             await self._write(keys, remaining, kept)
+            written, said = remaining, said_in_record(record, await self._ended.forgotten(keys))
+            remaining = await self._ended.remaining(keys, said)
+            if remaining == written:  # the model may have taken long: nothing was forgotten meanwhile
+                break
         if await self._ended.erased(keys):
             await self._records.remove(keys.tenant, keys.task)
-            await self._graph.forget_task(keys.tenant, keys.task)
-            await self._near.write_those_of(keys, said.session, self._graph)
+            await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
 
     async def _asked(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> Kept | None:
         """The model's answer, kept with the record; None when there is nobody or nothing to ask."""
@@ -100,7 +104,9 @@ class Extracting:
         edges = [edge for edge in found.edges if await self._has_ends(edge)]
         await self._graph.upsert_edges(edges)
         for edge in found.contradicted:
-            await self._graph.end(edge.owner, [edge.target], edge.learned_at)
+            there = await self._graph.nodes(edge.owner, [edge.target])
+            if any(target.owner == edge.owner for target in there):  # nobody ends for all what all know
+                await self._graph.end(edge.owner, [edge.target], edge.learned_at)
         for owner in {node.owner for node in nodes}:
             ids = [node.id for node in nodes if node.owner == owner]
             await self._near.write_points(keys, task.session, await self._graph.nodes(owner, ids))

@@ -5,6 +5,7 @@ import asyncio
 from pentad.contracts.streams import LEARN
 from pentad.services.archiver.domain import Said
 from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
+from pentad.services.archiver.erased_memory import Known
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared import metrics
 from pentad.shared.actors.transcript import EXCLUSION
@@ -40,7 +41,7 @@ class Learning:
             if said is not None and said.is_as(before) and await self._ended.remaining(keys, said) == remaining:
                 break
         if await self._ended.erased(keys):
-            await self._graph.forget_task(keys.tenant, keys.task)
+            await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
 
     async def _write(self, keys: TaskKeys, said: Said, remaining: Remaining) -> None:
         task = remaining.task

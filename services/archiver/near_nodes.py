@@ -26,6 +26,8 @@ _PROBES = 16
 """Segments of a task that are compared, the first of what its users said."""
 _MOST_POINTS = 1_000
 """Nodes of one task that are written again when messages leave it."""
+_AT_ONCE = 64
+"""Nodes that are embedded at once."""
 _LIKE = 0.85
 """Cosine from which on a node with the same words says the same."""
 
@@ -62,10 +64,12 @@ class NearNodes:
         if not nodes:
             return
         requester = Requester(keys.shard, keys.tenant, session, task=keys.task)
-        collection, vectors = await self._embedded([node.text for node in nodes], requester)
-        await self._vectors.prepare(collection, len(vectors[0]))
-        points = [node_point(node, session, vector) for node, vector in zip(nodes, vectors, strict=True)]
-        await self._vectors.upsert(collection, points)
+        for begin in range(0, len(nodes), _AT_ONCE):
+            some = nodes[begin : begin + _AT_ONCE]
+            collection, vectors = await self._embedded([node.text for node in some], requester)
+            await self._vectors.prepare(collection, len(vectors[0]))
+            points = [node_point(node, session, vector) for node, vector in zip(some, vectors, strict=True)]
+            await self._vectors.upsert(collection, points)
 
     async def write_those_of(self, keys: TaskKeys, session: str, graph: Graph) -> None:
         """Of the nodes that this task was the newest to support, some are gone and others rest on less."""

@@ -1,7 +1,5 @@
 """What was said in a task that has ended can be found from now on: its segments are embedded and written as points."""
 
-import asyncio
-
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import LEARN, REMEMBER
 from pentad.services.archiver.domain import Said
@@ -14,7 +12,6 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import prepare_forgotten
-from pentad.shared.memory.points import cut_task, without
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts
 from pentad.shared.records import Records
@@ -65,8 +62,7 @@ class Remembering:
             await self._stay_erased(keys)
         while said is not None:
             before = said
-            whole_task = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
-            task = without(whole_task, said.forgotten)
+            task = (await self._ended.remaining(keys, said)).task
             requester = Requester(keys.shard, said.tenant, said.session, task=said.task, cause=cause)
             await self._writer.write(said, task, requester, written, whole=whole)
             said = await self._ended.said(keys)

@@ -8,6 +8,7 @@ from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.memory.points import CutTask, ids_of, part_id, parts_of
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts, Unwritten, marked_point, new_points, unwritten
@@ -77,7 +78,7 @@ class TaskWriter:
         """The segments, and behind them what says that they are there."""
         vectors = await self._vectors_of(task, new, collection, requester)
         points = await asyncio.to_thread(_points, task, new, vectors)
-        await self._remove(said, task, collection)
+        await self._remove(said, task)
         if points:
             await self._tenants.writing(said.tenant)
         for begin in range(0, len(points), MOST_POINTS):
@@ -97,14 +98,15 @@ class TaskWriter:
                 raise MemoryOutageError("another embedding model answers now: the task is embedded anew")
         return dict(zip(places, vectors, strict=True))
 
-    async def _remove(self, said: Said, task: CutTask, collection: str) -> None:
+    async def _remove(self, said: Said, task: CutTask) -> None:
         """What was moved to another task is not found here any more."""
         gone = gone_points(said, ids_of(task))
+        there = [each.name for each in await self._vectors.collections() if each.name != FORGOTTEN] if gone else []
         for begin in range(0, len(gone), MOST_POINTS):
             ids = tuple(gone[begin : begin + MOST_POINTS])
-            await self._vectors.delete(
-                collection, Selection(Owner(said.tenant), Whose.ALL, tasks=(said.task,), ids=ids)
-            )
+            chosen = Selection(Owner(said.tenant), Whose.ALL, tasks=(said.task,), ids=ids)
+            for name in there:  # an earlier model's is searched until another one counts
+                await self._vectors.delete(name, chosen)
 
     async def _embedded(self, texts: Sequence[str], requester: Requester) -> tuple[str, list[list[float]]]:
         """Vectors, and the collection of their model, which is there."""

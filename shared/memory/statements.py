@@ -14,6 +14,8 @@ from pentad.shared.segments.segmenting import segments_of
 STATED = "memory"
 """Stands as session and instruction of a statement."""
 _GOAL = 500
+_NOTE = "note-"
+"""Begins the name of a statement; tasks of conversations have digits and letters up to f."""
 
 
 def statement_id(shard: int, owner: Owner, about: str, text: str) -> str:
@@ -22,7 +24,12 @@ def statement_id(shard: int, owner: Owner, about: str, text: str) -> str:
     ``about``: the node or edge that it is for.
     """
     said = json.dumps([owner.tenant, owner.user, about, text])
-    return task_id(shard, f"note-{sha256(said.encode()).hexdigest()[:20]}")
+    return task_id(shard, f"{_NOTE}{sha256(said.encode()).hexdigest()[:20]}")
+
+
+def is_statement(task: str) -> bool:
+    """Whether a task's id is that of a statement; no task of a conversation has such a one."""
+    return f"-{_NOTE}" in task
 
 
 def statement(name: str, owner: Owner, text: str, at: str) -> TaskRecord:

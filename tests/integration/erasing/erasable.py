@@ -8,7 +8,7 @@ from typing import Any
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, ERASE, LEARN, REMEMBER
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.erased_memory import ErasedMemory
+from pentad.services.archiver.erased_memory import ErasedMemory, Known
 from pentad.services.archiver.erasing import Erasing
 from pentad.services.archiver.erasing_tasks import ErasingTasks
 from pentad.services.archiver.kept_tasks import KeptTasks
@@ -53,7 +53,7 @@ class Erasable:
         self.graph = SqliteGraph(folder / "graph.db")
         ended, near = EndedTasks(store, self.records, self.vectors), NearNodes(self.vectors, HashingEmbedder())
         self.learning = Learning(ended, self.graph, near)
-        memory = ErasedMemory(self.vectors, self.graph)
+        memory = ErasedMemory(self.vectors, Known(self.graph, near))
         tasks = ErasingTasks(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0])
         queries = Queries(store, self.records, 1)
