@@ -10,9 +10,12 @@ from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
 from pentad.services.gateway.problems import ProblemError
 from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
+from pentad.shared.memory.statements import STATED, statement, statement_id
+from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
 
+AT = "2026-01-02T03:04:05.000Z"
 OTHER = SessionKeys(0, "default", "s2")
 
 
@@ -72,6 +75,19 @@ async def test_a_task_that_goes_on_is_cancelled_first_or_taken_as_it_is(world: E
     assert not await world.store.call("EXISTS", places(0))
     await world.flow.drive()
     assert (await world.traces("zebra"), await world.left_of(task)) == ([], [])
+
+
+async def test_a_session_that_is_called_as_statements_are_takes_none_of_them_along(world: Erasable) -> None:
+    session = SessionKeys(0, "default", STATED)
+    said = statement(
+        statement_id(0, Owner("default"), "node", "boats are green"), Owner("default"), "boats are green", AT
+    )
+    await world.records.write(said)
+    await world.tell("my zebra is called Ada", session)
+    await world.erasures.session(session)
+    await world.erase()
+    assert await world.traces("zebra") == []
+    assert await world.records.read("default", said.task.task_id) == said
 
 
 async def test_a_session_begins_afresh(world: Erasable) -> None:

@@ -175,6 +175,22 @@ async def test_what_the_model_has_noted_is_found_and_goes_with_the_message_that_
     await vectors.aclose()
 
 
+async def test_what_was_noted_in_an_erased_task_is_not_found_whoever_writes_it_late(
+    store: Store, tmp_path: Path, graph: SqliteGraph
+) -> None:
+    vectors = EdgeVectors(tmp_path / "vectors")
+    handler = learning(store, tmp_path, graph, vectors)
+    await end(store, [("user", "please note when the ferry leaves: at nine", "ada")])
+    note = calling("memory_note", '{"text":"The ferry leaves at nine."}')
+    await store.call("RPUSH", TASK.log, entry(answered(None, tool_calls=[note]), TranscriptMeta(at=AT, step=2)))
+    await handler.handle(told())
+    assert await everything(vectors) != []
+    await store.call("HSET", TASK.erased, "at", 1)
+    await handler.handle(told())
+    assert (await everything(vectors), await graph.node_page("acme", 99)) == ([], [])
+    await vectors.aclose()
+
+
 class Dying(SqliteGraph):
     """Dies at its n-th write: before it, or after it and before anybody is told."""
 

@@ -1,8 +1,10 @@
 """Another embedding model: what is remembered is found all the while, and embedded anew only where it is not yet."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,11 +16,15 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.memory.current import CURRENT, adopt
 from pentad.shared.memory.forgotten import FORGOTTEN
+from pentad.shared.memory.node_points import node_point_anew
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import KeptPoint
+from pentad.shared.vectors.selection import Selection
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.remembered import TASK, end, remembering, woken
 from tests.support.remembering import COLLECTION
@@ -136,3 +142,14 @@ async def test_a_wrong_request_is_refused_in_words(store: Store, vectors: EdgeVe
 
     with pytest.raises(ProblemError, match=r"cursor|queue"):
         await read()
+
+
+async def test_what_is_known_is_taken_along_to_another_model(store: Store, vectors: EdgeVectors) -> None:
+    [segment] = (await vectors.scroll(COLLECTION, Selection(Owner("acme"), kinds=(SEGMENT_KIND,)), 9)).points
+    node = KeptPoint(str(UUID(int=7)), replace(segment.payload, kind=NODE_KIND, type="fact", text="ferries go at nine"))
+    embedded = await HashingEmbedder().embed([node.payload.text], ASKS)
+    await vectors.upsert(COLLECTION, [node_point_anew(node, embedded.vectors[0])])
+    await reindexing(store, vectors).switch()
+    [kept] = (await vectors.scroll(OTHER, Selection(Owner("acme"), kinds=(NODE_KIND,)), 9)).points
+    assert kept == node
+    assert await reindexing(store, vectors).switch() == Reindexed(OTHER, OTHER, 0, 0, None), "again, nothing happens"
