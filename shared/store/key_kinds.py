@@ -25,7 +25,20 @@ _OUTSIDE = {
     MODEL_HEALTH: "hash",
     CLUSTER: "hash",
 }
-_STREAMS = ("wake", "tools", "embed", "archive", "remember", "memory", "erase", "events", "dead", "bell")
+_STREAMS = (
+    "wake",
+    "tools",
+    "embed",
+    "archive",
+    "remember",
+    "learn",
+    "extract",
+    "memory",
+    "erase",
+    "events",
+    "dead",
+    "bell",
+)
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
     **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),

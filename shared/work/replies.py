@@ -27,7 +27,7 @@ _say = Seldom(logging.getLogger(__name__))
 _BLOCK_MS = 1000
 _SILENT_S = 3.0
 """A connection that leaves a read unanswered for so long, the time that it waits included, is given up."""
-_IDLE_S = 5.0
+_IDLE_S = 2.0
 """A connection over which nobody has waited for so long is closed."""
 _AT_ONCE = 16
 """Answers of one read: each may be as large as one may be."""

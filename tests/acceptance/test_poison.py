@@ -51,7 +51,7 @@ RETRIES = 3
 async def test_what_cannot_be_read_is_set_aside_and_every_stream_goes_on(tmp_path: Path) -> None:
     async with (
         RedisServer() as server,
-        crew(server.url, tmp_path / "run", PENTAD_GRACE_S="0") as team,
+        crew(server.url, tmp_path / "run", PENTAD_GRACE_S="0", PENTAD_EXTRACT="auto") as team,
         Bus(server.url) as bus,
     ):
         work = [key for _, key in queues_of(0, ("default",))]
@@ -85,6 +85,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
             server.url,
             tmp_path / "run",
             LLM_BASE_URL=model.base_url,
+            PENTAD_EXTRACT="auto",
             PENTAD_MAX_ATTEMPTS="2",
             PENTAD_LEASE_S="0.5",
             PENTAD_GRACE_S="1",

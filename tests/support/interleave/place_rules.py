@@ -22,7 +22,7 @@ PLACE_RULES = (
         "who_came_first_is_first",
         (Edit("_lib", "call('ZPOPMIN', queue)", "call('ZPOPMAX', queue)"),),
         "limits",
-        first=17,
+        first=0,
     ),
     Rule(
         "who_has_left_the_queue_gets_no_place",

@@ -54,7 +54,7 @@ _RULES = (
         "sender_checks_the_status",
         (Edit("commit", "~= ARGV[i + 2] then return {'overtaken', t} end", "== '?' then return {'overtaken', t} end"),),
         "cancel",
-        first=79,
+        first=1,
     ),
     Rule(
         "giving_up_waits_for_results",
@@ -119,7 +119,7 @@ _RULES = (
         "closed_calls_do_not_start",
         (Edit("call_start", "if not state then", "if not state then return {'run', 1} end if not state then"),),
         "cancel",
-        first=15,
+        first=0,
     ),
     Rule("tokens_are_given_once", (Edit("take", "'nonce', ARGV[4],", "'nonce', 'x',"),), "lost", rare=True),
     Rule(
@@ -143,7 +143,7 @@ _RULES = (
     Rule(
         "early_archiving_is_set_again",
         stress="clock",
-        first=19,
+        first=7,
         patches=(Patch("tests.support.interleave.store:SteppedStore.call", "spent"),),
     ),
     Rule(
