@@ -8,6 +8,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pentad.shared.child_processes.connected import start_connected
+
 _MODULE = "pentad.shared.memory.vectors_child"
 _STDERR = 2
 _END_S = 10.0
@@ -58,19 +60,8 @@ def start_child(folder: Path, lock: int) -> StartedChild:
 
     Raises ``OSError`` when the system has no room for another process.
     """
-    ours, theirs = socket.socketpair()
-    their_life, our_life = os.pipe()
-    try:
-        process = _start(ChildOrder(str(folder), lock, theirs.fileno(), their_life, os.getpid()))
-    except BaseException:
-        ours.close()
-        os.close(our_life)
-        raise
-    finally:
-        theirs.close()
-        os.close(their_life)
-    ours.setblocking(False)
-    return StartedChild(process, ours, our_life)
+    started = start_connected(lambda end, life: _start(ChildOrder(str(folder), lock, end, life, os.getpid())))
+    return StartedChild(*started)
 
 
 def _start(order: ChildOrder) -> subprocess.Popen[bytes]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pentad.shared.child_processes.connected import start_connected
 from pentad.shared.settings import tool_environment
 from pentad.shared.telemetry import LogForm, chosen_form
 
@@ -74,30 +75,10 @@ def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = ()) 
     Of our environment it sees what every program needs, and these variables.
     Raises ``OSError`` when the system has no room for another process.
     """
-    ours, theirs = socket.socketpair()
-    their_life, our_life = os.pipe()
-    try:
-        level = logging.getLogger("pentad").getEffectiveLevel()
-        about = (
-            theirs.fileno(),
-            their_life,
-            os.getpid(),
-            threads,
-            *_surroundings(),
-            list(plugins),
-            level,
-            chosen_form(),
-        )
-        process = _start(Launch(*about), tool_environment(variables))
-    except BaseException:
-        ours.close()
-        os.close(our_life)
-        raise
-    finally:
-        theirs.close()
-        os.close(their_life)
-    ours.setblocking(False)
-    return Launched(process, ours, our_life)
+    level = logging.getLogger("pentad").getEffectiveLevel()
+    about = (os.getpid(), threads, *_surroundings(), list(plugins), level, chosen_form())
+    started = start_connected(lambda end, life: _start(Launch(end, life, *about), tool_environment(variables)))
+    return Launched(*started)
 
 
 def _surroundings() -> tuple[str, list[str]]:

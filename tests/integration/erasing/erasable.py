@@ -88,6 +88,15 @@ class Erasable:
     async def archive(self, task: TaskKeys) -> None:
         await self.flow.archiving.handle(Entry(ARCHIVE.key(0), "1-1", WakeUp(actor=task.actor).to_json()))
 
+    async def ask(self, kind: str, task: TaskKeys) -> None:
+        """Have the task erased, or the session or the user that it belongs to."""
+        if kind == "task":
+            await self.erasures.task("default", task.task)
+        elif kind == "session":
+            await self.erasures.session(SESSION)
+        else:
+            await self.erasures.user("default", "ada")
+
     async def asked(self) -> list[Entry]:
         """What is to be erased, as an archiver reads it."""
         found = await self.store.call("XRANGE", ERASE.key(0), "-", "+")

@@ -1,8 +1,5 @@
 """What is erased is gone everywhere, whatever it had become by then, and what others said stays."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from pentad.contracts.dead_letters import DeadLetter
@@ -19,23 +16,6 @@ AT = "2026-01-02T03:04:05.000Z"
 OTHER = SessionKeys(0, "default", "s2")
 
 
-@pytest.fixture
-async def world(store: Store, tmp_path: Path) -> AsyncIterator[Erasable]:
-    made = await Erasable(store, tmp_path).prepare()
-    yield made
-    await made.aclose()
-
-
-async def ask(world: Erasable, kind: str, task: TaskKeys) -> None:
-    """Have what this task belongs to erased."""
-    if kind == "task":
-        await world.erasures.task("default", task.task)
-    elif kind == "session":
-        await world.erasures.session(SessionKeys(0, "default", "s1"))
-    else:
-        await world.erasures.user("default", "ada")
-
-
 @pytest.mark.parametrize("kind", ["task", "session", "user"])
 @pytest.mark.parametrize("state", ["ended", "remembered", "archived"])
 async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind: str, state: str) -> None:
@@ -49,14 +29,14 @@ async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind
             await world.archive(each)
     before = await world.traces("boat")
     assert await world.traces("zebra")
-    await ask(world, kind, task)
+    await world.ask(kind, task)
     await world.erase()
     assert await world.traces("zebra") == []
     assert await world.left_of(task) == []
     assert [trace for trace in await world.traces(task.task) if trace.startswith("known")] == []
     assert bool(await exported(world.graph, "default")) == (state != "ended"), "what others said is known"
     assert await world.traces("boat") == before
-    await ask(world, kind, task)  # it may be asked again, and nothing happens
+    await world.ask(kind, task)  # it may be asked again, and nothing happens
     await world.erase()
     assert await world.traces("boat") == before
 
@@ -68,7 +48,7 @@ async def test_a_task_that_goes_on_is_cancelled_first_or_taken_as_it_is(world: E
     (name,) = await world.tasks()
     task = TaskKeys(0, "default", name)
     assert await world.store.call("HGET", load(0), "mail") == b"1"
-    await ask(world, kind, task)
+    await world.ask(kind, task)
     await world.erase()
     assert await world.traces("zebra") == []
     assert await world.store.call("HGET", load(0), "mail") == b"0"

@@ -1,6 +1,6 @@
 """Nothing comes back: whoever is killed in the middle, whoever writes late, whatever is delivered again."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,25 +20,9 @@ from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
 from tests.integration.handlers.cut import Cut
-from tests.integration.handlers.flow import SESSION, answer
+from tests.integration.handlers.flow import answer
 
 KINDS = pytest.mark.parametrize("kind", ["task", "session", "user"])
-
-
-@pytest.fixture
-async def world(store: Store, tmp_path: Path) -> AsyncIterator[Erasable]:
-    made = await Erasable(store, tmp_path).prepare()
-    yield made
-    await made.aclose()
-
-
-async def ask(world: Erasable, kind: str, task: TaskKeys) -> None:
-    if kind == "task":
-        await world.erasures.task("default", task.task)
-    elif kind == "session":
-        await world.erasures.session(SESSION)
-    else:
-        await world.erasures.user("default", "ada")
 
 
 async def archived(world: Erasable) -> TaskKeys:
@@ -97,7 +81,7 @@ async def test_killed_at_any_command_a_redelivery_completes(world: Erasable, kin
         task = await archived(world)
         if kind != "task":
             await world.tell("the zebra again", user_id="ada")
-        await ask(world, kind, task)
+        await world.ask(kind, task)
         (entry,) = await world.asked()
         cut = Cut(world.store, at, after)
         try:
@@ -119,7 +103,7 @@ async def test_killed_at_any_write_of_another_store_a_redelivery_completes(
     while not done:
         at += 1
         task = await archived(world)
-        await ask(world, kind, task)
+        await world.ask(kind, task)
         entry = (await world.asked())[-1]
         dies = Dies(world, at, after)
         try:
@@ -180,7 +164,7 @@ async def test_what_an_archiver_writes_late_is_taken_back(world: Erasable, kind:
         task = await world.tell("my zebra is called Ada", user_id="ada")
 
         async def erased(task: TaskKeys = task) -> None:
-            await ask(world, kind, task)
+            await world.ask(kind, task)
             await world.erase()
 
         meanwhile = Meanwhile(world.store, at, erased)
@@ -201,7 +185,7 @@ async def test_what_an_archiver_writes_late_is_taken_back(world: Erasable, kind:
 async def test_a_record_that_a_killed_archiver_has_left_goes_with_its_redelivery(world: Erasable) -> None:
     task = await archived(world)
     record = await world.records.read("default", task.task)
-    await ask(world, "task", task)
+    await world.ask("task", task)
     await world.erase()
     assert record is not None
     await world.records.write(record)  # by one that was paused meanwhile, and killed before it looked
@@ -215,7 +199,7 @@ async def test_a_message_that_was_accepted_before_is_dropped_and_a_later_one_is_
 ) -> None:
     before = (await store.call("XADD", INBOUND.key(), "*", "data", "{}")).decode()
     await world.tell("my zebra is called Ada", user_id="ada")
-    await ask(world, kind, TaskKeys(0, "default", ""))
+    await world.ask(kind, TaskKeys(0, "default", ""))
     await world.erase()
     assert await deliver(world, before, "the zebra once more", "ada") == b"old"
     later = (await store.call("XADD", INBOUND.key(), "*", "data", "{}")).decode()
@@ -244,7 +228,7 @@ async def test_a_message_that_waits_in_a_session_goes_while_a_router_decides_on_
         await world.flow.say("the boat waits", user_id="bob")
 
         async def erased() -> None:
-            await ask(world, "user", TaskKeys(0, "default", ""))
+            await world.ask("user", TaskKeys(0, "default", ""))
             await world.erase()
 
         meanwhile = Meanwhile(store, at, erased)
@@ -270,7 +254,7 @@ async def test_a_late_result_of_a_tool_brings_nothing_back(store: Store, tmp_pat
     task = TaskKeys(0, "default", name)
     assert await store.call("HGET", places(0), "default") == b"1"
     assert await store.call("XLEN", TOOL_CALLS.key(0, queue="default")) == 1
-    await ask(world, "session", task)
+    await world.ask("session", task)
     await world.erase()
     assert not await store.call("EXISTS", places(0)), "its place is free again"
     await world.flow.drive()
@@ -287,7 +271,7 @@ async def test_a_redrive_that_was_begun_before_sends_nothing(world: Erasable, st
         name = await a_letter(world, at)
 
         async def erased() -> None:
-            await ask(world, "user", TaskKeys(0, "default", ""))
+            await world.ask("user", TaskKeys(0, "default", ""))
             await world.erase()
 
         queries = Queries(store, world.records, 1)
