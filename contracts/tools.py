@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+TIMEOUT_S = 60.0
+"""Seconds that a call may take whose tool does not say how long."""
+
 
 class Effect(StrEnum):
     """What a call does to the world, which decides what may happen after a crash (law 10)."""
@@ -28,7 +31,7 @@ class ToolSpec(BaseModel):
     parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
     """JSON schema of the arguments."""
     effect: Effect = Effect.UNSAFE
-    timeout: float = Field(default=60.0, gt=0)
+    timeout: float = Field(default=TIMEOUT_S, gt=0)
     """Seconds, counted from the start of the call."""
     queue: str = Field(default="default", pattern=r"^[a-z0-9-]{1,32}$")
     isolated: bool = False

@@ -15,6 +15,8 @@ from pentad.shared.settings import Settings
 _HEADER = ("DEAD LETTER", "WHAT", "FOR", "AGE", "REASON")
 _WHAT = {"entry": "entry", "session_mail": "message", "task_mail": "task", "call": "tool call"}
 _EDIT_LIMIT = 1 << 20
+_PAGE = 100
+"""Letters of a list, when it is not said how many."""
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -26,7 +28,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with operator_for(args, settings) as agent:
-        letters = await agent.inspection.dead_letters(args.limit or 100)
+        letters = await agent.inspection.dead_letters(args.limit or _PAGE)
     if args.json:
         out.writelines(json.dumps(letter, ensure_ascii=False) + "\n" for letter in letters)
     elif letters:

@@ -21,6 +21,8 @@ from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 500
 _MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
+_LAST_CHARS = 200
+"""Of a session's last message, in the list of sessions."""
 _VALUE_CHUNK = 50
 """Entries of a transcript that are read at once in search of one."""
 
@@ -63,7 +65,7 @@ class Queries:
     async def _session(self, tenant: str, entry: IndexEntry) -> dict[str, Any]:
         keys = self.session_keys(tenant, entry.member)
         newest = await last_turns(self._store, keys, 1)
-        last = newest[-1].content[:200] if newest else ""
+        last = newest[-1].content[:_LAST_CHARS] if newest else ""
         return {"session_id": entry.member, "updated_at": rfc3339(min(entry.score, LAST_MS)), "last": last}
 
     async def knows_session(self, keys: SessionKeys) -> bool:

@@ -12,10 +12,10 @@ from pydantic_core import to_json
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.anthropic_assembly import MessageAssembly
 from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_tools
-from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.official import anthropic_client
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelRefused
-from pentad.shared.models.streamed_chat import StreamedChat
+from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 _DEFAULTS = {"max_tokens": 16_384, "cache_control": {"type": "ephemeral"}}
@@ -40,8 +40,8 @@ class AnthropicChat(StreamedChat):
         model: str,
         *,
         parameters: Mapping[str, Any] | None = None,
-        stall_s: float = 60.0,
-        connect_s: float = 5.0,
+        stall_s: float = STALL_S,
+        connect_s: float = CONNECT_S,
         plain: bool | None = None,
     ) -> None:
         if find_spec("anthropic") is None:

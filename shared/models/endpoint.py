@@ -30,6 +30,8 @@ MOST_LISTED = 4 * 1024 * 1024
 """Of a list of models."""
 _QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
 _PATIENCE_S = 1.0
+CONNECT_S = 5.0
+"""Seconds that a connection may take to be made."""
 
 
 class Endpoint:
@@ -43,7 +45,7 @@ class Endpoint:
         base_url: str | None,
         api_key: str | None,
         *,
-        connect_s: float = 5.0,
+        connect_s: float = CONNECT_S,
         max_connections: int = 1000,
         plain: bool | None = None,
         official: Callable[[], OfficialClient] = openai_client,

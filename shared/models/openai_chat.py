@@ -10,9 +10,9 @@ from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
-from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
-from pentad.shared.models.streamed_chat import StreamedChat
+from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
 from pentad.shared.models.thoughts import REASONING, openai_messages
 
 UNNAMED = "default"
@@ -30,8 +30,8 @@ class OpenAIChat(StreamedChat):
         api_key: str | None,
         model: str | None,
         *,
-        stall_s: float = 60.0,
-        connect_s: float = 5.0,
+        stall_s: float = STALL_S,
+        connect_s: float = CONNECT_S,
         plain: bool | None = None,
         parameters: Mapping[str, Any] | None = None,
         think_tags: ThinkTagsHabit | None = None,

@@ -13,6 +13,7 @@ from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import UNNAMED, OpenAIChat
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import ChatModel
+from pentad.shared.models.streamed_chat import STALL_S
 from pentad.shared.settings import model_key
 
 _DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
@@ -25,7 +26,7 @@ def make_chat_model(
     api_key: str | None,
     base_url: str | None,
     *,
-    stall_s: float = 60.0,
+    stall_s: float = STALL_S,
     think_tags: ThinkTagsHabit | None = None,
 ) -> ChatModel:
     """A real model when `api_key` or `base_url` is given, else the offline one. Empty text means not given.

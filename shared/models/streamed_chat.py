@@ -27,6 +27,9 @@ from pentad.shared.models.ports import (
 if TYPE_CHECKING:
     import httpx2
 
+STALL_S = 60.0
+"""Seconds of silence within an answer after which it counts as cut off."""
+
 
 class StreamedChat(ABC):
     """What the chat models of all protocols share. `stall_s`: seconds of silence within an answer."""

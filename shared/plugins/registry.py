@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from pentad.contracts.tools import RESERVED_NAMES, Effect, ToolSpec
+from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Effect, ToolSpec
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
@@ -35,7 +35,7 @@ def tool(function: F, /) -> F: ...
 def tool(
     name: str | None = None,
     effect: EffectName | Effect = "unsafe",
-    timeout: float = 60,
+    timeout: float = TIMEOUT_S,
     queue: str = "default",
     isolated: bool = False,
     env: Sequence[str] = (),
@@ -45,7 +45,7 @@ def tool(
 def tool(
     name: Any = None,
     effect: EffectName | Effect = "unsafe",
-    timeout: float = 60,
+    timeout: float = TIMEOUT_S,
     queue: str = "default",
     isolated: bool = False,
     env: Sequence[str] = (),
@@ -75,7 +75,7 @@ def define(
     *,
     name: str | None = None,
     effect: str = "unsafe",
-    timeout: float = 60,
+    timeout: float = TIMEOUT_S,
     queue: str = "default",
     isolated: bool = False,
     env: Sequence[str] = (),

@@ -25,7 +25,7 @@ from pentad.contracts.streams import (
     TASK_WAKE,
     split_key,
 )
-from pentad.contracts.tools import Effect
+from pentad.contracts.tools import TIMEOUT_S, Effect
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
 from pentad.shared.errors import PentadError
@@ -233,7 +233,7 @@ def _call_again(letter: DeadLetter, body: Mapping[str, Any], around: Surrounding
     tenant, task = _task_of(letter)
     named = {"tenant_id": tenant, "session_id": letter.session_id or "", "task_id": task}
     named |= {"tool_call_id": letter.tool_call_id or "", "event_id": letter.entry_id, "at": letter.at}
-    command = _read(ToolCallCommand, {"step": 0, "effect": Effect.UNSAFE, "timeout": 60, **named, **body})
+    command = _read(ToolCallCommand, {"step": 0, "effect": Effect.UNSAFE, "timeout": TIMEOUT_S, **named, **body})
     if (command.tenant_id, command.task_id) != (tenant, task):
         raise UnfitError("a tool call stays with its task: `tenant_id` and `task_id` cannot be edited")
     if not around.goes_on:

@@ -8,7 +8,10 @@ from pentad.shared.immutable import immutable
 RetryReason = Literal["unavailable", "cut_off", "busy", "silent"]
 """``busy``: the model is well and has no place free; it says when a place may be. ``silent``: it answered with
 nothing."""
+_FIRST_MS, _LONGEST_MS = 250, 30_000
+"""The first pause, which doubles, and the longest."""
 _SOONEST_MS, _APART_MS = 100, 500
+"""Where the model has said when: never sooner, and those who were told the same come so far apart."""
 _SILENCES = 2
 """Attempts after which a model that answers with nothing is not asked again: each has its price."""
 
@@ -35,7 +38,7 @@ def after_model_error(
     ):
         return None
     tries = min(6, fails + (now - since) // 1000)
-    delay = min(30_000, 250 * 2**tries) * (0.5 + jitter / 2)
+    delay = min(_LONGEST_MS, _FIRST_MS * 2**tries) * (0.5 + jitter / 2)
     if retry_after_s is not None:  # it knows better than any guess, and many who were told the same come apart
         asked = retry_after_s * 1000
         delay = asked if reason == "busy" else max(_SOONEST_MS, asked + jitter * min(_APART_MS, asked / 8))

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-MOST_CHARS = 2_000
-"""Of a note."""
+from pentad.shared.memory.noted import MOST_CHARS
 
 
 def memory_note(text: Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]) -> str:

@@ -9,10 +9,9 @@ from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
 from pentad.services.tool_worker.builtins.clock import current_time
 from pentad.services.tool_worker.builtins.echo import echo
-from pentad.services.tool_worker.builtins.note import MOST_CHARS, memory_note
+from pentad.services.tool_worker.builtins.note import memory_note
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.invocation import ToolInvocation
-from pentad.shared.memory import noted
 from pentad.shared.memory.noted import NOTE_TOOL
 from pentad.shared.plugins.registry import define
 from tests.support.waiting import PATIENCE_S
@@ -39,8 +38,8 @@ def test_an_unknown_zone_is_refused(timezone: str) -> None:
         current_time(timezone)
 
 
-def test_a_note_is_read_from_the_call_under_the_name_and_bound_of_the_tool() -> None:
-    assert (memory_note.__name__, MOST_CHARS) == (NOTE_TOOL, noted.MOST_CHARS)
+def test_a_note_is_read_from_the_call_under_the_name_of_the_tool() -> None:
+    assert memory_note.__name__ == NOTE_TOOL
 
 
 def test_echo_changes_nothing() -> None:
