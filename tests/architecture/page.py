@@ -14,7 +14,7 @@ from tests.architecture.source import ROOT
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
 _PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*/?")
-_ENDS = (".py", ".lua", ".md", ".json", ".yml", ".yaml", "/", "Dockerfile", "Makefile")
+_ENDS = (".py", ".lua", ".md", ".json", ".yml", ".yaml", ".toml", "Dockerfile", "Makefile")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
 _HOME_IS_KNOWN = TYPES | {field.upper() for field in Settings.model_fields}
 """Types of events and settings are each spelled in one file, which laws name."""
@@ -36,7 +36,8 @@ class Passage:
     @cached_property
     def paths(self) -> tuple[str, ...]:
         links = tuple(_LINK.findall(self.text))
-        return tuple(word for word in self.words if _PATH.fullmatch(word) and word.endswith(_ENDS)) + links
+        words = tuple(word for word in self.words if _PATH.fullmatch(word) and ("/" in word or word.endswith(_ENDS)))
+        return words + links
 
     @cached_property
     def folders(self) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pentad.shared.settings import Settings
 from tests.architecture.page import passages
 from tests.architecture.source import ROOT, modules, scripts
 
@@ -30,6 +31,12 @@ def test_every_module_and_every_script_has_its_place_on_the_page() -> None:
     named = {file.relative_to(ROOT).as_posix() for passage in passages(PAGE) for file in passage.files}
     there = {*(module.path for module in modules() if not module.path.endswith(UNNAMED)), *scripts()}
     assert sorted(there - named) == []
+
+
+def test_the_page_names_every_setting() -> None:
+    """Who wants another bound sees at once whether operators may change it."""
+    named = {word for passage in passages(PAGE) for word in passage.words}
+    assert sorted({field.upper() for field in Settings.model_fields} - named) == []
 
 
 @pytest.mark.parametrize(
