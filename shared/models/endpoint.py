@@ -153,15 +153,14 @@ class Endpoint:
         import httpx2
 
         from pentad.shared.models.bounds import bound_error
+        from pentad.shared.models.transport import IDLE_LINES, IDLE_S, PlainClient
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
         if self._plain:
-            from pentad.shared.models.transport import PlainClient
-
             return PlainClient(self._max_connections, trust_env)
         most = self._max_connections
-        limits = httpx2.Limits(max_connections=most, max_keepalive_connections=200, keepalive_expiry=30)
+        limits = httpx2.Limits(max_connections=most, max_keepalive_connections=IDLE_LINES, keepalive_expiry=IDLE_S)
         hooks: Any = {"response": [bound_error]}
         return httpx2.AsyncClient(
             verify=httpx2.create_ssl_context(),  # SSL_CERT_FILE counts for a local server too

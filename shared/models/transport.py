@@ -22,8 +22,10 @@ Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
 """Sends a known request with another body; the response is still to be read."""
 
 _ANSWERED = "pentad.answered"
-_IDLE_S = 30.0
-_IDLE_LINES = 200
+IDLE_S = 30.0
+"""Seconds that a connection is kept which nobody uses."""
+IDLE_LINES = 200
+"""Such connections of one server."""
 
 
 def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
@@ -117,7 +119,7 @@ class PlainTransport(httpx2.AsyncBaseTransport):
     def give_back(self, line: ModelConnection) -> None:
         """Keep a connection whose answer was read to its end, close any other."""
         idle = self._idle.setdefault(line.origin, [])
-        reusable = line.reusable and len(idle) < _IDLE_LINES and not self._closed
+        reusable = line.reusable and len(idle) < IDLE_LINES and not self._closed
         if reusable:
             line.idle_since = asyncio.get_running_loop().time()
             idle.append(line)
@@ -130,7 +132,7 @@ class PlainTransport(httpx2.AsyncBaseTransport):
 
     def _kept(self, origin: Origin) -> ModelConnection | None:
         idle = self._idle.get(origin)
-        oldest = asyncio.get_running_loop().time() - _IDLE_S
+        oldest = asyncio.get_running_loop().time() - IDLE_S
         while idle:
             line = idle.pop()
             if line.reusable and line.idle_since > oldest:
