@@ -75,13 +75,12 @@ def passages(page: str, root: Path = ROOT) -> list[Passage]:
     """The page's rows and paragraphs, without what is drawn."""
     found, begin, lines = [], 0, page.splitlines()
     for number, line in enumerate([*lines, ""], start=1):
+        if begin and (line.startswith(("|", "- ")) or not line.strip()):
+            found.append(Passage(begin, "\n".join(lines[begin - 1 : number - 1]), root))
+            begin = 0
         if line.startswith("|"):
             found.append(Passage(number, line, root))
-        if line.startswith(("|", "    ", "- ")) or not line.strip():
-            if begin:
-                found.append(Passage(begin, "\n".join(lines[begin - 1 : number - 1]), root))
-            begin = number if line.startswith("- ") else 0
-        elif not begin:
+        elif not begin and line.strip() and not line.startswith("    "):
             begin = number
     return found
 

@@ -47,6 +47,8 @@ def test_the_page_names_every_setting() -> None:
         ("A message goes on\n(`shared/keys.py`), and `DAY_S`.", []),
         ("- `shared/store/*.lua`: `lease`, `PENTAD_SHARDS`, `task_end`, `make check`", []),
         ("    drawn: `shared/gone.py`", []),
+        ("- a list\n  - in one\n    that goes on: `shared/gone.py`", ["shared/gone.py"]),
+        ("- `shared/keys.py`\n- `DAY_S`", ["DAY_S"]),
         ("| a | `shared/gone.py` | |", ["shared/gone.py"]),
         ("| a | [why](docs/decisions/0000-gone.md) | |", ["docs/decisions/0000-gone.md"]),
         ("| a | `keys.py` | |", ["keys.py"]),
