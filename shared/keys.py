@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import field
+from functools import lru_cache
 from typing import ClassVar
 
 from pentad.contracts.ids import ID_PATTERN
@@ -156,6 +157,7 @@ def vector(shard: int, digest: str) -> str:
     return f"{tag(shard)}:vector:{digest}"
 
 
+@lru_cache(maxsize=4096)
 def actor_parts(text: str) -> tuple[str, str]:
     """Tenant and name of an actor, as wake-ups and timers name it: both become parts of keys and paths.
 

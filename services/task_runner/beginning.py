@@ -1,13 +1,12 @@
 """What a task begins with beside its first messages: what long-term memory has about them."""
 
-import asyncio
 from collections import OrderedDict
 from time import monotonic
 
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.step import Step
-from pentad.shared.actors.leases import Held
+from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.memory.recalling import OFF, Recall, Recalling, RecallQuestion
 from pentad.shared.owners import Owner
@@ -45,15 +44,10 @@ class Beginnings:
         return found
 
     async def _asked(self, step: Step, held: Held) -> Recall | None:
-        work = asyncio.ensure_future(self._recalling.recall(question_of(step), _requester(step)))
-        held.watch(work)
         try:
-            return await work
-        except asyncio.CancelledError:
-            if held.interrupted:
-                return None
-            work.cancel()
-            raise
+            return await held.run(self._recalling.recall(question_of(step), _requester(step)))
+        except StoppedWorkError:
+            return None
 
 
 def question_of(step: Step) -> RecallQuestion:

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic_core import to_json
 
@@ -36,7 +36,7 @@ from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.waiting_calls import tell_of_waiting
 from pentad.shared import metrics
-from pentad.shared.actors.leases import Held
+from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.kinds import USER
 from pentad.shared.memory.recalling import Recall
@@ -95,16 +95,14 @@ class ModelSteps:
             step = replace(step, arrived=of_this_turn(step.task, step.arrived))
         recall = await self._beginnings.recalled(step, held, chosen, planned)
         asking = await self._asking(step, held, chosen, closed, recall)
-        work = asyncio.ensure_future(self._asked(asking, planned))
         held.known = step.taken.newest if asking.heeds_messages else None
-        held.watch(work)
         try:
-            answer = await work
+            answer = await held.run(self._asked(asking, planned))
         except asyncio.CancelledError:
             asking.deltas.stop()
-            if not held.interrupted:
-                work.cancel()
-                raise
+            raise
+        except StoppedWorkError:
+            asking.deltas.stop()
             if held.interrupted == USER and asking.cut:
                 return await self._cut(asking, asking.cut[0])
             return "lost" if held.interrupted == "lost" else "interrupted"
@@ -131,7 +129,7 @@ class ModelSteps:
         asked = Asked(chosen, toolbox, system, step.transcript.messages, step.task.step + 1, recall)
         return Asking(step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held))
 
-    def _asked(self, asking: Asking, planned: AskModel | CallAgain) -> Awaitable[ModelAnswer | ModelFailed]:
+    def _asked(self, asking: Asking, planned: AskModel | CallAgain) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
         if isinstance(planned, CallAgain):
             return _answer_of(planned)
         step, asked = asking.step, asking.asked

@@ -1,7 +1,8 @@
 """Keeping leases: beats for all that a process holds, and the end of what has lost its lease or was told to stop."""
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.commit import ActorKeys
@@ -10,6 +11,8 @@ from pentad.shared.errors import OutageError
 from pentad.shared.kinds import RESUME
 from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Store
+
+T = TypeVar("T")
 
 
 class LeaseKeeper:
@@ -51,6 +54,10 @@ class LeaseKeeper:
             held.interrupt(control)
 
 
+class StoppedWorkError(Exception):
+    """Work for an actor that was stopped before its end: `Held.interrupted` says why."""
+
+
 class Held:
     """An actor that is being handled here."""
 
@@ -64,7 +71,9 @@ class Held:
         self.known: int | None = None
         """A message with a higher number stops the work; None: no message does."""
         self._registry = registry
-        self._work: asyncio.Future[Any] | None = None
+        self._stopping: asyncio.Task[Any] | None = None
+        """Who does the work that is to be stopped by `interrupt`, while it may be."""
+        self._stopped = False
         self.done = False
 
     @property
@@ -72,18 +81,37 @@ class Held:
         """Whether the lease was ours on the connection of now. A new one may lead to a server that lost it."""
         return self.confirmed_on == self._store.connection
 
-    def watch(self, work: "asyncio.Future[Any]") -> None:
-        """Cancel this future when the work must stop."""
-        self._work = work
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something that `interrupt` stops; it raises ``StoppedWorkError`` then.
+
+        The task that asks does it, and is cancelled for the while, as `asyncio.timeout` does: a task of its own would
+        cost more than what it waits for.
+        """
         if self.interrupted:
-            work.cancel()
+            work.close()
+            raise StoppedWorkError(self.interrupted)
+        task = asyncio.current_task()
+        assert task is not None
+        self._stopping, self._stopped, before = task, False, task.cancelling()
+        try:
+            done = await work
+        except asyncio.CancelledError:
+            if self._stopped and task.uncancel() <= before:
+                raise StoppedWorkError(self.interrupted) from None
+            raise
+        finally:
+            self._stopping = None
+        if self._stopped:  # the work has ended all the same
+            task.uncancel()
+        return done
 
     def interrupt(self, why: str) -> None:
         """Stop the work; the first reason counts."""
         if not self.interrupted:
             self.interrupted = why
-            if self._work is not None:
-                self._work.cancel()
+            if self._stopping is not None:
+                self._stopped = True
+                self._stopping.cancel()
 
     def __enter__(self) -> "Held":
         return self

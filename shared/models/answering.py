@@ -11,10 +11,10 @@ What happens after a failure:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 
 from pentad.shared.models.live_model import LiveModel
 from pentad.shared.models.ports import (
@@ -34,7 +34,9 @@ Chain = Sequence[LiveModel]
 AnswerOrFailure = ModelAnswer | ModelFailed
 
 
-def ask(chain: Chain, request: ChatRequest, on_delta: DeltaSink, gate: ModelGate) -> Awaitable[AnswerOrFailure]:
+def ask(
+    chain: Chain, request: ChatRequest, on_delta: DeltaSink, gate: ModelGate
+) -> Coroutine[Any, Any, AnswerOrFailure]:
     """The answer of the first model that can give one, or why there is none.
 
     One model alone that is well and has no limit is asked directly: nothing is waited for but its answer.

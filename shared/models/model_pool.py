@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import SettingsError
@@ -73,7 +74,7 @@ class ModelPool:
 
     def ask(
         self, model_id: str | None, request: ChatRequest, on_delta: DeltaSink
-    ) -> Awaitable[ModelAnswer | ModelFailed]:
+    ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
         """The answer of a model or of its fallbacks; None asks the default. A failure is returned."""
         chain = self._chains.get(model_id)
         if chain is None:
