@@ -4,6 +4,7 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import LEARN, REMEMBER
 from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
 from pentad.services.archiver.erased_memory import ErasedMemory
+from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.task_writer import TaskWriter
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
@@ -16,6 +17,9 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 
+_MOST_UNFINISHED = 10_000
+"""Tasks that have failed here: what became a dead letter is not handled again, and not to be known for ever."""
+
 
 class Remembering:
     """At least once, and only what is new: a redelivery writes the whole task again, and so repairs what a kill left.
@@ -27,7 +31,7 @@ class Remembering:
         self._store, self._vectors, self._ended = store, vectors, ended
         self._memory = ErasedMemory(vectors)
         self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
-        self._unfinished: set[str] = set()
+        self._unfinished: LastTasks[bool] = LastTasks(_MOST_UNFINISHED)
         """Tasks whose last handling in this process has failed."""
 
     async def prepare(self) -> str:
@@ -41,12 +45,13 @@ class Remembering:
     async def handle(self, entry: Entry) -> None:
         """Remember the task that the entry names, as it is now; again when it went on meanwhile."""
         keys = task_named(entry, REMEMBER)
+        whole = entry.redelivered or self._unfinished.get(keys.actor) is not None
         try:
-            await self._remember(keys, entry.id, whole=entry.redelivered or keys.actor in self._unfinished)
+            await self._remember(keys, entry.id, whole=whole)
         except BaseException:
-            self._unfinished.add(keys.actor)
+            self._unfinished.put(keys.actor, True)
             raise
-        self._unfinished.discard(keys.actor)
+        self._unfinished.take(keys.actor)
 
     async def _remember(self, keys: TaskKeys, cause: str, *, whole: bool) -> None:
         """Write it until it is written as it is. A slower writer of an older one writes the newer one behind it.
