@@ -24,9 +24,9 @@ class LastTasks(Generic[T]):
         return self._known[actor][0] if actor in self._known else None
 
     def put(self, actor: str, known: T, weight: int = 1) -> None:
-        """Know this of a task from now on; what weighs more than a tenth of all is not kept."""
+        """Know this of a task from now on; what weighs more than half of all is not kept."""
         self.take(actor)
-        if 10 * weight <= self._most:
+        if 2 * weight <= self._most:
             self._known[actor] = known, weight
             self._weight += weight
         while self._weight > self._most:

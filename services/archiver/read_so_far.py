@@ -12,7 +12,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import CutTask, cut_further, cut_task
 from pentad.shared.segments.speakers import owned
 
-_WEIGHT = 1_500
+_WEIGHT = 1_000
 """Bytes that a message, or a segment, takes beside its text."""
 
 

@@ -22,9 +22,9 @@ def test_what_is_taken_is_known_no_more_and_its_place_is_free() -> None:
     assert len(known) == 10
 
 
-def test_a_task_that_weighs_more_than_a_tenth_is_not_kept_and_the_others_stay() -> None:
+def test_a_task_that_weighs_more_than_half_is_not_kept_and_the_others_stay() -> None:
     known = LastTasks[int](100)
-    known.put("t/1", 1, 10)
-    known.put("t/2", 2, 11)
+    known.put("t/1", 1, 50)
+    known.put("t/2", 2, 51)
     known.put("t/1", 3, 1 << 60)
     assert (known.get("t/1"), known.get("t/2"), len(known)) == (None, None, 0)
