@@ -74,8 +74,8 @@ class Archiver(EntryService):
         self._vectors: Vectors = server_vectors(settings) or embedded_vectors(settings)
         self._graph: Graph = server_graph(settings) or embedded_graph(settings)
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
-        self._remembering = Remembering(self.store, records, self._vectors, self._embedder)
         ended = EndedTasks(self.store, records, self._vectors)
+        self._remembering = Remembering(self.store, ended, self._vectors, self._embedder)
         self._near = NearNodes(self._vectors, self._embedder)
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
         self._book = InstructionBook(self.store, configured_instructions(settings))

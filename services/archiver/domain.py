@@ -32,10 +32,6 @@ class Said:
     forgotten: frozenset[str] = frozenset()
     """Ids of segments that are not to be found any more."""
 
-    def is_as(self, earlier: "Said") -> bool:
-        """Whether nothing has changed since then: a transcript only grows."""
-        return len(self.messages) == len(earlier.messages) and self.forgotten == earlier.forgotten
-
 
 def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> Said:
     """Of a task in Redis."""

@@ -1,14 +1,17 @@
 """A task that has ended, as an archiver reads it: from Redis, else from its record."""
 
 import asyncio
+from collections.abc import Mapping
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import milliseconds, shard_in
 from pentad.contracts.streams import Stream
 from pentad.services.archiver.domain import Said, said_in_record, said_in_task
+from pentad.services.archiver.last_tasks import LastTasks
+from pentad.services.archiver.read_so_far import ReadSoFar, read_on
 from pentad.shared.actors.erased_marks import erased_users, is_erased
-from pentad.shared.actors.headers import pairs, task_header
-from pentad.shared.actors.transcript import shown
+from pentad.shared.actors.headers import TaskHeader, pairs, task_header
+from pentad.shared.actors.transcript import left_out
 from pentad.shared.errors import PoisonError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, actor_parts
@@ -21,33 +24,71 @@ from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 
 _ANY = 1 << 30
+_MOST_KEPT = 32 << 20
+"""Bytes of tasks that were read last."""
+_SMALL = 64 << 10
+"""Bytes of a transcript that are read and cut at once; more in a thread."""
 
 
 class EndedTasks:
-    """Reads tasks. All raise ``OutageError`` and ``MemoryOutageError``; ``DamagedError`` for what nobody can read."""
+    """Reads tasks. All raise ``OutageError`` and ``MemoryOutageError``; ``DamagedError`` for what nobody can read.
+
+    What was read last is kept, so that of a task that went on only that is read and cut which stands behind it.
+    """
 
     def __init__(self, store: Store, records: Records, vectors: Vectors) -> None:
         self._store, self._records, self._vectors = store, records, vectors
+        self._last: LastTasks[ReadTask] = LastTasks(_MOST_KEPT)
 
-    async def said(self, keys: TaskKeys) -> Said | None:
-        """The task, if it has ended: what still goes on is looked at again at its end."""
-        raw_header, log = await self._store.run("said", [keys.header, keys.log], [])
-        header = task_header(keys.tenant, keys.task, pairs(raw_header))
-        if header is not None and not header.ended:
-            return None
-        record = None if header is not None else await self._records.read(keys.tenant, keys.task)
-        forgotten = await self.forgotten(keys)
-        if header is not None:
-            return said_in_task(header, [shown(raw) for raw in log], forgotten)
-        return None if record is None else said_in_record(record, forgotten)
+    def last(self, keys: TaskKeys) -> "ReadTask | None":
+        """The task as it was read last by this process, if that is known: it may have changed since."""
+        return self._last.get(keys.actor)
 
-    async def remaining(self, keys: TaskKeys, said: Said) -> "Remaining":
-        """The task in pieces, without what was forgotten, and without what a user has said who was erased since."""
-        whole = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
+    async def read(self, keys: TaskKeys) -> "ReadTask | None":
+        """The task as it is now; None when it is nowhere."""
+        last = self._last.get(keys.actor)
+        so_far = last.so_far if last is not None else None
+        now, header, entries, erased = await self._from_redis(keys, so_far.next if so_far is not None else 0)
+        if so_far is not None and not so_far.continues_in(entries):
+            so_far = None
+            now, header, entries, erased = await self._from_redis(keys, 0)
+        if header is None:
+            self._last.take(keys.actor)
+            record = await self._records.read(keys.tenant, keys.task)
+            if record is None:
+                return None
+            said = said_in_record(record, await self.forgotten(keys))
+            remaining = await self.remaining(keys, said)
+            return ReadTask(said, remaining, None, now, has_ended=True, is_erased=erased)
+        if sum(map(len, entries)) < _SMALL:
+            so_far = read_on(header, entries, so_far)
+        else:
+            so_far = await asyncio.to_thread(read_on, header, entries, so_far)
+        said = said_in_task(header, so_far.messages, await self.forgotten(keys))
+        remaining = await self.remaining(keys, said, so_far.cut)
+        task = ReadTask(said, remaining, so_far, now, has_ended=header.ended, is_erased=erased)
+        self._last.put(keys.actor, task, so_far.weight)
+        return task
+
+    async def _from_redis(self, keys: TaskKeys, begin: int) -> tuple[int, TaskHeader | None, list[bytes], bool]:
+        """The time, the header, what was said from an entry on, and whether the task was erased."""
+        now, raw_header, log, erased = await self._store.run("ended", [keys.header, keys.log, keys.erased], [begin])
+        return now, task_header(keys.tenant, keys.task, pairs(raw_header)), log, bool(erased)
+
+    async def remaining(self, keys: TaskKeys, said: Said, whole: CutTask | None = None) -> "Remaining":
+        """The task in pieces, without what was forgotten, and without what a user has said who was erased since.
+
+        ``whole``: it is cut already.
+        """
+        if whole is None:
+            whole = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
         users = {segment.user for segment in whole.segments if segment.user is not None}
         erased = await erased_users(self._store, keys.shard, keys.tenant, users)
-        gone = {each.id for each in whole.segments if _said_at(each) <= erased.get(each.user or "", -1)}
-        return Remaining(without(whole, said.forgotten | gone), whole)
+        lost = {each.id for each in whole.segments if each.id in said.forgotten} if said.forgotten else set()
+        if erased:
+            lost |= {each.id for each in whole.segments if _said_at(each) <= erased.get(each.user or "", -1)}
+        gone = frozenset(lost).union(map(str, left_out(said.messages)))
+        return Remaining(without(whole, lost), whole, gone, erased)
 
     async def forgotten(self, keys: TaskKeys) -> frozenset[str]:
         """Ids of its segments that are not to be found any more."""
@@ -65,11 +106,34 @@ class Remaining:
     task: CutTask
     whole: CutTask
     """What was said in it."""
+    gone: frozenset[str]
+    """What is not there any more: ids of segments, and places of messages that were moved away."""
+    erased_users: Mapping[str, int]
+    """Who has spoken in it and was erased, and when, in ms."""
 
     @property
     def less(self) -> bool:
         """Whether there was more."""
         return len(self.task.segments) < len(self.whole.segments)
+
+
+@immutable
+class ReadTask:
+    """A task as it was read."""
+
+    said: Said
+    remaining: Remaining
+    so_far: ReadSoFar | None
+    """None for an archived one."""
+    read_at: int
+    """In ms since the epoch."""
+    has_ended: bool
+    is_erased: bool
+
+    def is_as(self, earlier: "ReadTask") -> bool:
+        """Whether nothing has changed since then: a transcript only grows."""
+        length = len(self.said.messages)
+        return length == len(earlier.said.messages) and self.remaining.gone == earlier.remaining.gone
 
 
 def task_named(entry: Entry, stream: Stream) -> TaskKeys:

@@ -10,6 +10,7 @@ from pentad.services.archiver.domain import said_in_record
 from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
 from pentad.services.archiver.erased_memory import Known
 from pentad.services.archiver.extraction_model import ExtractionModel, UnusableError
+from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared import metrics
 from pentad.shared.graph.graph_store import Graph
@@ -28,6 +29,9 @@ Kept = dict[str, Any]
 """What a record keeps of an answer: ``value``, the ``segments`` (ids) and ``near`` nodes that it was shown, what is
 the ``same`` as one of these, ``model`` and ``at``; or ``problem``: why there is none."""
 
+_MOST_UNKEPT = 20
+"""Answers that wait for the record store: more than are under way at once, and some 100 KiB each at most."""
+
 
 class Extracting:
     """At least once: the answer is kept before the first write, so a redelivery writes the same and asks nobody."""
@@ -43,16 +47,19 @@ class Extracting:
     ) -> None:
         self._store, self._records, self._ended, self._graph = store, records, ended, graph
         self._near, self._model = near, model
+        self._unkept: LastTasks[Kept] = LastTasks(_MOST_UNKEPT)
+        """Answers whose records could not be written yet: nobody is asked again for them."""
 
     async def handle(self, entry: Entry) -> None:
         """Extract from the task that the entry names, if it is archived and a model is there."""
         keys = task_named(entry, EXTRACT)
         record = await self._records.read(keys.tenant, keys.task)
         if record is None:
+            self._unkept.take(keys.actor)
             return
         said = said_in_record(record, await self._ended.forgotten(keys))
         remaining = await self._ended.remaining(keys, said)
-        kept = record.extraction or await self._asked(keys, record, asked_of(remaining.task))
+        kept = record.extraction or await self._kept(keys, record, asked_of(remaining.task))
         while kept and "problem" not in kept:
             await self._write(keys, remaining, kept)
             written, said = remaining, said_in_record(record, await self._ended.forgotten(keys))
@@ -63,8 +70,17 @@ class Extracting:
             await self._records.remove(keys.tenant, keys.task)
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
 
-    async def _asked(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> Kept | None:
-        """The model's answer, kept with the record; None when there is nobody or nothing to ask."""
+    async def _kept(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> Kept | None:
+        """The model's answer, kept with the record from now on; None when there is none."""
+        kept = self._unkept.get(keys.actor) or await self._asked(keys, segments)
+        if kept is not None:
+            self._unkept.put(keys.actor, kept)
+            await self._records.write(record.model_copy(update={"extraction": kept}))
+            self._unkept.take(keys.actor)
+        return kept
+
+    async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> Kept | None:
+        """The model's answer; None when there is nobody or nothing to ask."""
         instruction = await self._model.wanted()
         if instruction is None or not segments:
             return None
@@ -81,7 +97,6 @@ class Extracting:
             kept = {"value": value, "near": [asdict(each) for each in near], "same": same, "model": model}
             kept["segments"] = [segment.id for segment in segments]
         kept["at"] = await self._store.now()
-        await self._records.write(record.model_copy(update={"extraction": kept}))
         return kept
 
     async def _write(self, keys: TaskKeys, remaining: Remaining, kept: Kept) -> None:

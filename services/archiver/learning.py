@@ -4,60 +4,96 @@ import asyncio
 
 from pentad.contracts.streams import LEARN
 from pentad.services.archiver.domain import Said
-from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
+from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
 from pentad.services.archiver.erased_memory import Known
+from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared import metrics
-from pentad.shared.actors.transcript import EXCLUSION
+from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before
+from pentad.shared.memory.points import CutTask
+from pentad.shared.memory.unlearned import Learned, known_of, learned_from
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.work.entry import Entry
 
 _AT_ONCE = 256
 """Nodes or edges of one call to the graph."""
+_SMALL = 64
+"""New segments of a task that are learned from at once; more in a thread."""
+_MOST_LEARNED = 10_000
+"""Tasks of which it is known what the graph has: some 300 bytes each."""
 
 
 class Learning:
-    """At least once: what is written again joins what is there, so a redelivery repairs what a kill left."""
+    """At least once, and only what is new: what is written again joins what is there, and a redelivery writes the whole
+    task again, and so repairs what a kill left."""
 
     def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes) -> None:
         self._ended, self._graph, self._near = ended, graph, near
+        self._learned: LastTasks[Learned] = LastTasks(_MOST_LEARNED)
+        """Of a task that is being handled, or whose last handling has failed, nothing."""
 
     async def handle(self, entry: Entry) -> None:
         """Learn from the task that the entry names, as it is now; again when it went on meanwhile.
 
-        A slower writer of an older one writes the newer one behind it.
+        A slower writer of an older one writes the newer one behind it. Whoever has remembered the task has just read
+        it: what has changed since is seen behind the write.
         """
         keys = task_named(entry, LEARN)
-        said = await self._ended.said(keys)
-        while said is not None:
-            before, remaining = said, await self._ended.remaining(keys, said)
-            await self._write(keys, before, remaining)
-            said = await self._ended.said(keys)
-            if said is not None and said.is_as(before) and await self._ended.remaining(keys, said) == remaining:
-                break
-        if await self._ended.erased(keys):
+        learned = self._learned.take(keys.actor)
+        task = self._ended.last(keys)
+        if entry.redelivered:
+            task = learned = None
+        if task is None or not task.has_ended:
+            task = await self._ended.read(keys)
+        left = task if task is not None and task.has_ended else None
+        while left is not None:
+            await self._write(keys, left, learned)
+            learned = learned_from(left.remaining.task, left.remaining.gone)
+            task = await self._ended.read(keys)
+            left = task if _is_left(task, left) else None
+        if task.is_erased if task is not None else await self._ended.erased(keys):
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
+        elif learned is not None:
+            self._learned.put(keys.actor, learned)
 
-    async def _write(self, keys: TaskKeys, said: Said, remaining: Remaining) -> None:
-        task = remaining.task
-        graph = await asyncio.to_thread(graph_of_task, task, task_before(said.messages))
+    async def _write(self, keys: TaskKeys, read: ReadTask, learned: Learned | None) -> None:
+        """``learned``: what of the task is in the graph already."""
+        said, remaining = read.said, read.remaining
+        task, before = remaining.task, task_before(said.messages)
+        known = known_of(task, remaining.gone, learned)
+        graph = await self._graph_of(task, before, known)
+        try:
+            await self._put(graph)
+        except MemoryRefusedError:
+            if not known:
+                raise
+            known = 0  # somebody has removed from the graph what was there
+            graph = await self._graph_of(task, before, known)
+            await self._put(graph)
+        if remaining.gone and not known:
+            # Nothing rests any more on what was moved to another task, forgotten or erased.
+            anchors = [anchor_text(segment.anchor) for segment in task.segments]
+            await self._graph.retain(said.tenant, said.task, anchors)
+            await self._near.write_those_of(keys, said.session, self._graph)
+        await self._find_notes(keys, said, graph)
+
+    async def _graph_of(self, task: CutTask, before: str, known: int) -> TaskGraph:
+        if len(task.segments) - known < _SMALL:
+            return graph_of_task(task, before, known)
+        return await asyncio.to_thread(graph_of_task, task, before, known)
+
+    async def _put(self, graph: TaskGraph) -> None:
         for begin in range(0, len(graph.nodes), _AT_ONCE):
             await self._graph.upsert_nodes(graph.nodes[begin : begin + _AT_ONCE])
         for begin in range(0, len(graph.edges), _AT_ONCE):
             await self._graph.upsert_edges(graph.edges[begin : begin + _AT_ONCE])
         metrics.learned.labels("node").inc(len(graph.nodes))
         metrics.learned.labels("edge").inc(len(graph.edges))
-        if remaining.less or any(message.get("role") == EXCLUSION for message in said.messages):
-            # Nothing rests any more on what was moved to another task, forgotten or erased.
-            anchors = [anchor_text(segment.anchor) for segment in task.segments]
-            await self._graph.retain(said.tenant, said.task, anchors)
-            await self._near.write_those_of(keys, said.session, self._graph)
-        await self._find_notes(keys, said, graph)
 
     async def _find_notes(self, keys: TaskKeys, said: Said, graph: TaskGraph) -> None:
         """Names and tasks are found by what was said; what was noted is found by itself."""
@@ -67,3 +103,10 @@ class Learning:
                 notes.setdefault(node.owner, []).append(node.id)
         for owner, ids in notes.items():
             await self._near.write_points(keys, said.session, await self._graph.nodes(owner, ids))
+
+
+def _is_left(task: ReadTask | None, written: ReadTask) -> bool:
+    """Whether a task is written once more. One that goes on is at its end, unless something is to be taken back."""
+    if task is None or task.is_as(written):
+        return False
+    return task.has_ended or task.remaining.gone != written.remaining.gone

@@ -2,22 +2,23 @@
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import LEARN, REMEMBER
-from pentad.services.archiver.domain import Said
-from pentad.services.archiver.ended_tasks import EndedTasks, task_named
+from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
 from pentad.services.archiver.erased_memory import ErasedMemory
+from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.task_writer import TaskWriter
 from pentad.shared import metrics
-from pentad.shared.actors.erased_marks import erased_users, is_erased
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import prepare_forgotten
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts
-from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
+
+_MOST_UNFINISHED = 10_000
+"""Tasks that have failed here: what became a dead letter is not handled again, and not to be known for ever."""
 
 
 class Remembering:
@@ -26,11 +27,11 @@ class Remembering:
     A task is read from Redis, else from its record: neither waits for the memory, which may be away for long.
     """
 
-    def __init__(self, store: Store, records: Records, vectors: Vectors, embedder: Embedder) -> None:
-        self._store, self._vectors, self._ended = store, vectors, EndedTasks(store, records, vectors)
+    def __init__(self, store: Store, ended: EndedTasks, vectors: Vectors, embedder: Embedder) -> None:
+        self._store, self._vectors, self._ended = store, vectors, ended
         self._memory = ErasedMemory(vectors)
         self._writer = TaskWriter(vectors, embedder, TenantMemories(store))
-        self._unfinished: set[str] = set()
+        self._unfinished: LastTasks[bool] = LastTasks(_MOST_UNFINISHED)
         """Tasks whose last handling in this process has failed."""
 
     async def prepare(self) -> str:
@@ -44,12 +45,13 @@ class Remembering:
     async def handle(self, entry: Entry) -> None:
         """Remember the task that the entry names, as it is now; again when it went on meanwhile."""
         keys = task_named(entry, REMEMBER)
+        whole = entry.redelivered or self._unfinished.get(keys.actor) is not None
         try:
-            await self._remember(keys, entry.id, whole=entry.redelivered or keys.actor in self._unfinished)
+            await self._remember(keys, entry.id, whole=whole)
         except BaseException:
-            self._unfinished.add(keys.actor)
+            self._unfinished.put(keys.actor, True)
             raise
-        self._unfinished.discard(keys.actor)
+        self._unfinished.take(keys.actor)
 
     async def _remember(self, keys: TaskKeys, cause: str, *, whole: bool) -> None:
         """Write it until it is written as it is. A slower writer of an older one writes the newer one behind it.
@@ -57,19 +59,17 @@ class Remembering:
         ``whole``: whoever began this before did not end it, and may have written over what is newer.
         """
         written: Firsts = {}
-        said = await self._ended.said(keys)
-        if said is None:
-            await self._stay_erased(keys)
-        while said is not None:
-            before = said
-            task = (await self._ended.remaining(keys, said)).task
+        task = await self._ended.read(keys)
+        if task is None or not task.has_ended:
+            await self._stay_erased(keys, task)
+        while task is not None and task.has_ended:
+            before, said = task, task.said
             requester = Requester(keys.shard, said.tenant, said.session, task=said.task, cause=cause)
-            await self._writer.write(said, task, requester, written, whole=whole)
-            said = await self._ended.said(keys)
-            await self._stay_erased(keys, before)
-            if said is not None and said.is_as(before):
-                late_ms = max(0, await self._store.clock() - before.ended_at)
-                metrics.remember_seconds.labels().observe(late_ms / 1000)
+            await self._writer.write(said, before.remaining.task, requester, written, whole=whole)
+            task = await self._ended.read(keys)
+            await self._stay_erased(keys, task)
+            if task is not None and task.has_ended and task.is_as(before):
+                metrics.remember_seconds.labels().observe(max(0, task.read_at - said.ended_at) / 1000)
                 await self._ask_to_learn(keys)
                 return
 
@@ -78,11 +78,10 @@ class Remembering:
         await self._store.call("XADD", LEARN.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
         metrics.published.labels(LEARN.name, WakeUp.__name__).inc()
 
-    async def _stay_erased(self, keys: TaskKeys, said: Said | None = None) -> None:
-        """What was erased since it was read is not found any more: the task, or a user in it."""
-        if await is_erased(self._store, keys):
+    async def _stay_erased(self, keys: TaskKeys, task: ReadTask | None) -> None:
+        """What was erased is not found any more: the task, or a user in it. ``task``: as it was read behind a write."""
+        if task.is_erased if task is not None else await self._ended.erased(keys):
             await self._memory.forget_tasks(keys.tenant, [keys.task])
-            return
-        users = {user for message in said.messages if (user := message.get("user_id"))} if said else set()
-        for user, at in (await erased_users(self._store, keys.shard, keys.tenant, users)).items():
-            await self._memory.forget_user(keys.tenant, user, at, [keys.task])
+        elif task is not None:
+            for user, at in task.remaining.erased_users.items():
+                await self._memory.forget_user(keys.tenant, user, at, [keys.task])

@@ -24,6 +24,8 @@ _LARGE = 256
 """Segments to embed from which on only one such task is in work: the vectors of each take some 10 KB until written."""
 _SMALL = 64
 """Segments of a task of which it is seen at once what is new; of a larger one in a thread."""
+_FEW = 16
+"""New segments whose points are made at once; those of more in a thread."""
 _AT_START = Requester(0, "default", "memory", cause="start")
 
 
@@ -77,7 +79,8 @@ class TaskWriter:
     ) -> None:
         """The segments, and behind them what says that they are there."""
         vectors = await self._vectors_of(task, new, collection, requester)
-        points = await asyncio.to_thread(_points, task, new, vectors)
+        few = len(vectors) <= _FEW
+        points = _points(task, new, vectors) if few else await asyncio.to_thread(_points, task, new, vectors)
         await self._remove(said, task)
         if points:
             await self._tenants.writing(said.tenant)

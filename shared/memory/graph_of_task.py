@@ -6,6 +6,7 @@ it, so that nothing is left of words that are forgotten.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -18,7 +19,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.noted import notes_in
 from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner
-from pentad.shared.recall.proper_names import names_of
+from pentad.shared.recall.words_read import WordsRead
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segmenting import Segment
 
@@ -51,55 +52,83 @@ def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
     return said[-1] if said and isinstance(said[-1], str) and is_identifier(said[-1]) else ""
 
 
-def graph_of_task(task: CutTask, before: str) -> TaskGraph:
-    """All that it adds; nothing for one in which nothing was said. ``before``: see `task_before`."""
-    of_owners: dict[str | None, list[Segment]] = {}
-    for segment in task.segments:
-        of_owners.setdefault(segment.user, []).append(segment)
+def graph_of_task(task: CutTask, before: str, learned: int = 0) -> TaskGraph:
+    """All that it adds; nothing for one in which nothing was said. ``before``: see `task_before`.
+
+    ``learned``: what so many of its segments add, the first, is in the graph: told is what that lacks, and no more.
+    """
     nodes: list[MemoryNode] = []
     edges: list[MemoryEdge] = []
-    for user, segments in of_owners.items():
-        owner = Owner(task.tenant, user)
-        here = _task_node(owner, task.id, segments[0])
+    for part in _parts(task, learned):
+        owner = Owner(task.tenant, part.user)
+        here = _task_node(owner, task.id, part.segments[0])
+        for found in (*_entities(owner, part), *_notes(owner, part)):
+            nodes.append(found)
+            edges.append(_edge(found, here, EdgeType.PART_OF, _PART, found.supports))
+        if part.learned:
+            continue  # its node is there; where somebody has removed it, the edges to it are refused
         nodes.append(here)
-        for entity in _entities(owner, segments):
-            nodes.append(entity)
-            edges.append(_edge(entity, here, EdgeType.PART_OF, _PART, entity.supports))
-        for note in _notes(owner, segments):
-            nodes.append(note)
-            edges.append(_edge(note, here, EdgeType.PART_OF, _PART, note.supports))
         if before and before != task.id:
             # Perhaps nothing of it is known yet: it may end later than this one.
-            there = _task_node(owner, before, segments[0])
+            there = _task_node(owner, before, part.segments[0])
             nodes.append(there)
             edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED, there.supports))
     return TaskGraph(nodes, edges)
+
+
+@immutable
+class _Part:
+    """What of a task is one owner's."""
+
+    user: str | None
+    segments: list[Segment]
+    learned: int
+    """So many of them, the first, are learned from."""
+    read: WordsRead
+
+
+def _parts(task: CutTask, learned: int) -> Iterator[_Part]:
+    """The parts to which something was added."""
+    of_owners: dict[str | None, list[Segment]] = {}
+    for segment in task.segments:
+        of_owners.setdefault(segment.user, []).append(segment)
+    known = Counter(segment.user for segment in islice(task.segments, learned))
+    for user, segments in of_owners.items():
+        if known[user] < len(segments):
+            yield _Part(user, segments, known[user], task.read)
 
 
 def _task_node(owner: Owner, task: str, first: Segment) -> MemoryNode:
     return _node(owner, NodeKind.TASK, task, _TASK, (_support(first),))
 
 
-def _entities(owner: Owner, segments: Sequence[Segment]) -> Iterator[MemoryNode]:
+def _entities(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
     """Names that surely are some, with all that mentions them; what a tool is called with is no prose."""
-    found = [(each, names_of(each.text)) for each in segments if each.anchor.type is not SegmentType.TOOL_CALL]
-    spelled: dict[str, str] = {}
-    for segment, names in found:
-        spelled |= {name: _as_written(name, segment.text) for name in names.sure if name not in spelled}
-    kept = [name for name, text in spelled.items() if any(map(str.isalnum, text))][:MOST_ENTITIES]
-    mentions: dict[str, list[Support]] = {name: [] for name in kept}
-    for segment, names in found:
+    prose = [n for n, each in enumerate(part.segments) if each.anchor.type is not SegmentType.TOOL_CALL]
+    found = [(place, part.read.names(part.segments[place].text)) for place in prose]
+    sure_at: dict[str, int] = {}
+    for place, names in found:
+        for name in names.sure:
+            sure_at.setdefault(name, place)
+    kept = list(islice((name for name in sure_at if any(map(str.isalnum, name))), MOST_ENTITIES))
+    mentions: dict[str, list[int]] = {name: [] for name in kept}
+    for place, names in found:
         for name in (*names.sure, *names.perhaps):
             if len(mentions.get(name, range(MOST_MENTIONS))) < MOST_MENTIONS:
-                mentions[name].append(_support(segment))
-    for name, supports in mentions.items():
-        yield _node(owner, NodeKind.ENTITY, spelled[name], _ENTITY, tuple(supports))
+                mentions[name].append(place)
+    for name, places in mentions.items():
+        known = part.learned if sure_at[name] < part.learned else 0  # what only began a sentence may count from now on
+        if new := [_support(part.segments[place]) for place in places if place >= known]:
+            text = _as_written(name, part.segments[sure_at[name]].text)
+            yield _node(owner, NodeKind.ENTITY, text, _ENTITY, tuple(new))
 
 
-def _notes(owner: Owner, segments: Sequence[Segment]) -> Iterator[MemoryNode]:
+def _notes(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
     """What the model has noted is a fact that rests on its call."""
-    for text, call in islice(notes_in(segments), MOST_NOTES):
-        yield _node(owner, NodeKind.FACT, text, _NOTE, (_support(call),))
+    known = {segment.id for segment in islice(part.segments, part.learned)}
+    for text, call in islice(notes_in(part.segments), MOST_NOTES):
+        if call.id not in known:
+            yield _node(owner, NodeKind.FACT, text, _NOTE, (_support(call),))
 
 
 def _as_written(name: str, text: str) -> str:

@@ -5,6 +5,7 @@ same owner. So a task has a point of its own for each owner in it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
 from pentad.shared.owners import Owner
 from pentad.shared.recall.lexical import SparseTerms
+from pentad.shared.recall.words_read import WordsRead
 from pentad.shared.recall.written import (
     AROUND,
     SegmentFacts,
@@ -22,7 +24,7 @@ from pentad.shared.recall.written import (
     written_segments,
 )
 from pentad.shared.segments.anchors import anchor_text, task_point_id
-from pentad.shared.segments.segmenting import Segment, segments_of
+from pentad.shared.segments.segmenting import MOST_OF_TASK, Segment, segments_of
 from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
 
 SEGMENT_KIND = "episodic"
@@ -47,6 +49,8 @@ class CutTask:
     id: str
     session: str
     segments: Sequence[Segment]
+    read: WordsRead = field(default_factory=WordsRead, compare=False, repr=False)
+    """What was read of its texts."""
 
 
 @immutable
@@ -65,11 +69,21 @@ def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping
     return CutTask(tenant, task_id, session, segments_of(tenant, task_id, messages))
 
 
+def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int) -> CutTask:
+    """The same task when more was said in it, from the message at ``begin`` on, and nothing was moved away since.
+
+    ``messages``: all of its transcript.
+    """
+    more = segments_of(task.tenant, task.id, messages, begin)
+    return CutTask(task.tenant, task.id, task.session, [*task.segments, *more][:MOST_OF_TASK], task.read)
+
+
 def without(task: CutTask, ids: Collection[str]) -> CutTask:
     """The same as if these segments had never been said."""
     if not ids:
         return task
-    return CutTask(task.tenant, task.id, task.session, [each for each in task.segments if each.id not in ids])
+    left = [each for each in task.segments if each.id not in ids]
+    return CutTask(task.tenant, task.id, task.session, left, task.read)
 
 
 def texts_of(task: CutTask) -> list[str]:
@@ -113,7 +127,7 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
     begin = max(0, first - AROUND)
     own = part.places[begin:]
     near = [vectors[place] for place in own]
-    written = written_segments([task.segments[place] for place in own])
+    written = written_segments([task.segments[place] for place in own], task.read)
     made = zip(own, written, near, around_vectors(near), strict=True)
     return [_segment_point(task, part.user, *each) for each in islice(made, first - begin, None)]
 
@@ -135,7 +149,7 @@ def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
         text="",
         details={MARK: mark} if mark else {},
     )
-    return Point(part_id(task, part), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments))})
+    return Point(part_id(task, part), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments, task.read))})
 
 
 def facts_of(payload: Payload) -> SegmentFacts:

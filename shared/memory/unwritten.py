@@ -6,10 +6,10 @@ says something else than the task now does, as after a message was moved away, t
 """
 
 from collections.abc import Mapping
-from hashlib import sha256
 
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import MARK, CutTask, OwnersPart, Vector, part_id, parts_of, segment_points, task_point
+from pentad.shared.memory.segment_lines import lines_digest, segment_line
 from pentad.shared.recall.written import AROUND
 from pentad.shared.vectors.points import Payload, Point
 
@@ -70,13 +70,8 @@ def _first_new(task: CutTask, part: OwnersPart, there: Payload | None) -> int:
 
 def _mark(task: CutTask, part: OwnersPart, count: int) -> str:
     """Says which segments, how many and in which form: all that their points are made of."""
-    digest = sha256(f"{_FORM}/{part.kind}/{task.session}".encode())
-    for place in part.places[:count]:
-        segment = task.segments[place]
-        at = segment.anchor
-        said = f"{segment.id} {at.step} {at.start} {at.end} {at.type} {at.at} {at.quote} {segment.speaker!r}"
-        digest.update(f"\n{place} {said}".encode("utf-8", "surrogatepass"))
-    return f"{count}.{digest.hexdigest()[:32]}"
+    lines = (f"{place} {segment_line(task.segments[place])}" for place in part.places[:count])
+    return f"{count}.{lines_digest(f'{_FORM}/{part.kind}/{task.session}', lines)}"
 
 
 def _count(mark: str) -> int:

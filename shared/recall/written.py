@@ -8,9 +8,10 @@ from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
 from pentad.shared.recall.lexical import MEAN_AROUND, MEAN_TASK, MEAN_WORDS, SparseTerms, written_terms
-from pentad.shared.recall.proper_names import NamesInText, names_of
+from pentad.shared.recall.proper_names import NamesInText
 from pentad.shared.recall.segment_cues import asks, ends_asking, names_time
 from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.words_read import WordsRead
 from pentad.shared.segments.segmenting import Segment
 
 T = TypeVar("T")
@@ -54,13 +55,14 @@ class WrittenSegment:
     around_words: SparseTerms
 
 
-def written_segments(segments: Sequence[Segment]) -> list[WrittenSegment]:
-    """All segments of one task, in order."""
-    terms = [terms_of(segment.text) for segment in segments]
+def written_segments(segments: Sequence[Segment], read: WordsRead | None = None) -> list[WrittenSegment]:
+    """All segments of one task, in order. ``read``: what was read of its texts, by whoever has it."""
+    read = read or WordsRead()
+    terms = [read.terms(segment.text) for segment in segments]
     return [
         WrittenSegment(
             segment,
-            _facts(segment, segments[at - 1] if at else None),
+            _facts(segment, segments[at - 1] if at else None, read),
             written_terms(terms[at], MEAN_WORDS),
             written_terms([term for near in _near(at, terms) for term in near], MEAN_AROUND),
         )
@@ -68,12 +70,13 @@ def written_segments(segments: Sequence[Segment]) -> list[WrittenSegment]:
     ]
 
 
-def task_terms(segments: Sequence[Segment]) -> SparseTerms:
+def task_terms(segments: Sequence[Segment], read: WordsRead | None = None) -> SparseTerms:
     """The sparse vector of the point that stands for the task: all its words, and its days in words.
 
-    So "in May 2023" finds what was said then.
+    So "in May 2023" finds what was said then. ``read``: see `written_segments`.
     """
-    said = [term for segment in segments for term in terms_of(segment.text)]
+    read = read or WordsRead()
+    said = [term for segment in segments for term in read.terms(segment.text)]
     days = dict.fromkeys(segment.anchor.at[:10] for segment in segments)
     return written_terms([*said, *(term for day in days for term in _day_terms(day))], MEAN_TASK)
 
@@ -87,7 +90,7 @@ def around_vectors(vectors: Sequence[Sequence[float]]) -> list[list[float]]:
     return [_mean(list(_near(at, vectors))) for at in range(len(vectors))]
 
 
-def _facts(segment: Segment, before: Segment | None) -> SegmentFacts:
+def _facts(segment: Segment, before: Segment | None, read: WordsRead) -> SegmentFacts:
     anchor = segment.anchor
     return SegmentFacts(
         task=anchor.task_id,
@@ -96,7 +99,7 @@ def _facts(segment: Segment, before: Segment | None) -> SegmentFacts:
         by_user=anchor.type is SegmentType.USER_MESSAGE,
         asks=ends_asking(segment.text),
         dated=names_time(segment.text),
-        names=names_of(segment.text),
+        names=read.names(segment.text),
         at_ms=milliseconds(anchor.at) if anchor.at else 0,
     )
 

@@ -35,8 +35,11 @@ class Passage:
     """The user whose turn it is."""
 
 
-def passages_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[Passage]:
-    """The texts in their order. ``messages``: the transcript as a record has it."""
+def passages_of(messages: Sequence[Mapping[str, Any]], begin: int = 0) -> Iterator[Passage]:
+    """The texts in their order, from the message at ``begin`` on. ``messages``: the transcript as a record has it.
+
+    Nothing of a passage depends on messages behind it, but for one that says that it was moved away.
+    """
     gone = left_out(messages)
     step, user = 0, None
     for position, message in enumerate(messages):
@@ -45,6 +48,8 @@ def passages_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[Passage]:
             continue
         if message["role"] == "user":
             user = message.get("user_id")
+        if position < begin:
+            continue
         speaker = message.get("name") or message.get("user_id") or message["role"]
         for part, kind, text in _texts(message):
             yield Passage(position, part, kind, text, _time(message.get("at")), step, speaker, user)

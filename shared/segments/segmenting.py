@@ -38,9 +38,12 @@ class Segment:
         return self.anchor.position, self.anchor.part, self.anchor.start
 
 
-def segments_of(tenant: str, task_id: str, messages: Sequence[Mapping[str, Any]]) -> list[Segment]:
-    """The segments in the order of the transcript. ``messages``: as a record has them."""
-    found = (segment for passage in passages_of(messages) for segment in _pieces(tenant, task_id, passage))
+def segments_of(tenant: str, task_id: str, messages: Sequence[Mapping[str, Any]], begin: int = 0) -> list[Segment]:
+    """The segments in the order of the transcript, from the message at ``begin`` on.
+
+    ``messages``: as a record has them.
+    """
+    found = (segment for passage in passages_of(messages, begin) for segment in _pieces(tenant, task_id, passage))
     return list(islice(found, MOST_OF_TASK))
 
 

@@ -49,9 +49,9 @@ class Erasable:
         self.flow = Flow(store, folder, script, pentad_grace_s=0)
         self.records = self.flow.records
         self.vectors = EdgeVectors(folder / "vectors")
-        self.remembering = Remembering(store, self.records, self.vectors, HashingEmbedder())
-        self.graph = SqliteGraph(folder / "graph.db")
         ended, near = EndedTasks(store, self.records, self.vectors), NearNodes(self.vectors, HashingEmbedder())
+        self.remembering = Remembering(store, ended, self.vectors, HashingEmbedder())
+        self.graph = SqliteGraph(folder / "graph.db")
         self.learning = Learning(ended, self.graph, near)
         memory = ErasedMemory(self.vectors, Known(self.graph, near))
         tasks = ErasingTasks(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)

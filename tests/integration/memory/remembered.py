@@ -7,6 +7,7 @@ from typing import Any
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import REMEMBER
+from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.remembering import Remembering
 from pentad.shared.actors.transcript import entry
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
@@ -44,7 +45,8 @@ async def exclude(store: Store, *positions: int) -> None:
 
 def remembering(store: Store, folder: Path, vectors: Vectors, embedder: Embedder | None = None) -> Remembering:
     """The handler, with the embedding that needs no model."""
-    return Remembering(store, Records(str(folder / "records")), vectors, embedder or HashingEmbedder())
+    ended = EndedTasks(store, Records(str(folder / "records")), vectors)
+    return Remembering(store, ended, vectors, embedder or HashingEmbedder())
 
 
 def woken(keys: TaskKeys = TASK, *, redelivered: bool = False) -> Entry:

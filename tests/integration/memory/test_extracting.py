@@ -16,7 +16,7 @@ from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.errors import MemoryOutageError, PoisonError
+from pentad.shared.errors import MemoryOutageError, OutageError, PoisonError
 from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Tally
 from pentad.shared.graph.node_ids import node_id
@@ -173,11 +173,10 @@ async def test_killed_at_each_write_a_redelivery_asks_nobody_again_and_leaves_th
         stores.dying.left, stores.dying.after = left, after
         other = ANSWER | {"nodes": [FERRY | {"text": "Said another way the second time."}], "edges": []}
         async with answering(ANSWER, other) as (server, chat):
-            handler = stores.extracting(chat)
             try:
-                await handler.handle(asked())
+                await stores.extracting(chat).handle(asked())
             except KeyboardInterrupt:
-                await handler.handle(asked())
+                await stores.extracting(chat).handle(asked())
         export, asks, writes = await stores.export(), len(server.seen.chats), left - stores.dying.left
         await stores.aclose()
         return export, asks, writes
@@ -190,6 +189,34 @@ async def test_killed_at_each_write_a_redelivery_asks_nobody_again_and_leaves_th
             assert asks == 2, "nothing was kept yet, and nothing written"
         else:
             assert (export, asks) == (undisturbed, 1)
+
+
+class Full(Records):
+    """Can be read, and not written while it is full."""
+
+    full = True
+
+    async def write(self, record: Any) -> None:
+        if self.full:
+            raise OutageError("no space is left")
+        await super().write(record)
+
+
+async def test_an_answer_that_cannot_be_kept_yet_is_not_asked_for_again(stores: Stores, tmp_path: Path) -> None:
+    await stores.archive()
+    async with answering(ANSWER) as (server, chat):
+        handler = stores.extracting(chat)
+        handler._records = full = Full(str(tmp_path / "records"))
+        for _ in range(3):
+            with pytest.raises(OutageError):
+                await handler.handle(asked())
+        assert await stores.graph.tally("acme") == Tally(0, 0), "nothing is written before the answer is kept"
+        full.full = False
+        await handler.handle(asked())
+    assert (len(server.seen.chats), await stores.graph.tally("acme")) == (1, Tally(2, 1))
+    record = await stores.records.read("acme", TASK.task)
+    assert record is not None
+    assert record.extraction is not None
 
 
 async def test_what_nothing_supports_is_refused(stores: Stores) -> None:

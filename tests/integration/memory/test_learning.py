@@ -1,39 +1,27 @@
 """What is known from a task is in the graph after its end: once, whatever is killed, away or moved meanwhile."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from pentad.contracts.commands import WakeUp
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import LEARN
-from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.learning import Learning
-from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.actors.transcript import entry
-from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.errors import MemoryOutageError, PoisonError
 from pentad.shared.graph.exporting import exported
-from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Tally
+from pentad.shared.graph.knowledge import EdgeType, NodeKind, Tally
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.work.entry import Entry
+from tests.integration.memory.learned import ADA, MORE, TRIP, learning, names, told
 from tests.integration.memory.remembered import AT, TASK, end, everything, exclude, remembering, woken
 from tests.unit.segments.transcripts import answered, calling
-
-ADA = Owner("acme", "ada")
-TRIP = [("user", "I met Mimi Solberg in Tromso", "ada"), ("assistant", "What did she tell you?", None)]
-MORE = [("user", "She lives in Oslo, near Tromso", "ada"), ("assistant", "I see.", None)]
 
 
 @pytest.fixture
@@ -41,23 +29,6 @@ async def graph(tmp_path: Path) -> AsyncIterator[SqliteGraph]:
     made = SqliteGraph(tmp_path / "graph.db")
     yield made
     await made.aclose()
-
-
-def learning(store: Store, folder: Path, graph: Graph, vectors: EdgeVectors | None = None) -> Learning:
-    kept = vectors or EdgeVectors(folder / f"unused-{uuid4().hex}")
-    near = NearNodes(kept, HashingEmbedder())
-    return Learning(EndedTasks(store, Records(str(folder / "records")), kept), graph, near)
-
-
-def told(keys: TaskKeys = TASK) -> Entry:
-    """The entry that remembering has queued."""
-    return Entry(LEARN.key(keys.shard), "1-1", WakeUp(actor=keys.actor).to_json())
-
-
-async def names(graph: Graph) -> dict[str, str | None]:
-    """Entities, and whose they are."""
-    nodes = await graph.node_page("acme", 1000)
-    return {node.text: node.owner.user for node in nodes if node.kind is NodeKind.ENTITY}
 
 
 async def test_a_task_that_is_remembered_is_learned_from_next(store: Store, tmp_path: Path) -> None:
@@ -189,78 +160,6 @@ async def test_what_was_noted_in_an_erased_task_is_not_found_whoever_writes_it_l
     await handler.handle(told())
     assert (await everything(vectors), await graph.node_page("acme", 99)) == ([], [])
     await vectors.aclose()
-
-
-class Dying(SqliteGraph):
-    """Dies at its n-th write: before it, or after it and before anybody is told."""
-
-    left = 0
-    after = False
-
-    async def _at(self, write: Callable[[], Any]) -> None:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
-        await write()
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-    async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
-        await self._at(lambda: SqliteGraph.upsert_nodes(self, nodes))
-
-    async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
-        await self._at(lambda: SqliteGraph.upsert_edges(self, edges))
-
-    async def retain(self, tenant: str, task: str, anchors: Sequence[str]) -> None:
-        await self._at(lambda: SqliteGraph.retain(self, tenant, task, anchors))
-
-
-@pytest.mark.parametrize("after", [False, True])
-async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_leaves(
-    store: Store, tmp_path: Path, after: bool
-) -> None:
-    await end(store, TRIP + MORE)
-    await exclude(store, 2, 3)
-    calm = Dying(tmp_path / "calm.db")
-    await learning(store, tmp_path, calm).handle(told())
-    writes, undisturbed = -calm.left, await exported(calm, "acme")
-    await calm.aclose()
-    assert (writes, len(undisturbed)) == (3, 5), "nodes, edges, what is kept; two names, their task, two edges"
-    for at in range(1, writes + 1):
-        there = Dying(tmp_path / f"killed-{at}.db")
-        there.left, there.after = at, after
-        with pytest.raises(KeyboardInterrupt):
-            await learning(store, tmp_path, there).handle(told())
-        await learning(store, tmp_path, there).handle(told())
-        assert await exported(there, "acme") == undisturbed
-        await there.aclose()
-
-
-class Slow(SqliteGraph):
-    """Lets something happen before its first nodes are written."""
-
-    meanwhile: Callable[[], Any] | None = None
-
-    async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
-        happens, self.meanwhile = self.meanwhile, None
-        if happens is not None:
-            await happens()
-        await super().upsert_nodes(nodes)
-
-
-async def test_a_slow_writer_does_not_bring_back_what_was_moved_meanwhile(store: Store, tmp_path: Path) -> None:
-    graph = Slow(tmp_path / "graph.db")
-    quick = learning(store, tmp_path, graph)
-    await end(store, TRIP + MORE)
-
-    async def moved() -> None:
-        await exclude(store, 2, 3)
-        await quick.handle(told())
-
-    graph.meanwhile = moved
-    await learning(store, tmp_path, graph).handle(told())
-    assert set(await names(graph)) == {"Mimi Solberg", "Tromso"}
-    await graph.aclose()
 
 
 async def test_a_graph_that_is_away_is_waited_for(store: Store, tmp_path: Path) -> None:
