@@ -34,6 +34,10 @@ class FoundMemory(Contract):
     """Opens the place in its task where it stands. An opaque string."""
     task_id: str
     at: str | None
+    true_from: str | None = None
+    """Of what is known alone: since when it is true; where no time was told, since it was said."""
+    true_until: str | None = None
+    """The first moment at which it is true no more; None: it still is."""
 
 
 class OpenedAnchor(Contract):

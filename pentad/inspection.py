@@ -57,14 +57,16 @@ class Inspection:
         return [item async for item in self._rest.pages(path_of("sessions", session_id, "messages"), limit)]
 
     async def search_memory(
-        self, question: str, *, limit: int | None = None, user_id: str | None = None
+        self, question: str, *, limit: int | None = None, user_id: str | None = None, as_of: str | None = None
     ) -> list[FoundMemory]:
         """What was said in finished tasks that this is about, the best first: 10 hits, or ``limit``, at most 100.
 
-        It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. Raises ``Refused``
-        for a wrong value.
+        It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. ``as_of``, a time
+        of RFC 3339: what had been said and was true then; without it, what is still true. Raises ``Refused`` for a
+        wrong value.
         """
-        found = await self._rest.call("GET", "/v1/memory/search", q=question, limit=limit, user_id=user_id)
+        asked: dict[str, Any] = {"q": question, "limit": limit, "user_id": user_id, "as_of": as_of}
+        found = await self._rest.call("GET", "/v1/memory/search", **asked)
         return [FoundMemory.model_validate(hit) for hit in found["hits"]]
 
     async def expand(self, anchor: str, window: int | None = None) -> OpenedAnchor:

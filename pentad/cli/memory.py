@@ -22,7 +22,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _search(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        hits = await agent.inspection.search_memory(args.question, limit=args.limit, user_id=args.user)
+        hits = await agent.inspection.search_memory(
+            args.question, limit=args.limit, user_id=args.user, as_of=args.as_of
+        )
     if args.json:
         out.writelines(hit.to_json().decode() + "\n" for hit in hits)
     elif hits:
@@ -35,7 +37,8 @@ async def _search(args: argparse.Namespace, settings: Settings) -> int:
 
 def _hit(hit: FoundMemory, style: Style) -> list[str]:
     """How good it is and what, then the words, then the anchor in a line of its own, to be copied."""
-    about = [hit.type, hit.task_id, *_when(hit.at)]
+    ended = [f"true until {hit.true_until}"] if hit.true_until else []
+    about = [hit.type, hit.task_id, *_when(hit.at), *ended]
     head = style.bold(f"{hit.score:.2f}") + style.dim(f"  {' · '.join(about)}")
     return [head, *_indented(hit.content), style.dim(f"  {hit.anchor}")]
 

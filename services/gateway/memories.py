@@ -10,7 +10,9 @@ from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.true_times import times_kept
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
@@ -34,11 +36,13 @@ class Memories:
         self._vectors, self._embedder = vectors, embedder
         self._memory = MemorySearch(vectors, embedder)
 
-    async def search(self, tenant: str, user: str | None, question: str, limit: int) -> list[FoundMemory]:
-        """What the user finds, or what is nobody's when none is named, the best first."""
-        asked = MemoryQuestion(Owner(tenant, user), question, limit, milliseconds(await self._store.now()))
+    async def search(self, owner: Owner, question: str, limit: int, as_of: int | None = None) -> list[FoundMemory]:
+        """What the user finds, or what is nobody's when none is named, the best first. ``as_of``: as it was then."""
+        now_ms = milliseconds(await self._store.now())
+        asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of)
+        moment = now_ms if as_of is None else as_of
         try:
-            return [_found(hit) for hit in await self._memory.search(asked, self._requester(tenant))]
+            return [_found(hit, moment) for hit in await self._memory.search(asked, self._requester(owner.tenant))]
         except MemoryRefusedError as error:
             raise invalid(str(error)) from None
         except ModelFailed as error:
@@ -86,8 +90,9 @@ class Memories:
         return Requester(shard_of(tenant, _SESSION, self._shards), tenant, _SESSION)
 
 
-def _found(hit: MemoryHit) -> FoundMemory:
+def _found(hit: MemoryHit, moment: int) -> FoundMemory:
     kept = hit.payload
+    begin, end = (times_kept(kept).nearest(moment) if kept.kind == NODE_KIND else None) or (None, None)
     return FoundMemory(
         id=hit.id,
         kind=kept.kind,
@@ -98,6 +103,8 @@ def _found(hit: MemoryHit) -> FoundMemory:
         anchor=kept.anchor,
         task_id=kept.task,
         at=rfc3339(kept.at) if kept.at else None,
+        true_from=None if begin is None else rfc3339(begin),
+        true_until=None if end is None else rfc3339(end),
     )
 
 

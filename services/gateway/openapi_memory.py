@@ -56,6 +56,7 @@ def memory_paths() -> dict[str, Json]:
                 needed,
                 query("limit", "integer", "hits; 10 when missing", minimum=1, maximum=100),
                 query("user_id", "string", "finds this user's memories too, beside what is nobody's"),
+                query("as_of", "string", "RFC 3339: what had been said and was true then; else what is still true"),
                 problems=(422,),
                 _200=gives("", object_of(hits={"type": "array", "items": ref("FoundMemory")})),
             )

@@ -45,7 +45,7 @@ async def graph(tmp_path: Path) -> AsyncIterator[SqliteGraph]:
 
 def learning(store: Store, folder: Path, graph: Graph, vectors: EdgeVectors | None = None) -> Learning:
     kept = vectors or EdgeVectors(folder / f"unused-{uuid4().hex}")
-    near = NearNodes(kept, HashingEmbedder())
+    near = NearNodes(kept, HashingEmbedder(), graph)
     return Learning(EndedTasks(store, Records(str(folder / "records")), kept), graph, near)
 
 

@@ -23,7 +23,7 @@ from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.support.remembering import remember
-from tests.unit.segments.transcripts import HOSTILE, answered, said
+from tests.unit.segments.transcripts import AT, HOSTILE, answered, said
 
 CAT, CODE = "my cat is called Ada", "my locker code is swordfish"
 SHARED = [said(CAT), answered("A fine name.")]
@@ -89,6 +89,11 @@ async def test_a_search_finds_what_the_tasks_user_may_see(worker: Worker) -> Non
     assert await worker.found("cat", tenant="other") == []
 
 
+async def test_as_of_another_time_it_finds_what_had_been_said(worker: Worker) -> None:
+    assert CAT in await worker.found("what is my cat called?", as_of=AT)
+    assert await worker.found("what is my cat called?", as_of="2001-01-01T00:00:00Z") == []
+
+
 async def test_no_argument_makes_it_anothers(worker: Worker) -> None:
     for more in ({"user_id": "ada"}, {"context": {"user_id": "ada"}}, {"tenant_id": "acme"}):
         outcome = await worker.call("memory_search", "bob", query="locker code", **more)
@@ -141,6 +146,8 @@ async def test_what_is_no_anchor_is_an_error_of_the_call(worker: Worker, anchor:
         {"query": "x", "limit": 0},
         {"query": "x", "limit": 21},
         {"query": "?!"},
+        {"query": "x", "as_of": "yesterday"},
+        {"query": "x", "as_of": "9" * 65},
         {},
     ],
 )
