@@ -6,12 +6,11 @@ from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.http import answer, read_body, tenant_of
-from pentad.services.gateway.knowledge import STRATEGIES
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid, missing
 from pentad.services.gateway.query_values import number_of, owner_of, time_of
 from pentad.shared.graph.knowledge import EdgeType
-from pentad.shared.graph.traversal import MOST_DEPTH, Walk
+from pentad.shared.graph.traversal import MOST_DEPTH, STRATEGIES, Walk
 
 if TYPE_CHECKING:
     from starlette.requests import Request

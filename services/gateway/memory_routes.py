@@ -11,7 +11,9 @@ from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid
 from pentad.services.gateway.query_values import number_of, owner_of, time_of
 from pentad.services.gateway.reindexing import read_reindexing
+from pentad.shared.graph.traversal import MOST_DEPTH
 from pentad.shared.memory.searching import MOST_FOUND
+from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEPTH
 from pentad.shared.recall.questions import MOST_CHARS
 
 if TYPE_CHECKING:
@@ -27,8 +29,15 @@ async def search_memory(parts: Parts, request: "Request") -> "Response":
     if not 1 <= len(question) <= MOST_CHARS:
         raise invalid(f"q must be a question of 1 to {MOST_CHARS} characters")
     limit = number_of(request, "limit", HITS_DEFAULT, 1, MOST_FOUND)
-    hits = await parts.memories.search(owner_of(request), question, limit, time_of(request, "as_of"))
-    return answer({"hits": [_told(hit) for hit in hits]})
+    strategy, depth = request.query_params.get("strategy"), number_of(request, "depth", DEPTH, 0, MOST_DEPTH)
+    if strategy is not None and strategy not in CHOICES:
+        raise invalid(f"strategy must be one of {', '.join(CHOICES)}")
+    as_of = time_of(request, "as_of")
+    found = await parts.memories.search(owner_of(request), question, limit, as_of, strategy or BY_RULE, depth)
+    hits: dict[str, Any] = {"hits": [_told(hit) for hit in found.hits]}
+    return answer(
+        hits if strategy is None else hits | {"tasks": [task.model_dump(mode="json") for task in found.tasks]}
+    )
 
 
 def _told(hit: FoundMemory) -> dict[str, Any]:

@@ -75,9 +75,14 @@ def details_of(node: MemoryNode, times: TrueTimes) -> dict[str, Detail]:
     newest = sorted(node.supports, key=lambda each: (each.at, each.anchor))[-_MOST_RESTS:]
     rests = dict.fromkeys(segment_id(node.owner.tenant, anchor_of(each.anchor)) for each in newest)
     told: dict[str, Detail] = {_RESTS: " ".join(rests)}
-    if times.spans != ((node.learned_at, None),):
-        told[_TRUE] = " ".join(f"{begin}-{'' if end is None else end}" for begin, end in times.spans)
-    return told if times.contradicted is None else told | {_CONTRADICTED: times.contradicted}
+    return told | times_told(node, times) | ({} if times.contradicted is None else {_CONTRADICTED: times.contradicted})
+
+
+def times_told(node: MemoryNode, times: TrueTimes) -> dict[str, Detail]:
+    """The times alone; that it is true since it was learned is not said."""
+    if times.spans == ((node.learned_at, None),):
+        return {}
+    return {_TRUE: " ".join(f"{begin}-{'' if end is None else end}" for begin, end in times.spans)}
 
 
 def times_kept(kept: Payload) -> TrueTimes:

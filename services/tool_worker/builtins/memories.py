@@ -11,9 +11,11 @@ from pentad.contracts.ids import milliseconds, shard_of
 from pentad.contracts.quotes import Quote, quotation, quote_line
 from pentad.contracts.tools import Effect
 from pentad.shared.embedder.requester import Requester
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.quoting import new_hits, numbered
 from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.memory.walk_choice import walk_by_rule
 from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
@@ -34,16 +36,21 @@ _NOT_THERE = "there is no such memory: this anchor opens nothing"
 class MemoryReader:
     """What the tools do. ``shards``: of the system."""
 
-    def __init__(self, store: Store, memory: MemorySearch, transcripts: Transcripts, shards: int) -> None:
-        self._store, self._memory, self._transcripts, self._shards = store, memory, transcripts, shards
+    def __init__(
+        self, store: Store, memory: MemorySearch, walks: HitWalks, transcripts: Transcripts, shards: int
+    ) -> None:
+        self._store, self._memory, self._walks, self._shards = store, memory, walks, shards
+        self._transcripts = transcripts
 
     async def search(self, context: ToolContext, query: str, limit: int, as_of: int | None = None) -> str:
         """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then."""
         owner, now_ms = Owner(context.tenant_id, context.user_id), await self._store.clock()
         shard = shard_of(context.tenant_id, context.session_id, self._shards)
         requester = Requester(shard, context.tenant_id, context.session_id, context.task_id, cause=context.tool_call_id)
-        hits = await self._memory.search(MemoryQuestion(owner, query, 2 * limit, now_ms, as_of=as_of), requester)
-        lines = numbered(list(new_hits(hits, (), context.task_id))[:limit])
+        asked = MemoryQuestion(owner, query, 2 * limit, now_ms, as_of=as_of)
+        hits = await self._memory.search(asked, requester)
+        walked = await self._walks.walked(asked, hits, walk_by_rule(hits))
+        lines = numbered(list(new_hits(walked.hits, (), context.task_id))[:limit])
         return quotation(lines) if lines else _NOTHING
 
     async def expand(self, context: ToolContext, anchor: str, window: int) -> str:

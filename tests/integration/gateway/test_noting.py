@@ -181,6 +181,27 @@ async def test_an_outage_between_an_end_and_its_point_is_mended_by_the_same_call
     assert [hit["id"] for hit in await found(http, "ferry", user_id="ada")] == [new["id"]]
 
 
+async def test_a_walk_adds_what_lies_beside_the_hits(
+    gateway: GatewayService, http: httpx2.AsyncClient, stores: Stores
+) -> None:
+    ferry = (await add(http, FERRY)).json()
+    ticket = (await add(http, FERRY | {"text": "Tickets cost forty crowns."})).json()
+    edge = {"source": ferry["id"], "target": ticket["id"], "type": "related_to", "weight": 0.9, "user_id": "ada"}
+    await add(http, edge, "edges")
+    question = "When does it leave for Bergen?"
+    for strategy in ("bfs", "dfs", "astar", "auto"):
+        hits = await found(http, question, user_id="ada", strategy=strategy)
+        assert [hit["id"] for hit in hits] == [ferry["id"], ticket["id"]]
+        assert (hits[1]["parts"]["walk"], hits[1]["anchor"]) == (hits[1]["score"], ticket["supports"][0]["anchor"])
+    for strategy in ("none", "bfs"):
+        hits = await found(http, question, user_id="ada", strategy=strategy, depth=0)
+        assert not any("walk" in hit["parts"] for hit in hits)
+    async with connect(gateway.address, api_key="us-key") as agent:
+        recalled = await agent.inspection.recall(question, user_id="ada", strategy="astar", depth=1)
+        assert ([hit.id for hit in recalled.hits], recalled.tasks) == ([ferry["id"], ticket["id"]], [])
+        assert await agent.inspection.search_memory(question, user_id="ada") == recalled.hits
+
+
 async def test_an_edge_needs_ends_that_its_owner_sees(http: httpx2.AsyncClient, stores: Stores) -> None:
     adas, shared = (await add(http, FERRY)).json(), (await add(http, FERRY | {"user_id": None})).json()
     edge = {"source": adas["id"], "target": shared["id"], "type": "related_to"}

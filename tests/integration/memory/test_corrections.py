@@ -42,6 +42,7 @@ from tests.support.models.replies import Reply, say
 from tests.support.neo4j.neo4j_server import neo4j_server
 from tests.support.recalling import recalling
 from tests.support.remembering import remember
+from tests.support.waiting import PATIENCE_S
 from tests.unit.segments.transcripts import answered, said
 
 __all__ = ["neo4j_server"]
@@ -114,7 +115,9 @@ class Taught:
 
     async def recalled(self) -> set[str]:
         asked = RecallQuestion(self.owner, [ASKED], (), "task-0-99", APRIL)
-        found = await recalling(self.store, self.vectors).recall(asked, self._requester())
+        found = await recalling(self.store, self.vectors, timeout_s=PATIENCE_S, graph=self.graph).recall(
+            asked, self._requester()
+        )
         quotes = quotes_in(found.text)
         for quote in quotes:
             assert await self.opened(quote.anchor) in (SAID_NINE, SAID_TEN, SAID_AGAIN, "I see.")

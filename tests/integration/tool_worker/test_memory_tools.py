@@ -16,6 +16,8 @@ from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.shared.actors.transcript import entry
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.archiver_graph import ArchiverGraph
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.plugins.context import ToolContext
@@ -36,7 +38,11 @@ class Worker:
     def __init__(self, store: Store, vectors: EdgeVectors, folder: Path) -> None:
         transcripts = Transcripts(store, Records(str(folder / "records")), 1)
         self._tools = Builtins(
-            memory_tools(MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), transcripts, 1))
+            memory_tools(
+                MemoryReader(
+                    store, MemorySearch(vectors, HashingEmbedder()), HitWalks(ArchiverGraph(store)), transcripts, 1
+                )
+            )
         )
 
     async def call(self, tool: str, user: str | None = None, tenant: str = "acme", **args: Any) -> ToolOutcome:
@@ -74,7 +80,9 @@ async def worker(store: Store, tmp_path: Path) -> AsyncIterator[Worker]:
 
 def test_they_are_offered_as_tools_that_only_read_and_name_no_user(store: Store, tmp_path: Path) -> None:
     vectors, transcripts = EdgeVectors(tmp_path), Transcripts(store, Records(str(tmp_path)), 1)
-    tools = memory_tools(MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), transcripts, 1))
+    tools = memory_tools(
+        MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), HitWalks(ArchiverGraph(store)), transcripts, 1)
+    )
     assert set(tools) == RECALLING_TOOLS
     for tool in tools.values():
         assert tool.spec.effect is Effect.PURE
