@@ -34,6 +34,29 @@ class FoundMemory(Contract):
     """Opens the place in its task where it stands. An opaque string."""
     task_id: str
     at: str | None
+    true_from: str | None = None
+    """Of what is known alone: since when it is true; where no time was told, since it was said."""
+    true_until: str | None = None
+    """The first moment at which it is true no more; None: it still is."""
+
+
+class RecalledTask(Contract):
+    """A task that hits are from, or that a walk from them has come to."""
+
+    task_id: str
+    at: str | None
+    """When the newest of it was said that was come to; None where that is not known."""
+    hits: list[str]
+    """Ids of the hits that are from it, the best first."""
+
+
+class RecalledMemories(Contract):
+    """What a question finds, and the tasks that it is from."""
+
+    hits: list[FoundMemory]
+    """The best first."""
+    tasks: list[RecalledTask]
+    """Those of the best hits first, then those that a walk has come to; at most 20."""
 
 
 class OpenedAnchor(Contract):

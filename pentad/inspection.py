@@ -5,11 +5,21 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.memories import FoundMemory, KnownEdge, KnownNode, MemoryStats, Neighbourhood, OpenedAnchor
+from pentad.contracts.memories import (
+    FoundMemory,
+    KnownEdge,
+    KnownNode,
+    MemoryStats,
+    Neighbourhood,
+    OpenedAnchor,
+    RecalledMemories,
+)
 from pentad.contracts.records import ShownStatus, Task, UnreadableTask
 from pentad.rest import Rest
 
 PAGE_LIMIT = 100
+Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
+"""How the graph is walked from what a search has found."""
 
 
 class Transcript(Contract):
@@ -57,15 +67,40 @@ class Inspection:
         return [item async for item in self._rest.pages(path_of("sessions", session_id, "messages"), limit)]
 
     async def search_memory(
-        self, question: str, *, limit: int | None = None, user_id: str | None = None
+        self,
+        question: str,
+        *,
+        limit: int | None = None,
+        user_id: str | None = None,
+        as_of: str | None = None,
+        strategy: Strategy | None = None,
+        depth: int | None = None,
     ) -> list[FoundMemory]:
         """What was said in finished tasks that this is about, the best first: 10 hits, or ``limit``, at most 100.
 
-        It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. Raises ``Refused``
-        for a wrong value.
+        It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. ``as_of``, a time
+        of RFC 3339: what had been said and was true then; without it, what is still true. ``strategy``: how the graph
+        is walked from there, 2 edges far or ``depth``; without it, a rule says. Raises ``Refused`` for a wrong value.
         """
-        found = await self._rest.call("GET", "/v1/memory/search", q=question, limit=limit, user_id=user_id)
-        return [FoundMemory.model_validate(hit) for hit in found["hits"]]
+        found = await self.recall(
+            question, limit=limit, user_id=user_id, as_of=as_of, strategy=strategy or "auto", depth=depth
+        )
+        return found.hits
+
+    async def recall(
+        self,
+        question: str,
+        *,
+        limit: int | None = None,
+        user_id: str | None = None,
+        as_of: str | None = None,
+        strategy: Strategy = "auto",
+        depth: int | None = None,
+    ) -> RecalledMemories:
+        """As `search_memory`, with the tasks that the hits are from and that a walk from them has come to."""
+        asked: dict[str, Any] = {"q": question, "limit": limit, "user_id": user_id, "as_of": as_of}
+        asked |= {"strategy": strategy, "depth": depth}
+        return RecalledMemories.model_validate(await self._rest.call("GET", "/v1/memory/search", **asked))
 
     async def expand(self, anchor: str, window: int | None = None) -> OpenedAnchor:
         """The very words that a hit's ``anchor`` points at, with 2 or ``window`` pieces on each side, at most 50.

@@ -158,6 +158,10 @@ def _add_memory(commands: Any) -> None:
     search.add_argument("question", metavar="Q", help="the question, or words")
     search.add_argument("--limit", type=_count, help="how many at most; 10 when not given")
     search.add_argument("--user", metavar="ID", help="find this user's memories too, beside what is nobody's")
+    search.add_argument("--as-of", metavar="TIME", help="what had been said and was true then; RFC 3339")
+    how = "walk the graph from what was found, and name the tasks that all of it is from"
+    search.add_argument("--strategy", choices=["auto", "bfs", "dfs", "astar", "none"], help=how)
+    search.add_argument("--depth", type=int, metavar="N", help="edges of that walk, 0 to 6; 2 when not given")
     _json(search, "print each hit as a line of JSON")
     expand = _client(actions, "expand", "Show the words that an anchor points at, and what was said around them.")
     expand.add_argument("anchor", metavar="ANCHOR", help="the anchor of a hit")

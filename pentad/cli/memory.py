@@ -6,7 +6,7 @@ from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.memory_node import show
 from pentad.cli.memory_reindex import reindex
-from pentad.contracts.memories import FoundMemory, OpenedAnchor, QuotedSegment
+from pentad.contracts.memories import FoundMemory, OpenedAnchor, QuotedSegment, RecalledTask
 from pentad.render import Style, ago, harmless, style_for
 from pentad.shared.settings import Settings
 
@@ -22,12 +22,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _search(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        hits = await agent.inspection.search_memory(args.question, limit=args.limit, user_id=args.user)
+        asked = {"limit": args.limit, "user_id": args.user, "as_of": args.as_of, "depth": args.depth}
+        found = await agent.inspection.recall(args.question, strategy=args.strategy or "auto", **asked)
     if args.json:
-        out.writelines(hit.to_json().decode() + "\n" for hit in hits)
-    elif hits:
+        out.writelines(hit.to_json().decode() + "\n" for hit in found.hits)
+    elif found.hits:
         style = style_for(out, settings)
-        out.write("\n".join(line for hit in hits for line in _hit(hit, style)) + "\n")
+        tasks = [_task(task, style) for task in found.tasks] if args.strategy else []
+        out.write("\n".join([*(line for hit in found.hits for line in _hit(hit, style)), *tasks]) + "\n")
     else:
         out.write("nothing is remembered of that\n")
     return 0
@@ -35,9 +37,15 @@ async def _search(args: argparse.Namespace, settings: Settings) -> int:
 
 def _hit(hit: FoundMemory, style: Style) -> list[str]:
     """How good it is and what, then the words, then the anchor in a line of its own, to be copied."""
-    about = [hit.type, hit.task_id, *_when(hit.at)]
+    ended = [f"true until {hit.true_until}"] if hit.true_until else []
+    about = [hit.type, hit.task_id, *_when(hit.at), *ended]
     head = style.bold(f"{hit.score:.2f}") + style.dim(f"  {' · '.join(about)}")
     return [head, *_indented(hit.content), style.dim(f"  {hit.anchor}")]
+
+
+def _task(task: RecalledTask, style: Style) -> str:
+    about = [f"{len(task.hits)} of these" if task.hits else "beside these", *_when(task.at)]
+    return f"task {task.task_id}" + style.dim(f"  {' · '.join(about)}")
 
 
 async def _expand(args: argparse.Namespace, settings: Settings) -> int:

@@ -76,7 +76,7 @@ class Archiver(EntryService):
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
         ended = EndedTasks(self.store, records, self._vectors)
         self._remembering = Remembering(self.store, ended, self._vectors, self._embedder)
-        self._near = NearNodes(self._vectors, self._embedder)
+        self._near = NearNodes(self._vectors, self._embedder, self._graph)
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
         self._book = InstructionBook(self.store, configured_instructions(settings))
         remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)

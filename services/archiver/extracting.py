@@ -118,13 +118,17 @@ class Extracting:
         await self._graph.upsert_nodes(nodes)
         edges = [edge for edge in found.edges if await self._has_ends(edge)]
         await self._graph.upsert_edges(edges)
+        ended: list[MemoryEdge] = []
         for edge in found.contradicted:
             there = await self._graph.nodes(edge.owner, [edge.target])
             if any(target.owner == edge.owner for target in there):  # nobody ends for all what all know
                 await self._graph.end(edge.owner, [edge.target], edge.learned_at)
+                ended.append(edge)
         for owner in {node.owner for node in nodes}:
             ids = [node.id for node in nodes if node.owner == owner]
             await self._near.write_points(keys, task.session, await self._graph.nodes(owner, ids))
+        for owner in {edge.owner for edge in ended}:
+            await self._near.write_again(keys, owner, [edge.target for edge in ended if edge.owner == owner])
         metrics.learned.labels("node").inc(len(nodes))
         metrics.learned.labels("edge").inc(len(edges))
 

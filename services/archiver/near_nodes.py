@@ -9,7 +9,7 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.extraction_question import NearNode
-from pentad.shared.memory.node_points import node_point
+from pentad.shared.memory.known_points import KnownPoints
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
@@ -26,8 +26,6 @@ _PROBES = 16
 """Segments of a task that are compared, the first of what its users said."""
 _MOST_POINTS = 1_000
 """Nodes of one task that are written again when messages leave it."""
-_AT_ONCE = 64
-"""Nodes that are embedded at once."""
 _LIKE = 0.85
 """Cosine from which on a node with the same words says the same."""
 
@@ -35,8 +33,9 @@ _LIKE = 0.85
 class NearNodes:
     """All raise ``MemoryOutageError`` while the store is away, or no vector is to be had."""
 
-    def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
+    def __init__(self, vectors: Vectors, embedder: Embedder, graph: Graph) -> None:
         self._vectors, self._embedder = vectors, embedder
+        self._points = KnownPoints(vectors, embedder, graph)
 
     async def to(self, keys: TaskKeys, segments: Sequence[Segment]) -> list[NearNode]:
         """What is known that is near to the task, the nearest first; seen by all who speak in it."""
@@ -61,15 +60,17 @@ class NearNodes:
 
     async def write_points(self, keys: TaskKeys, session: str, nodes: Sequence[MemoryNode]) -> None:
         """Let searches find these nodes. ``keys``, ``session``: of the task in which they were found."""
-        if not nodes:
-            return
-        requester = Requester(keys.shard, keys.tenant, session, task=keys.task)
-        for begin in range(0, len(nodes), _AT_ONCE):
-            some = nodes[begin : begin + _AT_ONCE]
-            collection, vectors = await self._embedded([node.text for node in some], requester)
-            await self._vectors.prepare(collection, len(vectors[0]))
-            points = [node_point(node, session, vector) for node, vector in zip(some, vectors, strict=True)]
-            await self._vectors.upsert(collection, points)
+        try:
+            await self._points.write(nodes, session, Requester(keys.shard, keys.tenant, session, task=keys.task))
+        except ModelUnavailable as error:
+            raise MemoryOutageError(str(error)) from error
+
+    async def write_again(self, keys: TaskKeys, owner: Owner, ids: Sequence[str]) -> None:
+        """Let searches know of these nodes what was found in this task: that they are true no more."""
+        try:
+            await self._points.write_again(owner, ids, Requester(keys.shard, keys.tenant, "memory", task=keys.task))
+        except ModelUnavailable as error:
+            raise MemoryOutageError(str(error)) from error
 
     async def write_those_of(self, keys: TaskKeys, session: str, graph: Graph) -> None:
         """Of the nodes that this task was the newest to support, some are gone and others rest on less."""

@@ -35,6 +35,7 @@ from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.models.configured import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -98,7 +99,7 @@ class GatewayService:
         vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
         graph = graph_of(settings, store)
         knowledge = Knowledge(graph)
-        memories = Memories(store, queries, vectors, embedder, knowledge, shards)
+        memories = Memories(store, queries, vectors, embedder, knowledge, HitWalks(graph), shards)
         return Parts(
             store=store,
             relay=self._relay,

@@ -1,7 +1,7 @@
 """The graph of what is known, for clients: a node, what lies around it, how much there is."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 from pentad.contracts.ids import rfc3339
@@ -10,16 +10,11 @@ from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import Link, MemoryNode, Tally
-from pentad.shared.graph.traversal import Reached, Walk, a_star, breadth_first, depth_first
+from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
 from pentad.shared.owners import Owner
 
 T = TypeVar("T")
 
-STRATEGIES: Mapping[str, Callable[[Graph, Sequence[str], Walk], Awaitable[list[Reached]]]] = {
-    "bfs": breadth_first,
-    "dfs": depth_first,
-    "astar": a_star,
-}
 MOST_SHOWN = 50
 """Statements of a node that are shown."""
 _MOST_EDGES = 2_000

@@ -2,16 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.http import answer, read_body, tenant_of
-from pentad.services.gateway.knowledge import STRATEGIES
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid, missing
+from pentad.services.gateway.query_values import number_of, owner_of, time_of
 from pentad.shared.graph.knowledge import EdgeType
-from pentad.shared.graph.traversal import MOST_DEPTH, Walk
-from pentad.shared.owners import Owner
+from pentad.shared.graph.traversal import MOST_DEPTH, STRATEGIES, Walk
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,7 +22,7 @@ NODES_DEFAULT, MOST_NODES = 50, 200
 
 async def get_node(parts: Parts, request: "Request") -> "Response":
     """One node, with what it rests on."""
-    node = await parts.knowledge.node(_owner_of(request), _node_of(request))
+    node = await parts.knowledge.node(owner_of(request), _node_of(request))
     return answer(node.model_dump(mode="json"))
 
 
@@ -34,11 +33,11 @@ async def get_neighbours(parts: Parts, request: "Request") -> "Response":
     if strategy not in STRATEGIES:
         raise invalid(f"strategy must be one of {', '.join(STRATEGIES)}")
     walk = Walk(
-        owner=_owner_of(request),
-        depth=_number(request, "depth", DEPTH_DEFAULT, 0, MOST_DEPTH),
-        nodes=_number(request, "limit", NODES_DEFAULT, 1, MOST_NODES),
+        owner=owner_of(request),
+        depth=number_of(request, "depth", DEPTH_DEFAULT, 0, MOST_DEPTH),
+        nodes=number_of(request, "limit", NODES_DEFAULT, 1, MOST_NODES),
         types=_types(given.getlist("type")),
-        as_of=_time(given.get("as_of")),
+        as_of=time_of(request, "as_of"),
     )
     found = await parts.knowledge.neighbours(_node_of(request), strategy, walk)
     return answer(found.model_dump(mode="json"))
@@ -68,7 +67,7 @@ async def delete_node(parts: Parts, request: "Request") -> "Response":
     """Take a node away with its edges."""
     from starlette.responses import Response
 
-    await parts.noting.remove_node(_owner_of(request), _node_of(request))
+    await parts.noting.remove_node(owner_of(request), _node_of(request))
     return Response(status_code=204)
 
 
@@ -80,30 +79,8 @@ def _node_of(request: "Request") -> str:
     return name
 
 
-def _owner_of(request: "Request") -> Owner:
-    """Who asks: the tenant, or the user that the query names."""
-    user = request.query_params.get("user_id")
-    if user is not None and not is_identifier(user):
-        raise invalid("user_id must be an id: 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -")
-    return Owner(tenant_of(request), user)
-
-
-def _number(request: "Request", name: str, default: int, least: int, most: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or len(text) > 6 or not least <= int(text) <= most:
-        raise invalid(f"{name} must be a number from {least} to {most}")
-    return int(text)
-
-
 def _types(given: list[str]) -> tuple[EdgeType, ...]:
     try:
         return tuple(EdgeType(name) for name in given[: len(EdgeType)])
     except ValueError:
         raise invalid(f"type must be one of {', '.join(EdgeType)}") from None
-
-
-def _time(text: str | None) -> int | None:
-    try:
-        return None if text is None else max(0, milliseconds(text))
-    except ValueError as error:
-        raise invalid(f"as_of: {error}") from None

@@ -3,14 +3,25 @@
 import asyncio
 
 from pentad.contracts.ids import milliseconds, rfc3339, shard_of
-from pentad.contracts.memories import FoundMemory, MemoryStats, OpenedAnchor, QuotedSegment
+from pentad.contracts.memories import (
+    FoundMemory,
+    MemoryStats,
+    OpenedAnchor,
+    QuotedSegment,
+    RecalledMemories,
+    RecalledTask,
+)
 from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
+from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.true_times import times_kept
+from pentad.shared.memory.walk_choice import walk_asked_for
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
@@ -28,17 +39,32 @@ class Memories:
     """Reads memory. All raise ``OutageError`` when a store is away, and ``ProblemError``."""
 
     def __init__(
-        self, store: Store, queries: Queries, vectors: Vectors, embedder: Embedder, knowledge: Knowledge, shards: int
+        self,
+        store: Store,
+        queries: Queries,
+        vectors: Vectors,
+        embedder: Embedder,
+        knowledge: Knowledge,
+        walks: HitWalks,
+        shards: int,
     ) -> None:
         self._store, self._queries, self._knowledge, self._shards = store, queries, knowledge, shards
         self._vectors, self._embedder = vectors, embedder
-        self._memory = MemorySearch(vectors, embedder)
+        self._memory, self._walks = MemorySearch(vectors, embedder), walks
 
-    async def search(self, tenant: str, user: str | None, question: str, limit: int) -> list[FoundMemory]:
-        """What the user finds, or what is nobody's when none is named, the best first."""
-        asked = MemoryQuestion(Owner(tenant, user), question, limit, milliseconds(await self._store.now()))
+    async def search(
+        self, owner: Owner, question: str, limit: int, as_of: int | None, strategy: str, depth: int
+    ) -> RecalledMemories:
+        """What the user finds, or what is nobody's when none is named, the best first. ``as_of``: as it was then.
+
+        ``strategy``: one of `walk_choice.CHOICES`; ``depth``: of a walk that is asked for.
+        """
+        now_ms = milliseconds(await self._store.now())
+        asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of)
         try:
-            return [_found(hit) for hit in await self._memory.search(asked, self._requester(tenant))]
+            hits = await self._memory.search(asked, self._requester(owner.tenant))
+            walked = await self._walks.walked(asked, hits, walk_asked_for(strategy, depth, hits))
+            return _recalled(walked, now_ms if as_of is None else as_of)
         except MemoryRefusedError as error:
             raise invalid(str(error)) from None
         except ModelFailed as error:
@@ -86,8 +112,17 @@ class Memories:
         return Requester(shard_of(tenant, _SESSION, self._shards), tenant, _SESSION)
 
 
-def _found(hit: MemoryHit) -> FoundMemory:
+def _recalled(walked: WalkedMemories, moment: int) -> RecalledMemories:
+    tasks = [
+        RecalledTask(task_id=each.task, at=rfc3339(each.at) if each.at else None, hits=list(each.hits))
+        for each in walked.tasks
+    ]
+    return RecalledMemories(hits=[_found(hit, moment) for hit in walked.hits], tasks=tasks)
+
+
+def _found(hit: MemoryHit, moment: int) -> FoundMemory:
     kept = hit.payload
+    begin, end = (times_kept(kept).nearest(moment) if kept.kind == NODE_KIND else None) or (None, None)
     return FoundMemory(
         id=hit.id,
         kind=kept.kind,
@@ -98,6 +133,8 @@ def _found(hit: MemoryHit) -> FoundMemory:
         anchor=kept.anchor,
         task_id=kept.task,
         at=rfc3339(kept.at) if kept.at else None,
+        true_from=None if begin is None else rfc3339(begin),
+        true_until=None if end is None else rfc3339(end),
     )
 
 

@@ -1,16 +1,19 @@
 """The routes of long-term memory, all in the tenant of the request."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.memories import FoundMemory
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.http import admin_only, answer, read_body, tenant_of
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid
+from pentad.services.gateway.query_values import number_of, owner_of, time_of
 from pentad.services.gateway.reindexing import read_reindexing
+from pentad.shared.graph.traversal import MOST_DEPTH
 from pentad.shared.memory.searching import MOST_FOUND
+from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEPTH
 from pentad.shared.recall.questions import MOST_CHARS
 
 if TYPE_CHECKING:
@@ -22,16 +25,24 @@ HITS_DEFAULT = 10
 
 async def search_memory(parts: Parts, request: "Request") -> "Response":
     """What a question finds, the best first."""
-    tenant, given = tenant_of(request), request.query_params
-    question, user, limit = given.get("q", ""), given.get("user_id"), given.get("limit", str(HITS_DEFAULT))
+    question = request.query_params.get("q", "")
     if not 1 <= len(question) <= MOST_CHARS:
         raise invalid(f"q must be a question of 1 to {MOST_CHARS} characters")
-    if not limit.isascii() or not limit.isdigit() or len(limit) > 6 or not 1 <= int(limit) <= MOST_FOUND:
-        raise invalid(f"limit must be a number from 1 to {MOST_FOUND}")
-    if user is not None and not is_identifier(user):
-        raise invalid("user_id must be an id: 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -")
-    hits = await parts.memories.search(tenant, user, question, int(limit))
-    return answer({"hits": [hit.model_dump(mode="json") for hit in hits]})
+    limit = number_of(request, "limit", HITS_DEFAULT, 1, MOST_FOUND)
+    strategy, depth = request.query_params.get("strategy"), number_of(request, "depth", DEPTH, 0, MOST_DEPTH)
+    if strategy is not None and strategy not in CHOICES:
+        raise invalid(f"strategy must be one of {', '.join(CHOICES)}")
+    as_of = time_of(request, "as_of")
+    found = await parts.memories.search(owner_of(request), question, limit, as_of, strategy or BY_RULE, depth)
+    hits: dict[str, Any] = {"hits": [_told(hit) for hit in found.hits]}
+    return answer(
+        hits if strategy is None else hits | {"tasks": [task.model_dump(mode="json") for task in found.tasks]}
+    )
+
+
+def _told(hit: FoundMemory) -> dict[str, Any]:
+    """Times are told of what is known alone."""
+    return hit.model_dump(mode="json", exclude_none=True) | {"at": hit.at}
 
 
 async def expand_anchor(parts: Parts, request: "Request") -> "Response":

@@ -14,14 +14,13 @@ from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Support
 from pentad.shared.graph.node_ids import node_id
-from pentad.shared.memory.node_points import node_point
+from pentad.shared.memory.known_points import KnownPoints
 from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.selection import Selection
 from pentad.shared.vectors.vector_store import Vectors
 
@@ -45,7 +44,8 @@ class Noting:
         shards: int,
     ) -> None:
         self._store, self._records, self._graph, self._shards = store, records, graph, shards
-        self._vectors, self._embedder, self._knowledge = vectors, embedder, knowledge
+        self._vectors, self._knowledge = vectors, knowledge
+        self._points = KnownPoints(vectors, embedder, graph)
         self._told = TenantMemories(store)
 
     async def add_node(self, tenant: str, asked: NodeAddition) -> KnownNode:
@@ -65,7 +65,9 @@ class Noting:
             true_until=asked.true_until,
         )
         await _done(self._graph.upsert_nodes([node]))
-        await self._find_by_search(node)
+        await self._told.writing(tenant)
+        known = await self._graph.nodes(owner, [name])
+        await self._find(self._points.write(known, STATED, self._requester(owner)))
         return await self._knowledge.node(owner, name)
 
     async def add_edge(self, tenant: str, asked: EdgeAddition) -> KnownEdge:
@@ -80,6 +82,7 @@ class Noting:
         await _done(self._graph.upsert_edges([edge]))
         if asked.type is EdgeType.CONTRADICTS:
             await _done(self._graph.end(owner, [asked.target], supports[0].at))
+            await self._find(self._points.write_again(owner, [asked.target], self._requester(owner)))
         return KnownEdge(source=asked.source, target=asked.target, type=asked.type.value, weight=asked.weight)
 
     async def remove_node(self, owner: Owner, name: str) -> None:
@@ -98,17 +101,14 @@ class Noting:
             await self._records.write(record)
         return supports_of(record)
 
-    async def _find_by_search(self, node: MemoryNode) -> None:
-        requester = Requester(self._shard(node.owner), node.owner.tenant, STATED)
+    async def _find(self, writing: Awaitable[None]) -> None:
         try:
-            found = await self._embedder.embed([node.text], requester)
+            await _done(writing)
         except ModelFailed as error:
-            raise busy(f"it is kept, and not found by searches yet: {error}: say it again", outage=True) from None
-        [vector] = found.vectors
-        collection = collection_name(found.model, len(vector))
-        await self._told.writing(node.owner.tenant)
-        await _done(self._vectors.prepare(collection, len(vector)))
-        await _done(self._vectors.upsert(collection, [node_point(node, STATED, vector)]))
+            raise busy(f"it is kept, and searches do not know it yet: {error}: say it again", outage=True) from None
+
+    def _requester(self, owner: Owner) -> Requester:
+        return Requester(self._shard(owner), owner.tenant, STATED)
 
     def _shard(self, owner: Owner) -> int:
         return shard_of(owner.tenant, STATED, self._shards)

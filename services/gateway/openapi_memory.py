@@ -56,8 +56,17 @@ def memory_paths() -> dict[str, Json]:
                 needed,
                 query("limit", "integer", "hits; 10 when missing", minimum=1, maximum=100),
                 query("user_id", "string", "finds this user's memories too, beside what is nobody's"),
+                query("as_of", "string", "RFC 3339: what had been said and was true then; else what is still true"),
+                query(
+                    "strategy",
+                    "string",
+                    "how the graph is walked from what was found: `bfs`, `dfs`, `astar` from hits that are nodes "
+                    "and from names in the best hits; `none`: not; `auto` (when missing): from hits that are nodes, if "
+                    "some are among the best. When it is given, `tasks` says which tasks all of it is from",
+                ),
+                query("depth", "integer", "edges of a walk that is asked for; 2 when missing", minimum=0, maximum=6),
                 problems=(422,),
-                _200=gives("", object_of(hits={"type": "array", "items": ref("FoundMemory")})),
+                _200=gives("", ref("RecalledMemories")),
             )
         },
         "/v1/memory/expand": {

@@ -13,7 +13,8 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.instructions.instruction_file import configured_instructions
-from pentad.shared.memory.opening import vectors_of
+from pentad.shared.memory.hit_walks import HitWalks
+from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.memory.recalling import Recalling
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
@@ -50,7 +51,8 @@ class TaskRunner(ConsumingService):
         self._book = InstructionBook(self.store, configured_instructions(settings))
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         memory = MemorySearch(self._vectors, self._embedder)
-        recalling = Recalling(memory, TenantMemories(self.store), settings.pentad_recall_tokens)
+        self._walks = HitWalks(graph_of(settings, self.store))
+        recalling = Recalling(memory, self._walks, TenantMemories(self.store), settings.pentad_recall_tokens)
         self._handlers = [
             RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling)
             for shard in self.shards
@@ -100,6 +102,7 @@ class TaskRunner(ConsumingService):
         await self._models.close()
         await self._embedder.aclose()
         await self._vectors.aclose()
+        await self._walks.aclose()
 
 
 def build(settings: Settings) -> TaskRunner:

@@ -14,7 +14,8 @@ from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
-from pentad.shared.memory.opening import vectors_of
+from pentad.shared.memory.hit_walks import HitWalks
+from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.plugins.doubts import doubts
@@ -58,7 +59,8 @@ class ToolWorker(ConsumingService):
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         transcripts = Transcripts(self.store, Records(settings.records_url), settings.pentad_shards)
         memory = MemorySearch(self._vectors, self._embedder)
-        reader = MemoryReader(self.store, memory, transcripts, settings.pentad_shards)
+        self._walks = HitWalks(graph_of(settings, self.store))
+        reader = MemoryReader(self.store, memory, self._walks, transcripts, settings.pentad_shards)
         self._sources = ToolSources(Builtins(), Builtins(memory_tools(reader), quick=False), self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
@@ -120,6 +122,7 @@ class ToolWorker(ConsumingService):
         await self._sources.stop(0)
         await self._embedder.aclose()
         await self._vectors.aclose()
+        await self._walks.aclose()
 
 
 def build(settings: Settings, *, alone: bool = False) -> ToolWorker:

@@ -6,7 +6,7 @@ the same order in every store.
 """
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
@@ -129,6 +129,14 @@ async def a_star(
                 way = Reached(there, here.depth + 1, here.cost + cost, here.id)
                 heapq.heappush(waiting, (way.cost + estimate(there), there, way.depth, way))
     return list(found.values())
+
+
+STRATEGIES: Mapping[str, Callable[[Graph, Sequence[str], Walk], Awaitable[list[Reached]]]] = {
+    "bfs": breadth_first,
+    "dfs": depth_first,
+    "astar": a_star,
+}
+"""The walks by the names that clients call them."""
 
 
 def _begun(starts: Sequence[str], walk: Walk) -> dict[str, Reached]:

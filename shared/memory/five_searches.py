@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pentad.shared.memory.mentions import most_asked, name_terms
 from pentad.shared.memory.points import sparse
-from pentad.shared.owners import Owner
 from pentad.shared.recall.fusion import FOUND_EACH, FoundSegments
 from pentad.shared.recall.part_weights import PartWeights
 from pentad.shared.recall.questions import ReadQuestion
@@ -16,10 +15,10 @@ Answers = Mapping[Dense | Sparse, Sequence[Hit]]
 
 
 def searches_for(
-    question: ReadQuestion, vector: Sequence[float], owner: Owner, weights: PartWeights
+    question: ReadQuestion, vector: Sequence[float], selection: Selection, weights: PartWeights
 ) -> dict[Dense | Sparse, VectorQuery]:
     """The searches, at most five: one that counts nothing, or has no word to look for, is not made."""
-    selection, near, terms = Selection(owner), tuple(vector), sparse(question.terms)
+    near, terms = tuple(vector), sparse(question.terms)
     dense = {Dense.TEXT: weights.text, Dense.AROUND: weights.around}
     words = {Sparse.WORDS: weights.words, Sparse.AROUND_WORDS: weights.around_words, Sparse.TASK_WORDS: weights.task}
     searches: dict[Dense | Sparse, VectorQuery] = {
@@ -46,9 +45,9 @@ def found_by(answers: Answers) -> FoundSegments:
     )
 
 
-def look_up_of(names: Mapping[str, object], owner: Owner) -> SparseQuery:
+def look_up_of(names: Mapping[str, object], selection: Selection) -> SparseQuery:
     """Who mentions any of these names."""
-    return SparseQuery(sparse(name_terms(names)), Sparse.WORDS, Selection(owner), most_asked(names))
+    return SparseQuery(sparse(name_terms(names)), Sparse.WORDS, selection, most_asked(names))
 
 
 def _scores(hits: Iterable[Hit]) -> dict[str, float]:

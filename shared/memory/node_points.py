@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, CutTask, points_of
+from pentad.shared.memory.true_times import TrueTimes, details_of
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.segmenting import Segment
 from pentad.shared.vectors.points import KeptPoint, Point
 
 
-def node_point(node: MemoryNode, session: str, vector: Sequence[float]) -> Point:
+def node_point(node: MemoryNode, session: str, vector: Sequence[float], times: TrueTimes) -> Point:
     """The point of a node that rests on a statement of ours. ``vector``: of its text; ``session``: of the statement.
 
     Its id is the node's, its anchor the newest statement's. Raises ``BadAnchorError`` for one that is none.
@@ -19,7 +20,12 @@ def node_point(node: MemoryNode, session: str, vector: Sequence[float]) -> Point
     newest = max(node.supports, key=lambda support: (support.at, support.anchor))
     point = _point(node.id, node.owner, newest.task, session, newest.anchor, node.text, vector)
     payload = replace(
-        point.payload, kind=NODE_KIND, type=node.kind.value, at=node.learned_at, importance=node.importance
+        point.payload,
+        kind=NODE_KIND,
+        type=node.kind.value,
+        at=node.learned_at,
+        importance=node.importance,
+        details=point.payload.details | details_of(node, times),
     )
     return replace(point, payload=payload)
 

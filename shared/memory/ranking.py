@@ -4,21 +4,23 @@ It says what is to be searched for and is told what was found, so it runs beside
 server, and in the one that has the embedded store open, where the hits are not sent to anybody.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Protocol, runtime_checkable
 
+from pentad.contracts.ids import LAST_MS
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
 from pentad.shared.memory.mentions import mentions_in
-from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, facts_of
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of
+from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
 from pentad.shared.recall.fusion import RankedSegment, fused
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.part_weights import weights_for
 from pentad.shared.recall.questions import ReadQuestion, read_question
 from pentad.shared.recall.written import SegmentFacts
-from pentad.shared.vectors.points import Hit, Payload
-from pentad.shared.vectors.selection import VectorQuery
+from pentad.shared.vectors.points import Dense, Hit, Payload, Sparse
+from pentad.shared.vectors.selection import Selection, VectorQuery
 
 RankedMemories = list[tuple[RankedSegment, Payload]]
 """The best first, each with what is kept of it."""
@@ -41,6 +43,8 @@ class MemoryRanking:
     now_ms: int
     limit: int
     """How many are told of."""
+    as_of: int | None = None
+    """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
 
 
 @runtime_checkable
@@ -65,21 +69,44 @@ def ranked_memories(
     ``facts_of_kept``: for who has read the facts of a point before.
     """
     question = question_of(asked.owner, asked.text, asked.participants)
-    weights = weights_for(asked.model)
-    searches = searches_for(question, asked.vector, asked.owner, weights)
-    answers = yield list(searches.values())
-    found, payloads = found_by(dict(zip(searches, answers, strict=True))), _segments_in(answers)
-    facts = {name: facts_of_kept(name, kept) for name, kept in payloads.items()}
-    ranked = fused(question, found, facts, weights, asked.now_ms)
+    weights, moment = weights_for(asked.model), asked.now_ms if asked.as_of is None else asked.as_of
+    selections = _selections(asked)
+    searches = [pair for each in selections for pair in searches_for(question, asked.vector, each, weights).items()]
+    answers = yield [query for _, query in searches]
+    payloads = _segments_in(answers)
+    untrue = untrue_among(payloads, asked.now_ms, asked.as_of)
+    found = found_by(_joined([using for using, _ in searches], answers, untrue))
+    facts = {name: facts_of_kept(name, kept) for name, kept in payloads.items() if name not in untrue}
+    ranked = fused(question, found, facts, weights, moment)
     following = names_to_follow(question, ranked, facts)
     if following:
-        answers = yield [look_up_of(following, asked.owner)]
+        answers = yield [look_up_of(following, selections[0])]
         graph = connected(following, mentions_in(answers[0], following))
         if graph:
             payloads |= _segments_in(answers)
             facts |= {name: facts_of_kept(name, payloads[name]) for name in graph.keys() - facts.keys()}
-            ranked = fused(question, found.with_graph(graph), facts, weights, asked.now_ms)
+            for name in untrue_among(payloads, asked.now_ms, asked.as_of):
+                facts.pop(name, None)
+            ranked = fused(question, found.with_graph(graph), facts, weights, moment)
     return [(each, payloads[each.id]) for each in ranked[: asked.limit]]
+
+
+def _selections(asked: MemoryRanking) -> list[Selection]:
+    """What is searched: as of another time, what was said by then, and by itself what is known, which has its times."""
+    if asked.as_of is None:
+        return [Selection(asked.owner)]
+    said = Selection(asked.owner, kinds=(SEGMENT_KIND, TASK_KIND), until=min(asked.as_of + 1, LAST_MS))
+    return [said, Selection(asked.owner, kinds=(NODE_KIND,))]
+
+
+def _joined(
+    searches: Sequence[Dense | Sparse], answers: Sequence[Sequence[Hit]], untrue: Collection[str]
+) -> dict[Dense | Sparse, list[Hit]]:
+    """What each search has found in all selections, without what is not true."""
+    found: dict[Dense | Sparse, list[Hit]] = {}
+    for using, hits in zip(searches, answers, strict=True):
+        found.setdefault(using, []).extend(hit for hit in hits if hit.id not in untrue)
+    return found
 
 
 def _segments_in(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:

@@ -14,9 +14,11 @@ from pentad.shared import metrics
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError, PentadError
 from pentad.shared.immutable import immutable
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.quoting import hits_about, quotation_of
 from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
+from pentad.shared.memory.walk_choice import walk_by_rule
 from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.ports import ModelFailed, ModelRefused
 from pentad.shared.owners import Owner
@@ -64,9 +66,15 @@ class Recalling:
     """Recalls for all tasks of a process. ``tokens``: about how many the quotation may have; 0 recalls nothing."""
 
     def __init__(
-        self, memory: MemorySearch, tenants: TenantMemories, tokens: int, timeout_s: float = TIMEOUT_S
+        self,
+        memory: MemorySearch,
+        walks: HitWalks,
+        tenants: TenantMemories,
+        tokens: int,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._memory, self._tenants, self._tokens, self._timeout_s = memory, tenants, tokens, timeout_s
+        self._memory, self._walks, self._tenants = memory, walks, tenants
+        self._tokens, self._timeout_s = tokens, timeout_s
         self._circuit = Circuit(monotonic())
         self._under_way = 0
 
@@ -143,7 +151,8 @@ class Recalling:
         question = "\n".join(asked.said)
         wanted = MemoryQuestion(asked.owner, question, LOOKED_AT, asked.now_ms)
         hits = await self._memory.search(wanted, requester)
-        chosen = hits_about(question, hits, [*asked.said, *asked.known], asked.task)
+        walked = await self._walks.walked(wanted, hits, walk_by_rule(hits))
+        chosen = hits_about(question, walked.hits, [*asked.said, *asked.known], asked.task)
         text, anchors = quotation_of(chosen, self._tokens)
         return Recall("recalled", text, anchors) if anchors else Recall("nothing")
 

@@ -37,6 +37,8 @@ class MemoryQuestion:
     """What recency counts from, in ms since the epoch."""
     participants: tuple[str, ...] = ()
     """Who has spoken in these memories, where they have names; the owner's user is one anyway."""
+    as_of: int | None = None
+    """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
 
 
 @immutable
@@ -74,15 +76,26 @@ class MemorySearch:
             raise MemoryRefusedError("ask something: a question has letters or digits")
         using = await self._embed(question.text, requester)
         ranking = MemoryRanking(
-            asked.owner, asked.text, asked.participants, tuple(using.vector), using.model, asked.now_ms, asked.limit
+            asked.owner,
+            asked.text,
+            asked.participants,
+            tuple(using.vector),
+            using.model,
+            asked.now_ms,
+            asked.limit,
+            asked.as_of,
         )
         ranked = await self._ranked(ranking, using.collection)
         return [MemoryHit(each.id, payload, each.score, each.parts) for each, payload in ranked]
 
     async def _ranked(self, asked: MemoryRanking, collection: str) -> RankedMemories:
-        """Ranked where the memories are, if the store can and one collection has them all; else here."""
-        if isinstance(self._vectors, RankingVectors) and await self._current.earlier(collection) is None:
-            return await self._there(collection, self._vectors.rank(collection, asked), [])
+        """Ranked where the memories are, if the store can and one collection has them all; else here.
+
+        Here, too, as of another time: an archiver of an earlier version would answer as of now.
+        """
+        there: object = self._vectors if asked.as_of is None else None
+        if isinstance(there, RankingVectors) and await self._current.earlier(collection) is None:
+            return await self._there(collection, there.rank(collection, asked), [])
         ranking = ranked_memories(asked)
         queries = next(ranking)
         while True:

@@ -7,13 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pentad.contracts.ids import shard_of
+from pentad.contracts.ids import milliseconds, shard_of
 from pentad.contracts.quotes import Quote, quotation, quote_line
 from pentad.contracts.tools import Effect
 from pentad.shared.embedder.requester import Requester
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.quoting import new_hits, numbered
 from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.memory.walk_choice import walk_by_rule
 from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
@@ -34,16 +36,21 @@ _NOT_THERE = "there is no such memory: this anchor opens nothing"
 class MemoryReader:
     """What the tools do. ``shards``: of the system."""
 
-    def __init__(self, store: Store, memory: MemorySearch, transcripts: Transcripts, shards: int) -> None:
-        self._store, self._memory, self._transcripts, self._shards = store, memory, transcripts, shards
+    def __init__(
+        self, store: Store, memory: MemorySearch, walks: HitWalks, transcripts: Transcripts, shards: int
+    ) -> None:
+        self._store, self._memory, self._walks, self._shards = store, memory, walks, shards
+        self._transcripts = transcripts
 
-    async def search(self, context: ToolContext, query: str, limit: int) -> str:
-        """A quotation of what was said in other tasks."""
+    async def search(self, context: ToolContext, query: str, limit: int, as_of: int | None = None) -> str:
+        """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then."""
         owner, now_ms = Owner(context.tenant_id, context.user_id), await self._store.clock()
         shard = shard_of(context.tenant_id, context.session_id, self._shards)
         requester = Requester(shard, context.tenant_id, context.session_id, context.task_id, cause=context.tool_call_id)
-        hits = await self._memory.search(MemoryQuestion(owner, query, 2 * limit, now_ms), requester)
-        lines = numbered(list(new_hits(hits, (), context.task_id))[:limit])
+        asked = MemoryQuestion(owner, query, 2 * limit, now_ms, as_of=as_of)
+        hits = await self._memory.search(asked, requester)
+        walked = await self._walks.walked(asked, hits, walk_by_rule(hits))
+        lines = numbered(list(new_hits(walked.hits, (), context.task_id))[:limit])
         return quotation(lines) if lines else _NOTHING
 
     async def expand(self, context: ToolContext, anchor: str, window: int) -> str:
@@ -75,6 +82,7 @@ def memory_tools(reader: MemoryReader) -> Mapping[str, ToolDefinition]:
         context: ToolContext,
         query: Annotated[str, Field(min_length=1, max_length=MOST_CHARS)],
         limit: Annotated[int, Field(ge=1, le=_MOST_HITS)] = 5,
+        as_of: Annotated[str, Field(max_length=64)] = "",
     ) -> str:
         """Finds what was said in earlier conversations, the best first, each with an anchor. Something is always the
         best: see whether it answers.
@@ -82,8 +90,9 @@ def memory_tools(reader: MemoryReader) -> Mapping[str, ToolDefinition]:
         Args:
             query: What to look for, as a question or in a few words.
             limit: How many at most.
+            as_of: What had been said and was true then, like 2026-01-31T12:00:00Z; without it, what is still true.
         """
-        return await reader.search(context, query, limit)
+        return await reader.search(context, query, limit, max(0, milliseconds(as_of)) if as_of else None)
 
     async def memory_expand(
         context: ToolContext,

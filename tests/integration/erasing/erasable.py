@@ -23,6 +23,7 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -49,16 +50,18 @@ class Erasable:
         self.flow = Flow(store, folder, script, pentad_grace_s=0)
         self.records = self.flow.records
         self.vectors = EdgeVectors(folder / "vectors")
-        ended, near = EndedTasks(store, self.records, self.vectors), NearNodes(self.vectors, HashingEmbedder())
-        self.remembering = Remembering(store, ended, self.vectors, HashingEmbedder())
         self.graph = SqliteGraph(folder / "graph.db")
+        ended = EndedTasks(store, self.records, self.vectors)
+        near = NearNodes(self.vectors, HashingEmbedder(), self.graph)
+        self.remembering = Remembering(store, ended, self.vectors, HashingEmbedder())
         self.learning = Learning(ended, self.graph, near)
         memory = ErasedMemory(self.vectors, Known(self.graph, near))
         tasks = ErasingTasks(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0])
         queries = Queries(store, self.records, 1)
-        known = Knowledge(self.graph)
-        self.erasures = Erasures(store, queries, Memories(store, queries, self.vectors, HashingEmbedder(), known, 1), 1)
+        known, walks = Knowledge(self.graph), HitWalks(self.graph)
+        memories = Memories(store, queries, self.vectors, HashingEmbedder(), known, walks, 1)
+        self.erasures = Erasures(store, queries, memories, 1)
 
     async def prepare(self) -> "Erasable":
         await self.flow.prepare()

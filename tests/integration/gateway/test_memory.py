@@ -136,6 +136,14 @@ async def test_words_that_are_gone_are_404(http: httpx2.AsyncClient, memory: Chi
         ({"q": "cat", "limit": "9" * 5000}, "limit"),
         ({"q": "cat", "user_id": ""}, "user_id"),
         ({"q": "cat", "user_id": "a b"}, "user_id"),
+        ({"q": "cat", "as_of": ""}, "as_of"),
+        ({"q": "cat", "as_of": "yesterday"}, "as_of"),
+        ({"q": "cat", "as_of": "2030-13-01T00:00:00Z"}, "as_of"),
+        ({"q": "cat", "as_of": "9" * 5000}, "as_of"),
+        ({"q": "cat", "strategy": ""}, "strategy"),
+        ({"q": "cat", "strategy": "dijkstra"}, "strategy"),
+        ({"q": "cat", "strategy": "bfs", "depth": "7"}, "depth"),
+        ({"q": "cat", "depth": "-1"}, "depth"),
     ],
 )
 async def test_a_wrong_search_is_refused_in_words(http: httpx2.AsyncClient, query: dict[str, str], named: str) -> None:
@@ -193,7 +201,14 @@ async def test_hostile_questions_are_answered(http: httpx2.AsyncClient, memory: 
 
 async def command(gateway: GatewayService, **given: Any) -> int:
     """`pentad memory` as the command line runs it, in a thread with a loop of its own."""
-    args = argparse.Namespace(url=None, json=False, limit=None, user=None, window=None, **given)
+    args = argparse.Namespace(
+        url=None,
+        json=False,
+        limit=None,
+        user=None,
+        window=None,
+        **dict.fromkeys(("as_of", "strategy", "depth")) | given,
+    )
     settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
     async with in_time():
         return await asyncio.to_thread(memory_command.run, args, settings)
@@ -215,6 +230,29 @@ async def test_the_terminal_shows_hits_and_what_an_anchor_opens_to(
     assert opened[marked].startswith("> ada  user_message")
     assert opened[marked + 1] == "    My cat is called Mimi."
     assert "  agent  response" in opened[marked + 2]
+
+
+async def test_what_was_said_later_is_not_found_as_of_before(
+    gateway: GatewayService, memory: ChildVectors, http: httpx2.AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for at, number in (("2030-01-31T12:00:06.999Z", 0), ("2030-01-31T12:00:07.000Z", 1)):
+        hits = (await search(http, q="Mimi cat", user_id="ada", as_of=at)).json()["hits"]
+        assert [hit["content"] for hit in hits].count("My cat is called Mimi.") == number
+    for at in ("9999-12-31T23:59:59.999Z", "1969-01-01T00:00:00Z"):
+        assert (await search(http, q="boat", as_of=at)).status_code == 200
+    assert await command(gateway, action="search", question="boat", as_of="2029-01-01T00:00:00Z") == 0
+    assert capsys.readouterr().out == "nothing is remembered of that\n"
+
+
+async def test_who_asks_for_a_walk_is_told_the_tasks_beside_the_hits(
+    gateway: GatewayService, memory: ChildVectors, http: httpx2.AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = (await search(http, q="which colour has the boat", strategy="none", limit=2)).json()
+    assert [(each["task_id"], each["hits"]) for each in told["tasks"]] == [
+        ("task-0-boat", [hit["id"] for hit in told["hits"]])
+    ]
+    assert await command(gateway, action="search", question="which colour has the boat", strategy="none") == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("task task-0-boat  2 of these · ")
 
 
 async def test_the_terminal_says_when_nothing_is_remembered(

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from pentad.client import connect
+from pentad.contracts.ids import rfc3339
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.errors import MemoryOutageError
@@ -137,6 +138,68 @@ async def test_what_is_contradicted_is_true_no_more_and_stays(http: httpx2.Async
     assert opened.json()["focus"]["content"] == f"{new['text']}\ncontradicts\n{old['text']}"
     nodes = {each.id: each for each in await stores.graph.nodes(ADA, [old["id"], new["id"]])}
     assert (nodes[old["id"]].true_until, nodes[new["id"]].true_until) == (kept.supports[0].at, None)
+
+
+async def test_what_is_contradicted_leaves_todays_hits_and_is_found_as_it_was(
+    http: httpx2.AsyncClient, stores: Stores
+) -> None:
+    old = (await add(http, FERRY)).json()
+    new = (await add(http, FERRY | {"text": "The ferry to Bergen leaves at ten."})).json()
+    then = (await found(http, "ferry", user_id="ada"))[0]["true_from"]
+    edge = {"source": new["id"], "target": old["id"], "type": "contradicts", "user_id": "ada"}
+    assert (await add(http, edge, "edges")).status_code == 201
+    [hit] = await found(http, "When does the ferry leave?", user_id="ada")
+    assert (hit["id"], "true_until" in hit) == (new["id"], False)
+    ended = await stores.graph.nodes(ADA, [old["id"]])
+    as_of = rfc3339((ended[0].true_until or 0) - 1)
+    past = {each["id"]: each for each in await found(http, "When does the ferry leave?", user_id="ada", as_of=as_of)}
+    assert past[old["id"]]["true_until"] == rfc3339(ended[0].true_until or 0)
+    assert past[old["id"]]["anchor"] == old["supports"][0]["anchor"]
+    assert await found(http, "ferry", user_id="ada", as_of="2001-01-01T00:00:00Z") == []
+    assert then <= as_of
+
+
+async def test_a_time_that_is_told_with_a_fact_counts(http: httpx2.AsyncClient, stores: Stores) -> None:
+    told = {"true_from": "2020-01-01T00:00:00Z", "true_until": "2022-01-01T00:00:00Z"}
+    old = (await add(http, FERRY | told)).json()
+    new = (await add(http, FERRY | {"text": "The ferry leaves at ten.", "true_from": "2022-01-01T00:00:00Z"})).json()
+    assert [hit["id"] for hit in await found(http, "ferry", user_id="ada")] == [new["id"]]
+    past = await found(http, "ferry", user_id="ada", as_of="2021-06-01T00:00:00Z")
+    assert [hit["id"] for hit in past] == [old["id"]]
+
+
+async def test_an_outage_between_an_end_and_its_point_is_mended_by_the_same_call(
+    http: httpx2.AsyncClient, stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = (await add(http, FERRY)).json()
+    new = (await add(http, FERRY | {"text": "The ferry to Bergen leaves at ten."})).json()
+    edge = {"source": new["id"], "target": old["id"], "type": "contradicts", "user_id": "ada"}
+    with monkeypatch.context() as broken:
+        broken.setattr(stores.vectors, "upsert", away)
+        assert (await add(http, edge, "edges")).status_code == 503
+    assert (await add(http, edge, "edges")).status_code == 201
+    assert [hit["id"] for hit in await found(http, "ferry", user_id="ada")] == [new["id"]]
+
+
+async def test_a_walk_adds_what_lies_beside_the_hits(
+    gateway: GatewayService, http: httpx2.AsyncClient, stores: Stores
+) -> None:
+    ferry = (await add(http, FERRY)).json()
+    ticket = (await add(http, FERRY | {"text": "Tickets cost forty crowns."})).json()
+    edge = {"source": ferry["id"], "target": ticket["id"], "type": "related_to", "weight": 0.9, "user_id": "ada"}
+    await add(http, edge, "edges")
+    question = "When does it leave for Bergen?"
+    for strategy in ("bfs", "dfs", "astar", "auto"):
+        hits = await found(http, question, user_id="ada", strategy=strategy)
+        assert [hit["id"] for hit in hits] == [ferry["id"], ticket["id"]]
+        assert (hits[1]["parts"]["walk"], hits[1]["anchor"]) == (hits[1]["score"], ticket["supports"][0]["anchor"])
+    for strategy in ("none", "bfs"):
+        hits = await found(http, question, user_id="ada", strategy=strategy, depth=0)
+        assert not any("walk" in hit["parts"] for hit in hits)
+    async with connect(gateway.address, api_key="us-key") as agent:
+        recalled = await agent.inspection.recall(question, user_id="ada", strategy="astar", depth=1)
+        assert ([hit.id for hit in recalled.hits], recalled.tasks) == ([ferry["id"], ticket["id"]], [])
+        assert await agent.inspection.search_memory(question, user_id="ada") == recalled.hits
 
 
 async def test_an_edge_needs_ends_that_its_owner_sees(http: httpx2.AsyncClient, stores: Stores) -> None:

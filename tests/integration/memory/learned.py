@@ -37,7 +37,7 @@ def learning(
 ) -> Learning:
     """The handler, of an archiver that knows nothing of what was before."""
     kept = vectors or EdgeVectors(folder / f"unused-{uuid4().hex}")
-    return Learning(ended or reading(store, folder, kept), graph, NearNodes(kept, HashingEmbedder()))
+    return Learning(ended or reading(store, folder, kept), graph, NearNodes(kept, HashingEmbedder(), graph))
 
 
 def told(keys: TaskKeys = TASK, *, redelivered: bool = False) -> Entry:

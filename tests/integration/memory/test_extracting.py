@@ -109,7 +109,7 @@ class Stores:
         return list(await self.store.call("XRANGE", EXTRACT.key(0), "-", "+"))
 
     def extracting(self, chat: ChatModel) -> Extracting:
-        near = NearNodes(self.vectors, HashingEmbedder())
+        near = NearNodes(self.vectors, HashingEmbedder(), self.graph)
         model = ExtractionModel(pool_of(chat), InstructionBook(self.store))
         ended = EndedTasks(self.store, self.records, self.vectors)
         return Extracting(self.store, self.records, ended, self.graph, near, model)

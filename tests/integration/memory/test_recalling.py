@@ -13,6 +13,8 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.keys import remembers
+from pentad.shared.memory.archiver_graph import ArchiverGraph
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.recalling import Recall, Recalling, RecallQuestion
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
@@ -165,7 +167,7 @@ async def test_no_answer_in_time_is_left_alone_likewise(store: Store, vectors: C
 
 async def test_an_embedding_service_that_is_away_is_an_outage(store: Store, vectors: Counted) -> None:
     await TenantMemories(store).writing("acme")
-    memory = Recalling(MemorySearch(vectors, Silent()), TenantMemories(store), 2000)
+    memory = Recalling(MemorySearch(vectors, Silent()), HitWalks(ArchiverGraph(store)), TenantMemories(store), 2000)
     assert (await asked(memory)).outcome == "away"
 
 

@@ -16,6 +16,8 @@ from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.shared.actors.transcript import entry
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.archiver_graph import ArchiverGraph
+from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.plugins.context import ToolContext
@@ -23,7 +25,7 @@ from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.support.remembering import remember
-from tests.unit.segments.transcripts import HOSTILE, answered, said
+from tests.unit.segments.transcripts import AT, HOSTILE, answered, said
 
 CAT, CODE = "my cat is called Ada", "my locker code is swordfish"
 SHARED = [said(CAT), answered("A fine name.")]
@@ -36,7 +38,11 @@ class Worker:
     def __init__(self, store: Store, vectors: EdgeVectors, folder: Path) -> None:
         transcripts = Transcripts(store, Records(str(folder / "records")), 1)
         self._tools = Builtins(
-            memory_tools(MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), transcripts, 1))
+            memory_tools(
+                MemoryReader(
+                    store, MemorySearch(vectors, HashingEmbedder()), HitWalks(ArchiverGraph(store)), transcripts, 1
+                )
+            )
         )
 
     async def call(self, tool: str, user: str | None = None, tenant: str = "acme", **args: Any) -> ToolOutcome:
@@ -74,7 +80,9 @@ async def worker(store: Store, tmp_path: Path) -> AsyncIterator[Worker]:
 
 def test_they_are_offered_as_tools_that_only_read_and_name_no_user(store: Store, tmp_path: Path) -> None:
     vectors, transcripts = EdgeVectors(tmp_path), Transcripts(store, Records(str(tmp_path)), 1)
-    tools = memory_tools(MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), transcripts, 1))
+    tools = memory_tools(
+        MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), HitWalks(ArchiverGraph(store)), transcripts, 1)
+    )
     assert set(tools) == RECALLING_TOOLS
     for tool in tools.values():
         assert tool.spec.effect is Effect.PURE
@@ -87,6 +95,11 @@ async def test_a_search_finds_what_the_tasks_user_may_see(worker: Worker) -> Non
     for user in ("bob", None):
         assert CODE not in await worker.found("locker code swordfish", user=user, limit=20)
     assert await worker.found("cat", tenant="other") == []
+
+
+async def test_as_of_another_time_it_finds_what_had_been_said(worker: Worker) -> None:
+    assert CAT in await worker.found("what is my cat called?", as_of=AT)
+    assert await worker.found("what is my cat called?", as_of="2001-01-01T00:00:00Z") == []
 
 
 async def test_no_argument_makes_it_anothers(worker: Worker) -> None:
@@ -141,6 +154,8 @@ async def test_what_is_no_anchor_is_an_error_of_the_call(worker: Worker, anchor:
         {"query": "x", "limit": 0},
         {"query": "x", "limit": 21},
         {"query": "?!"},
+        {"query": "x", "as_of": "yesterday"},
+        {"query": "x", "as_of": "9" * 65},
         {},
     ],
 )

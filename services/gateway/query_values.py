@@ -1,0 +1,39 @@
+"""Values of a request's query, read and bounded. All raise ``ProblemError`` for what cannot be one."""
+
+from typing import TYPE_CHECKING
+
+from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.services.gateway.http import tenant_of
+from pentad.services.gateway.problems import invalid
+from pentad.shared.owners import Owner
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_MOST_CHARS = 64
+"""Of a time."""
+
+
+def owner_of(request: "Request") -> Owner:
+    """Who asks: the tenant, or the user that the query names."""
+    user = request.query_params.get("user_id")
+    if user is not None and not is_identifier(user):
+        raise invalid("user_id must be an id: 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -")
+    return Owner(tenant_of(request), user)
+
+
+def number_of(request: "Request", name: str, default: int, least: int, most: int) -> int:
+    """A number within its bounds."""
+    text = request.query_params.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 6 or not least <= int(text) <= most:
+        raise invalid(f"{name} must be a number from {least} to {most}")
+    return int(text)
+
+
+def time_of(request: "Request", name: str) -> int | None:
+    """A time of RFC 3339, in ms since the epoch; None where none is given."""
+    text = request.query_params.get(name)
+    try:
+        return None if text is None else max(0, milliseconds(text[:_MOST_CHARS]))
+    except ValueError as error:
+        raise invalid(f"{name}: {error}") from None
