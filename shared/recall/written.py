@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import hypot
+from operator import add
 from typing import TypeVar
 
 from pentad.contracts.ids import milliseconds
@@ -109,7 +110,9 @@ def _near(at: int, items: Sequence[T]) -> Sequence[T]:
 
 
 def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
-    sums = list(map(sum, zip(*vectors, strict=True)))
+    sums = vectors[0]
+    for vector in vectors[1:]:
+        sums = list(map(add, sums, vector))
     length = hypot(*sums)
     return [value / length for value in sums] if length else list(vectors[0])
 
