@@ -37,7 +37,8 @@ test: check
 	$(PYTEST) tests/fundamentals tests/fuzz tests/integration tests/acceptance
 
 fuzz: $(STAMP)
-	FUZZ_EXAMPLES=$(or $(EXAMPLES),1500) $(PYTEST) tests/fuzz
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),1500) $(PYTEST) tests/fuzz --hypothesis-show-statistics
+	$(BIN)/python -m tests.fuzz.memory
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench $(ARGS)

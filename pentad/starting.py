@@ -20,7 +20,7 @@ from pentad.shared.service.listening import Listening
 from pentad.shared.service.options import Options
 from pentad.shared.service.port import RunnableService
 from pentad.shared.service.signals import Stop
-from pentad.shared.settings import Settings, load_settings, unknown_variables
+from pentad.shared.settings import Settings, adopt_env_file, load_settings, unknown_variables
 from pentad.system import Roots, composition_root, run_all
 from pentad.transport import Address
 
@@ -42,7 +42,8 @@ async def start(
     With an embedded Redis on ``data_dir`` (``PENTAD_DATA_DIR``) unless ``REDIS_URL`` is set; the gateway listens on
     loopback, on ``port`` or any free one. ``plugins``: modules with tools and instructions, in place of
     ``PENTAD_PLUGINS``; those that the running program itself defines are there too. ``settings`` go before the
-    environment's, named as the variables in lower case: ``pentad_grace_s=60``.
+    environment's, named as the variables in lower case: ``pentad_grace_s=60``. A ``.env`` in the working directory is
+    read as ``pentad up`` reads it: what it names becomes a variable of this process where it is not set.
 
     Returns when all are ready, however long a Redis of your own takes. Takes no signals and leaves logging as it is.
     Raises ``PentadError`` when it cannot start, at the block's end too when a service has died; the block is cancelled
@@ -72,6 +73,7 @@ def _settings(
             f"pentad.start() knows no setting {wrong[0]!r}: they are named as the variables in docs/operate.md, in "
             "lower case, e.g. pentad_grace_s"
         )
+    adopt_env_file()
     chosen = load_settings(pentad_data_dir=data_dir, pentad_plugins=_names(plugins), **given)
     script = script_plugin()
     if script is None or script in chosen.pentad_plugins:

@@ -163,12 +163,13 @@ class Settings(BaseModel):
     pentad_dead_ttl_s: Annotated[int, Field(ge=60, le=365 * _DAY_S)] = 30 * _DAY_S
     """Seconds after which a dead letter that nobody has redriven or discarded is dropped."""
     pentad_events_maxlen: Annotated[int, Field(ge=100)] = 10_000
-    """Events that a session keeps for clients that come back."""
+    """Events that a session keeps for clients that come back. Of large ones fewer: in all 4 KiB for each of these,
+    40 MiB by default."""
     pentad_events_ttl_s: Annotated[int, Field(ge=1)] = 86_400
     """Seconds that they are kept after the last."""
     pentad_coalesce_ms: Annotated[int, Field(ge=0, le=1000)] = 40
     """Deltas within this time are written as one; the first and the last go at once."""
-    pentad_tool_calls: Annotated[int, Field(ge=1, le=1000)] = 128
+    pentad_calls_per_step: Annotated[int, Field(ge=1, le=1000)] = 128
     """Tool calls of one answer that are made; each further one is answered with an error that says so."""
     pentad_tool_concurrency: Annotated[int, Field(ge=1)] = 256
     """Tool calls at once in one tool-worker."""
@@ -307,8 +308,8 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
 
 
 def adopt_env_file(path: Path = Path(".env")) -> None:
-    """Make what stands in this file variables of this process, where they are not set. For commands, not for programs
-    that only use us. Raises ``SettingsError``."""
+    """Make what stands in this file variables of this process, where they are not set. For what runs the services, not
+    for programs that only talk to them. Raises ``SettingsError``."""
     for name, value in read_env_file(path).items():
         os.environ.setdefault(name, value)
 

@@ -31,11 +31,13 @@ def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
 
 
 async def read_body(request: "Request") -> dict[str, Any]:
-    """The body's JSON object. Raises ``ProblemError``: 413, 400."""
+    """The body's JSON object. Raises ``ProblemError``: 415, 413, 400."""
     return _object(await _read_bytes(request))
 
 
 async def _read_bytes(request: "Request") -> bytes:
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is sent as it is, without Content-Encoding")
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > BODY_LIMIT:
         raise _too_large()

@@ -44,7 +44,7 @@ def _session_paths() -> dict[str, Json]:
     send = operation(
         "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
         query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
-        problems=(400, 413, 422, 429),
+        problems=(400, 413, 415, 422, 429),
         _200=gives("the turn", TURN),
         _202=gives("accepted", RECEIPT),
     ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": ref("InboundMessage")}}}}
@@ -151,7 +151,7 @@ def _task_paths() -> dict[str, Json]:
                 "Give one of the task's messages to another task of its session, or to a new one; `message_moved` says "
                 "that it is done, an `error` why it could not be",
                 path("task"),
-                problems=(400, 404, 409, 410, 413, 422, 429),
+                problems=(400, 404, 409, 410, 413, 415, 422, 429),
                 _202=gives("asked", MOVE),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": MOVE}}}}

@@ -43,7 +43,7 @@ def knowledge_paths() -> dict[str, Json]:
         "/v1/memory/nodes": {
             "post": operation(
                 "Keep something that a person knows; it rests on a statement that is kept, and searches find it",
-                problems=(400, 413, 422),
+                problems=(400, 413, 415, 422),
                 _201=gives("kept, perhaps already", ref("KnownNode")),
             )
             | _body(_NODE)
@@ -51,7 +51,7 @@ def knowledge_paths() -> dict[str, Json]:
         "/v1/memory/edges": {
             "post": operation(
                 "Keep how two nodes belong together; what is contradicted is true no more from now on",
-                problems=(400, 404, 413, 422),
+                problems=(400, 404, 413, 415, 422),
                 _201=gives("kept, perhaps already", ref("KnownEdge")),
             )
             | _body(_EDGE)

@@ -72,7 +72,7 @@ def memory_paths() -> dict[str, Json]:
         "/v1/memory/expand": {
             "post": operation(
                 "The very words that an anchor points at, and what stands before and after them in their task",
-                problems=(400, 404, 410, 413, 422),
+                problems=(400, 404, 410, 413, 415, 422),
                 _200=gives("", ref("OpenedAnchor")),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _EXPANSION}}}}
@@ -80,7 +80,7 @@ def memory_paths() -> dict[str, Json]:
         "/v1/memory/forget": {
             "post": operation(
                 "Let segments not be found any more. One request forgets 1,000; go on while `next` is there",
-                problems=(400, 413, 422),
+                problems=(400, 413, 415, 422),
                 _202=gives("how many of them were forgotten, and where to go on", _FORGOTTEN),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _FORGETTING}}}}
@@ -90,7 +90,7 @@ def memory_paths() -> dict[str, Json]:
                 "Have the memory embedded anew with the model in use, 500 tasks a request; go on while `next` is "
                 "there. With `switch` what was embedded counts from now on, and what was not is not found any more. "
                 "Needs the admin key, PENTAD_ADMIN_KEY, as a bearer token",
-                problems=(400, 413, 422),
+                problems=(400, 413, 415, 422),
                 _202=gives("how many of these tasks are left, and where to go on", _REINDEXED),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _REINDEXING}}}}

@@ -31,7 +31,7 @@ _MODEL = {
 def _model_paths(key: str) -> dict[str, Json]:
     register = operation(
         f"Register a model, or replace the registered one with its id. All services know it within two seconds; {key}",
-        problems=(400, 409, 413, 422),
+        problems=(400, 409, 413, 415, 422),
         _200=gives("replaced", _MODEL),
         _201=gives("registered", _MODEL),
     ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": ref("ModelEntry")}}}}
@@ -72,7 +72,7 @@ def _instruction_paths(key: str) -> dict[str, Json]:
     register = operation(
         "Register an instruction, or replace the registered one with its name; it goes before a plugin's and what is "
         f"built in. All services know it within two seconds; running tasks keep the one that they began with; {key}",
-        problems=(400, 409, 413, 422),
+        problems=(400, 409, 413, 415, 422),
         _200=gives("replaced", _WARNED),
         _201=gives("registered", _WARNED),
     ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": ref("Instruction")}}}}
@@ -80,7 +80,7 @@ def _instruction_paths(key: str) -> dict[str, Json]:
         "Run an instruction. With `Accept: text/event-stream` the turn's events as they come, as server-sent events",
         path("instruction"),
         query("wait", "number", "seconds to wait for the end, 60 when missing; 600 at most are waited", minimum=0),
-        problems=(400, 404, 413, 422, 429),
+        problems=(400, 404, 413, 415, 422, 429),
         _200=gives(
             "the run at its end, `failed` ones too: `data` of a json instruction, else `content`",
             ref("InstructionRun"),
@@ -109,7 +109,7 @@ def operator_paths() -> dict[str, Json]:
     redrive = operation(
         f"Send what was set aside again. It happens once, however often it is asked; {key}",
         path("letter"),
-        problems=(400, 404, 409, 413),
+        problems=(400, 404, 409, 413, 415),
         _202=gives("what was sent, and where", ANY),
     ) | {"requestBody": sent | {"required": False, "content": {"application/json": {"schema": ANY}}}}
     one = {

@@ -54,6 +54,7 @@ PROBLEMS = {
     "use, or the id or name is taken",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
+    415: "a body with a Content-Encoding: send it as it is",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
     503: "a store is unavailable; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "

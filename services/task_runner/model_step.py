@@ -125,7 +125,7 @@ class ModelSteps:
         writer.quote(recall)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
-        most, system = self._steps.settings.pentad_tool_calls, chosen.system(step.task)
+        most, system = self._steps.settings.pentad_calls_per_step, chosen.system(step.task)
         asked = Asked(chosen, toolbox, system, step.transcript.messages, step.task.step + 1, recall)
         return Asking(step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held))
 

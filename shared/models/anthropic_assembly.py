@@ -77,10 +77,10 @@ class MessageAssembly(AnswerAssembly):
             self._calls.add({"index": index, "function": {"arguments": delta.get("partial_json")}})
 
     def _start(self, index: Any, block: dict[str, Any]) -> None:
-        self._blocks += 1
+        kind = block.get("type")
+        self._blocks += kind != "tool_use"  # of calls the first are read
         if self._blocks > _MOST_BLOCKS:
             raise ValueError(f"it has more than {_MOST_BLOCKS} blocks")
-        kind = block.get("type")
         if kind in ("thinking", "redacted_thinking"):
             self._mixed = self._mixed or self._spoken
             self._think(as_text(block.get("thinking")))

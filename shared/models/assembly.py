@@ -50,7 +50,7 @@ class AnswerAssembly(ABC):
     @property
     def empty(self) -> bool:
         """Nothing of an answer has come."""
-        return not (self._text or self._thinking or self._calls.drafts())
+        return not (self._text or self._thinking or self._calls)
 
     @abstractmethod
     def add(self, chunk: dict[str, Any]) -> None:
@@ -75,6 +75,7 @@ class AnswerAssembly(ABC):
             usage=self._counted(),
             model=self._model or model,
             thoughts=self._kept(model) if calls else None,
+            too_many_calls=self._calls.too_many,
         )
 
     def _kept(self, model: str) -> dict[str, Any] | None:

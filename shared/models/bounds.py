@@ -9,14 +9,26 @@ import httpx2
 
 from pentad.shared.models.failures import shortened
 from pentad.shared.models.ports import ModelMisconfigured
+from pentad.shared.models.unpacking import unpacked
 
 _MOST_ERROR = 64 * 1024
-_READABLE = frozenset({"", "identity", "gzip", "deflate"})
+_PLAIN = frozenset({"", "identity"})
+_READABLE = frozenset({"gzip", "deflate"})
 
 
 def read_at_most(response: httpx2.Response, most: int) -> None:
-    """Let the body end after so many bytes as they came. The connection is closed with what is left on it."""
-    response.stream = _Beginning(cast(httpx2.AsyncByteStream, response.stream), most)
+    """Let the body end after so many bytes of what it says. The connection is closed with what is left on it."""
+    unpack(response)
+    response.stream = _Beginning(_stream_of(response), most)
+
+
+def unpack(response: httpx2.Response) -> None:
+    """Let the body come as it was before it was encoded, piece by piece; one that cannot be read stays as it is."""
+    if strange_encoding(response):
+        return
+    for encoding in _encodings(response):
+        response.stream = _Unpacked(_stream_of(response), encoding)
+    response.headers.pop("content-encoding", None)
 
 
 async def bound_error(response: httpx2.Response) -> None:
@@ -27,8 +39,17 @@ async def bound_error(response: httpx2.Response) -> None:
 
 def strange_encoding(response: httpx2.Response) -> str:
     """The encoding of a body that cannot be read; '' for one that can. No server was asked for any."""
+    given = _encodings(response)
+    return "" if len(given) <= 1 and _READABLE.issuperset(given) else ", ".join(given)
+
+
+def _encodings(response: httpx2.Response) -> list[str]:
     given = (name.strip().lower() for name in response.headers.get("content-encoding", "").split(","))
-    return ", ".join(name for name in given if name not in _READABLE)
+    return [name for name in given if name not in _PLAIN]
+
+
+def _stream_of(response: httpx2.Response) -> httpx2.AsyncByteStream:
+    return cast(httpx2.AsyncByteStream, response.stream)
 
 
 def check_encoding(response: httpx2.Response, place: str) -> None:
@@ -54,3 +75,15 @@ class _Beginning(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._whole.aclose()
+
+
+class _Unpacked(httpx2.AsyncByteStream):
+    def __init__(self, packed: httpx2.AsyncByteStream, encoding: str) -> None:
+        self._packed = packed
+        self._encoding = encoding
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return unpacked(self._packed, self._encoding)
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()

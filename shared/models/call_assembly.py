@@ -8,10 +8,12 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.shared.models.loose_values import as_dict, as_text
-from pentad.shared.models.ports import ToolCallDraft
+from pentad.shared.models.ports import ModelRefused, ToolCallDraft
 
-_MOST_CALLS = 1_000
-"""Tool calls of one answer."""
+_MOST_CALLS = 1_001
+"""Tool calls of one answer that are read: one more than may ever be made, whose result says that there were more."""
+_MOST_ARGUMENTS = 4 * 1024 * 1024
+"""Characters of the arguments of all of them."""
 _OF_CALL = ("extra_content", "provider_specific_fields")
 """Where a call's signature comes: Gemini's, and that of LiteLLM's proxy."""
 NAME_LENGTH = 256
@@ -21,7 +23,7 @@ NAME_LENGTH = 256
 class ToolCallAssembly:
     """Tool calls from deltas that arrive in pieces, interleaved, and not always with an index, an id or one name."""
 
-    __slots__ = ("_last", "_named", "_of_id", "_of_index", "_slots", "signed")
+    __slots__ = ("_beyond", "_last", "_named", "_of_id", "_of_index", "_size", "_slots", "signed", "too_many")
 
     def __init__(self) -> None:
         self._slots: dict[int, _Slot] = {}
@@ -30,6 +32,11 @@ class ToolCallAssembly:
         """The latest under each index: some servers give all calls the same."""
         self._of_id: dict[str, _Slot] = {}
         self._last: _Slot | None = None
+        self._beyond = _Slot()
+        """Stands for each of the calls that are not read."""
+        self._size = 0
+        self.too_many = False
+        """Whether there are such calls."""
         self.signed = False
         """Whether any has fields of its own that its server wants back."""
         self._named: list[_Slot] = []
@@ -42,24 +49,29 @@ class ToolCallAssembly:
     def add(self, delta: Any, several: bool = False) -> None:
         """Take one entry of a delta's `tool_calls`; what is not an object is ignored. `several`: not the only one.
 
-        Raises `ValueError` beyond 1,000 calls.
+        Raises `ModelRefused` beyond 4 Mi characters of arguments.
         """
         if not isinstance(delta, dict):
             return
         function = as_dict(delta.get("function"))
         name, arguments = as_text(function.get("name")), _arguments(function.get("arguments"))
-        slot = self._slot(delta.get("index"), as_text(delta.get("id")), name, arguments)
+        slot = self._last = self._slot(delta.get("index"), as_text(delta.get("id")), name, arguments)
+        if slot is self._beyond:
+            return
         if name and not slot.arguments:  # in pieces, or once more, whole or as far as it is known
             slot.name = (name if name.startswith(slot.name) else slot.name + name)[:NAME_LENGTH]
         if name and several:
             self._named.append(slot)
         if arguments:
+            self._grow(len(arguments))
             slot.arguments.append(arguments)
         for field in _OF_CALL:
             if isinstance(delta.get(field), dict):
                 slot.extra[field] = delta[field]
                 self.signed = True
-        self._last = slot
+
+    def __bool__(self) -> bool:
+        return any(slot.filled for slot in self._slots.values())
 
     def drafts(self) -> tuple[ToolCallDraft, ...]:
         """The calls in the order of their index; empty husks are left out."""
@@ -70,7 +82,14 @@ class ToolCallAssembly:
         return [slot.extra or None for slot in self._filled()]
 
     def _filled(self) -> list[_Slot]:
-        return [slot for _, slot in sorted(self._slots.items()) if slot.name or slot.arguments]
+        return [slot for _, slot in sorted(self._slots.items()) if slot.filled]
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > _MOST_ARGUMENTS:
+            raise ModelRefused(
+                f"the arguments of the model's tool calls have more than {_MOST_ARGUMENTS} characters: ask for less"
+            )
 
     def _slot(self, index: Any, call_id: str, name: str, arguments: str) -> _Slot:
         numbered = type(index) is int
@@ -99,7 +118,8 @@ class ToolCallAssembly:
 
     def _new(self, index: int | None) -> _Slot:
         if len(self._slots) >= _MOST_CALLS:
-            raise ValueError(f"it asks for more than {_MOST_CALLS} tool calls")
+            self.too_many = True
+            return self._beyond
         free = index is not None and index not in self._slots
         slot = self._slots[index if index is not None and free else max(self._slots, default=-1) + 1] = _Slot()
         if index is not None:
@@ -108,18 +128,27 @@ class ToolCallAssembly:
 
 
 class _Slot:
-    __slots__ = ("arguments", "call_id", "extra", "name")
+    __slots__ = ("_read", "arguments", "call_id", "extra", "name")
 
     def __init__(self) -> None:
         self.call_id = ""
         self.name = ""
         self.arguments: list[str] = []
         self.extra: dict[str, Any] = {}
+        self._read: bool | None = None
+
+    @property
+    def filled(self) -> bool:
+        return bool(self.name or self.arguments)
 
     @property
     def whole(self) -> bool:
         """The arguments came in one piece."""
-        return len(self.arguments) == 1 and _is_json(self.arguments[0])
+        if len(self.arguments) != 1:
+            return False
+        if self._read is None:
+            self._read = _is_json(self.arguments[0])
+        return self._read
 
 
 def _is_json(text: str) -> bool:

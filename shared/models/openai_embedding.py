@@ -13,8 +13,8 @@ from pentad.shared.models.embeddings import LARGEST, MOST_TEXTS
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
-_MOST_VECTORS = 32 * 1024 * 1024
-"""Bytes of an answer: 64 vectors of 16,384 numbers."""
+_MOST_VECTOR = 512 * 1024
+"""Bytes of an answer for each text: 16,384 numbers. What is read of it takes up to thirty times as much."""
 
 
 class OpenAIEmbedding:
@@ -63,7 +63,7 @@ class OpenAIEmbedding:
             return []
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                answer = await self._endpoint.fetch("/embeddings", self._body(texts), _MOST_VECTORS)
+                answer = await self._endpoint.fetch("/embeddings", self._body(texts), _MOST_VECTOR * len(texts))
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -60,7 +60,8 @@ class Usage:
 @immutable
 class ModelAnswer:
     """A complete answer. `model` is the id the server says it used, `model_id` the registry's id of who answered:
-    '' for the environment's model. `thoughts`: what the model must be sent back with its tool calls, see `kept`."""
+    '' for the environment's model. `thoughts`: what the model must be sent back with its tool calls, see `kept`.
+    `too_many_calls`: there were more, which were not read."""
 
     text: str
     thinking: str
@@ -70,6 +71,7 @@ class ModelAnswer:
     model: str
     model_id: str = ""
     thoughts: Mapping[str, Any] | None = field(default=None, hash=False)
+    too_many_calls: bool = False
 
 
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened

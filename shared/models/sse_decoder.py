@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+PIECE = 16 * 1024
+"""Bytes of a body that are read before others have their turn: of the smallest events some milliseconds of work."""
 _MAX_EVENT = 16 * 1024 * 1024
 
 

@@ -23,6 +23,7 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
+from pentad.shared.models.sse_decoder import PIECE
 
 if TYPE_CHECKING:
     import httpx2
@@ -113,7 +114,10 @@ class StreamedChat(ABC):
         try:
             async with aclosing(_parts(response, self._endpoint.place)) as parts:
                 async for part in parts:
-                    reader.feed(part)
+                    if len(part) <= PIECE:
+                        reader.feed(part)
+                    else:
+                        await _feed_in_pieces(reader, part)
                     if hurried and not reader.said:
                         continue
                     limit.reschedule(min(deadline, now() + reader.patience(self._stall_s)))
@@ -136,12 +140,19 @@ def _patience(request: ChatRequest) -> float:
     return request.timeout_s if request.begin_s is None else min(request.timeout_s, request.begin_s)
 
 
+async def _feed_in_pieces(reader: AnswerReader, part: bytes) -> None:
+    """Others have their turn between: of the smallest events a part can hold 30,000."""
+    for at in range(0, len(part), PIECE):
+        reader.feed(part[at : at + PIECE])
+        await asyncio.sleep(0)
+
+
 def _parts(response: httpx2.Response, place: str) -> AsyncGenerator[bytes, None]:
     """The body as it comes; a server was told not to encode it, but may. Raises `ModelMisconfigured`."""
     if "content-encoding" in response.headers:
-        from pentad.shared.models.bounds import check_encoding
+        from pentad.shared.models.bounds import check_encoding, unpack
 
         check_encoding(response, place)
-        return response.aiter_bytes()
+        unpack(response)
     parts: AsyncGenerator[bytes, None] = cast(Any, response.stream).__aiter__()
     return parts

@@ -16,6 +16,8 @@ REASONING = "reasoning_content"
 """The field that servers refuse a call of tools without, once they think."""
 BLOCKS = "blocks"
 """The field of the signed blocks of Anthropic's protocol."""
+_MOST_KEPT = 4 * 1024 * 1024
+"""Bytes of them."""
 _KEPT = b',"thinking":{"of":'
 """Where thoughts begin in a line. No text before them can hold these bytes: there the quotes are escaped."""
 _CALLS = b',"tool_calls":['
@@ -31,7 +33,10 @@ def kept(protocol: str, model: str, fields: Mapping[str, Any], calls: Sequence[A
         return None
     thoughts = {"of": kind_of(protocol, model), "fields": fields} | ({"calls": calls} if any(calls) else {})
     try:
-        from_json(_DEEPER % to_json(thoughts), allow_inf_nan=False)
+        packed = to_json(thoughts)
+        if len(packed) > _MOST_KEPT:
+            return None
+        from_json(_DEEPER % packed, allow_inf_nan=False)
     except ValueError:  # a server's nonsense, which could not be read again or not be sent
         return None
     return thoughts

@@ -1,6 +1,7 @@
 """Importing the modules that ``PENTAD_PLUGINS`` names."""
 
 import importlib
+import os
 import re
 import sys
 import traceback
@@ -64,7 +65,9 @@ def _does_not_import(module: str, error: BaseException) -> str:
 
 
 def _hint(error: BaseException) -> str:
-    """What to do about a variable that is not there."""
+    """What to do about a file that this user may not read, and a variable that is not there."""
+    if isinstance(error, PermissionError):
+        return f"; let user {os.geteuid()} read it: chmod a+r"
     if (
         not isinstance(error, KeyError)
         or not isinstance(name := error.args[0], str)

@@ -12,7 +12,7 @@ from websockets.server import ServerProtocol
 from pentad.shared.seldom import Seldom
 from pentad.shared.service.connections import Connections, Patience
 from pentad.shared.service.corked import Corked
-from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
+from pentad.shared.service.problem_document import MEDIA_TYPE, last_answer, problem_document
 
 _PIECE = 16 * 1024
 """Bytes that are read at once: of the smallest frames some 50 ms of work."""
@@ -104,7 +104,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if self.handshake_initiated:
             return
         _say.warning("handshake", "a WebSocket handshake of %s is refused: %s", self.address, self.conn.handshake_exc)
-        self.transport.write(b"".join(self.conn.data_to_send()))
+        refusal = b"".join(self.conn.data_to_send())
+        self.transport.write(refusal or last_answer(400, "this is no WebSocket handshake: one has no body"))
         self.transport.close()
 
     def handle_ping(self) -> None:

@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,7 +20,7 @@ from pentad.shared.service.options import Options, add_serve_options
 from pentad.shared.service.port import Announcing, RunnableService
 from pentad.shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
 from pentad.shared.settings import Settings, is_loopback, load_settings
-from pentad.shared.telemetry import configure_logging
+from pentad.shared.telemetry import chosen_form, configure_logging
 
 log = logging.getLogger(__name__)
 
@@ -117,8 +118,17 @@ Ready = Callable[[Sequence[RunnableService], HttpServer | None], None]
 
 
 def say_ready(services: Sequence[RunnableService], health: HttpServer | None) -> None:
-    """Print what the services tell about themselves, and the address: of the one that listens, else of ``health``."""
-    print("\n".join([*_about(services), _ready_line(services, health)]), flush=True)
+    """Tell what the services say of themselves, and the address: of the one that listens, else of ``health``.
+
+    For a person, or a program that starts us, on standard output; for whoever reads the log, there too, with time and
+    level. A log of JSON is all there is: no line of another kind stands between.
+    """
+    lines, plain = [*_about(services), _ready_line(services, health)], chosen_form() == "console"
+    if plain:
+        print("\n".join(lines), flush=True)
+    if not (plain and sys.stderr.isatty()):
+        for line in lines:
+            log.info("%s", line)
 
 
 async def run_services(

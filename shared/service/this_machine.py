@@ -25,8 +25,9 @@ def why_foreign(headers: Headers, origins: Collection[str] = ()) -> str | None:
 
 
 def _host_in(url: str) -> str:
-    """The host of a URL, '' when there is none."""
+    """The host of a URL, '' when there is none, or more than a host: a user, a path, a blank within."""
     try:
-        return urlsplit(url).hostname or ""
+        parts = urlsplit(url)
+        return parts.hostname or "" if url.endswith(f"//{parts.netloc}") and "@" not in url else ""
     except ValueError:
         return ""

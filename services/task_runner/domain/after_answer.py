@@ -131,7 +131,8 @@ def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next | NothingSaid:
     if answer.tool_calls:
         made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
         planned = [_planned(draft, rules, cut) for draft in made]
-        return CallTools((*planned, *(_one_too_many(draft, rules) for draft in more)))
+        unread = f"; this one had more than {len(answer.tool_calls)}" if answer.too_many_calls else ""
+        return CallTools((*planned, *(_one_too_many(draft, rules, unread) for draft in more)))
     if not answer.text.strip():
         return NothingSaid(_why_nothing(answer))
     if rules.read is None:
@@ -158,9 +159,9 @@ def after_cut(said: ModelAnswer, rules: Rules) -> GoOn | None:
     return GoOn(said.text) if rules.read is None and said.text.strip() else None
 
 
-def _one_too_many(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
+def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCall:
     """A call that is not made, whatever it asks for: its arguments are not even read."""
-    problem = f"one answer may ask for {rules.most_calls} calls: ask again for what is still needed"
+    problem = f"one answer may ask for {rules.most_calls} calls{unread}: ask again for what is still needed"
     return PlannedCall(draft.name, rules.tools.get(draft.name), "{}", None, clip(draft.arguments, 200), problem)
 
 

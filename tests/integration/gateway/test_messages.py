@@ -1,6 +1,7 @@
 """What `POST /v1/messages` promises."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -128,6 +129,13 @@ async def test_hostile_bodies_are_problems(http: httpx2.AsyncClient, store: Stor
     assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM)
     assert response.json()["status"] == status
     assert await store.call("XLEN", INBOUND.key()) == 0
+
+
+async def test_an_encoded_body_is_refused_unread(http: httpx2.AsyncClient) -> None:
+    bomb = gzip.compress(b" " * (8 << 20))
+    response = await http.post("/v1/messages", content=bomb, headers={"content-encoding": "gzip"})
+    assert response.status_code == 415
+    assert "without Content-Encoding" in response.json()["detail"]
 
 
 async def test_a_body_without_a_length_is_bounded_too(http: httpx2.AsyncClient) -> None:

@@ -40,6 +40,14 @@ async def test_vectors_of_another_length_are_refused(server: ScriptedModel) -> N
     await model.aclose()
 
 
+async def test_an_answer_beyond_all_vectors_is_read_no_further() -> None:
+    async with ScriptedModel(lambda _request: say("x"), dims=200_000) as server:
+        model = OpenAIEmbedding(server.base_url, None, "embedder")
+        with pytest.raises(ModelRefused, match="did not answer with JSON"):
+            await model.embed(["x"])
+        await model.aclose()
+
+
 async def test_a_wrong_address_is_refused_and_a_missing_server_is_an_outage(server: ScriptedModel) -> None:
     model = OpenAIEmbedding(server.base_url + "/nowhere/else?x=", None, "embedder")
     with pytest.raises(ModelRefused, match="404"):

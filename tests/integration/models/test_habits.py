@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+
 import pytest
 
-from pentad.shared.models.ports import ModelFailed, ModelMisconfigured
+from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 from tests.integration.models.conftest import Start
 from tests.support.models.protocols import ScriptedProtocol
 from tests.support.models.replies import Reply, raw, say
 
 
-@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "x-new"])
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "gzip, gzip", "x-new"])
 async def test_an_encoding_that_cannot_be_read_is_named(start: Start, encoding: str) -> None:
     bench = await start(raw(b"\x1b\x0f\x00", content_type=f"text/event-stream\r\nContent-Encoding: {encoding}"))
     with pytest.raises(ModelMisconfigured, match="turn compression off"):
         await bench.ask()
     assert len(bench.server.chats) == 1
+
+
+async def test_no_server_is_asked_to_encode(start: Start) -> None:
+    bench = await start()
+    await bench.ask()
+    assert [request.headers["accept-encoding"] for request in bench.server.seen.requests] == ["identity"]
+
+
+async def test_a_bomb_does_not_stop_what_else_runs(start: Start) -> None:
+    bomb = gzip.compress(b"\n" * (20 << 20))
+    bench = await start(raw(bomb, content_type="text/event-stream\r\nContent-Encoding: gzip"))
+    turns = 0
+
+    async def neighbour() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(neighbour())
+    with pytest.raises(ModelUnavailable, match="larger than 16777216 bytes"):
+        await bench.ask(timeout_s=60)
+    beside.cancel()
+    assert turns > (16 << 20) / (16 << 10), "a turn for each piece"
 
 
 async def test_a_server_that_sends_requests_on_is_asked_once_each_time(

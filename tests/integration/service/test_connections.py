@@ -216,8 +216,10 @@ async def test_pieces_without_content_do_not_add_up(app: App) -> None:
         (b"".join(b"X%d: y\r\n" % n for n in range(140)), 431),
         (b"Cookie: " + b"a" * 70_000 + b"\r\n", 431),
         (b"Sec-WebSocket-Key: again\r\n", 400),
+        (b"Transfer-Encoding: chunked\r\n", 400),
+        (b"Content-Length: 5\r\n", 400),
     ],
-    ids=["a long line", "many lines", "a long head", "two keys"],
+    ids=["a long line", "many lines", "a long head", "two keys", "a body in chunks", "a body"],
 )
 async def test_a_handshake_that_is_refused_is_told_so(app: App, more: bytes, status: int) -> None:
     async with serving(app, QUICK) as address:

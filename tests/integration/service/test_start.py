@@ -109,6 +109,20 @@ async def test_an_error_in_the_block_stops_everything_and_is_told(tmp_path: Path
         """Nobody has it any more."""
 
 
+async def test_what_stands_in_the_env_file_holds_unless_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENTAD_STEP_LIMIT", "")  # so that it is as before afterwards
+    monkeypatch.delenv("PENTAD_STEP_LIMIT")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("PENTAD_STEP_LIMIT=0\n")
+    with pytest.raises(SettingsError, match="PENTAD_STEP_LIMIT is wrong"):
+        async with pentad.start(tmp_path / "data"):
+            raise AssertionError("it must not start")
+    async with pentad.start(tmp_path / "data", pentad_step_limit=1) as agent:
+        assert await agent.inspection.tasks() == []
+
+
 async def test_the_conversation_goes_on_at_the_next_start(tmp_path: Path) -> None:
     async with pentad.start(tmp_path) as agent:
         await agent.session("s").ask("what is 6*7?")

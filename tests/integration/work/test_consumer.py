@@ -8,7 +8,9 @@ import pytest
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
+from pentad.shared.work import consumer
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from tests.integration.work.crew import GROUP, KEY, add, consuming, pending, settled
@@ -44,7 +46,11 @@ async def test_what_a_silent_worker_left_comes_to_the_same_handler_marked(store:
         await wait_until("the acknowledgement", lambda: settled(store))
 
 
-async def test_what_another_holds_is_taken_over_only_once_it_has_been_idle_for_the_lease(store: Store) -> None:
+async def test_what_another_holds_is_taken_over_only_once_it_has_been_idle_for_the_lease(
+    store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "pentad")
+    monkeypatch.setattr(consumer, "_say", Seldom(consumer.log))  # one that has said nothing yet
     await ensure_group(store, KEY, GROUP)
     alive, *silent = await add(store, "alive", "silent", "silent too")
     await store.call("XREADGROUP", "GROUP", GROUP, "other", "STREAMS", KEY, ">")
@@ -63,6 +69,7 @@ async def test_what_another_holds_is_taken_over_only_once_it_has_been_idle_for_t
         await wait_until("what fell silent later", lambda: len(seen) > 1)
         assert seen == [b"silent", b"silent too"]
         assert [entry.decode() for entry, *_ in await _pending_of(store, "other")] == [alive]
+    assert f"entry {silent[0]} is taken over from a worker that fell silent" in caplog.text
 
 
 async def _pending_of(store: Store, consumer: str) -> list[list[bytes]]:

@@ -101,9 +101,17 @@ def test_a_document_has_a_bound_of_its_own(protocol: ScriptedProtocol, monkeypat
 
 
 @protocols
-def test_calls_without_number_are_cut_off(protocol: ScriptedProtocol) -> None:
-    many = b"".join(protocol.events(call(*[("f", {})] * 1001)))
-    with pytest.raises(ModelCutOff, match="more than 1000 tool calls"):
-        read(protocol, many)
-    enough = b"".join(protocol.events(call(*[("f", {})] * 1000)))
-    assert len(read(protocol, enough).tool_calls) == 1000
+def test_of_calls_without_number_the_first_are_read(protocol: ScriptedProtocol) -> None:
+    many = b"".join(protocol.events(call(*[("f", {"n": n}) for n in range(20_000)])))
+    answer = read(protocol, many)
+    assert answer.tool_calls == tuple(ToolCallDraft("f", f'{{"n":{n}}}') for n in range(1001))
+    assert answer.too_many_calls
+    enough = read(protocol, b"".join(protocol.events(call(*[("f", {})] * 1001))))
+    assert (len(enough.tool_calls), enough.too_many_calls) == (1001, False)
+
+
+@protocols
+def test_arguments_without_end_are_refused_and_not_asked_for_again(protocol: ScriptedProtocol) -> None:
+    endless = protocol.events(call(("f", {"text": "x" * 3_000_000}), ("f", {"text": "x" * 3_000_000})))
+    with pytest.raises(ModelRefused, match="more than 4194304 characters"):
+        read(protocol, *endless)

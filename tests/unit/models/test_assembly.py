@@ -283,6 +283,13 @@ def test_damaged_text_is_repaired_so_that_it_can_be_stored(data: bytes, expected
     text.encode()
 
 
+@pytest.mark.parametrize("many", [b"[],", b'{"a":1},'])
+def test_a_document_of_nothing_but_brackets_is_refused_before_it_is_read(many: bytes) -> None:
+    with pytest.raises(ValueError, match="more than 500000 lists and objects"):
+        parse_object(b'{"x":[' + many * 500_000 + b"0]}")
+    assert len(parse_object(b'{"x":[' + many * 400_000 + b"0]}")["x"]) == 400_001
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"1", b"nul", b'{"a":', b"[" * 100_000, b'{"a":' * 5000, b"\xff\xfe"])
 def test_what_is_not_a_json_object_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,6 +184,7 @@ async def test_progress_is_reported_within_bounds(told: float | None, heard: flo
         ("1/0", "does not import: ZeroDivisionError: division by zero ("),
         ("def broken(:", "does not import: SyntaxError"),
         ("raise SystemExit('bye')", "does not import: SystemExit: bye"),
+        ("raise PermissionError(13, 'Permission denied')", f"; let user {os.geteuid()} read it: chmod a+r"),
         (
             "from pentad.shared.plugins.registry import tool\n@tool\ndef f(*a): ...",
             "tool 'f': parameter '*a' takes any number",

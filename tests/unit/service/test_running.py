@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from pentad.shared import telemetry
 from pentad.shared.errors import PentadError
 from pentad.shared.service.http import all_checks, unmet
 from pentad.shared.service.run import DiedError, Watched, run_services, stop_services
 from pentad.shared.service.signals import Stop, StopAskedError
+from pentad.shared.telemetry import LogForm
 
 
 class Part:
@@ -73,6 +75,22 @@ async def test_says_that_it_is_ready_only_when_every_check_is_met(capsys: pytest
     part.wrong, part.asks = None, stop
     assert await running == 0
     assert capsys.readouterr().out == "a ready\n"
+
+
+@pytest.mark.parametrize(("form", "printed"), [("console", "a ready\n"), ("json", "")])
+async def test_what_is_said_at_the_start_has_time_and_level_in_the_log(
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    form: LogForm,
+    printed: str,
+) -> None:
+    monkeypatch.setattr(telemetry, "_form", form)
+    caplog.set_level("INFO", "pentad")
+    stop = Stop()
+    assert await run_services([Part("a", [], stop)], stop) == 0
+    assert capsys.readouterr().out == printed
+    assert ("INFO", "a ready") in [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
 async def test_a_start_that_fails_stops_what_had_begun() -> None:

@@ -1,16 +1,19 @@
-"""A session's stream is bounded in bytes, too."""
+"""A session's stream is bounded in bytes, too, by the operator's one number."""
 
 import pytest
 
-from pentad.shared.kept_events import KEPT_BYTES, most_events
+from pentad.shared.kept_events import SMALL_EVENT, most_events
+
+SIZES = [1, 2048, SMALL_EVENT, SMALL_EVENT + 1, 100_000, 1 << 20, 5 << 20, 100 << 20]
 
 
-@pytest.mark.parametrize("size", [1, 2048, 2049, 100_000, 1 << 20, 5 << 20, KEPT_BYTES, 10 * KEPT_BYTES])
-def test_large_events_leave_room_for_fewer_and_the_newest_always_fits(size: int) -> None:
-    kept = most_events(10_000, size)
-    assert 1 <= kept <= 10_000
-    assert size <= 2048 or kept * size <= KEPT_BYTES + size
+@pytest.mark.parametrize("maxlen", [100, 10_000])
+@pytest.mark.parametrize("size", SIZES)
+def test_large_events_leave_room_for_fewer_and_the_newest_always_fits(maxlen: int, size: int) -> None:
+    kept = most_events(maxlen, size)
+    assert 1 <= kept <= maxlen
+    assert kept * size <= maxlen * SMALL_EVENT + size
 
 
-def test_a_smaller_number_of_the_operators_counts() -> None:
-    assert most_events(100, 3000) == 100
+def test_a_smaller_number_of_the_operators_counts_for_large_events_too() -> None:
+    assert [most_events(maxlen, 1 << 20) for maxlen in (10_000, 1_000, 100)] == [40, 4, 1]
