@@ -19,6 +19,7 @@ from tests.integration.service.raw_http import exchange
 from tests.integration.service.test_garbage import system
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import say
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 OPERATIONS = [
@@ -53,9 +54,15 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             model = runner.run(stack.enter_async_context(ScriptedModel(lambda _: say("yes"), record=False)))
             address = runner.run(stack.enter_async_context(system(tmp_path_factory.mktemp("fuzz"), model)))
             client = httpx2.AsyncClient(base_url=address, trust_env=False, timeout=20)
-            yield Running(runner, address, runner.run(stack.enter_async_context(client)))
+            running = Running(runner, address, runner.run(stack.enter_async_context(client)))
+            runner.run(wait_until("the memory to be open", lambda: _is_open(running.http)))  # until then it is 503
+            yield running
         finally:
             runner.run(stack.aclose())
+
+
+async def _is_open(http: httpx2.AsyncClient) -> bool:
+    return (await http.get("/v1/memory/stats")).status_code == 200
 
 
 HEADS = st.sampled_from(
@@ -126,7 +133,7 @@ def test_every_operation_of_the_interface(gateway: Running, data: st.DataObject)
         response = await gateway.http.request(method, path, params=query, content=body)
         known = set(map(int, operation["responses"])) | {404, 405, 200}
         assert response.status_code in known, (method, path, query, body, response.text)
-        assert response.status_code < 500
+        assert response.status_code < 500, (method, path, query, body, response.text)
         if response.status_code >= 400 and method != "HEAD":
             assert response.headers["content-type"] == "application/problem+json"
             assert response.json()["detail"]
