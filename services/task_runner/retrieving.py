@@ -47,13 +47,13 @@ class Retrieving:
         self._waiting = 0
 
     async def chosen(self, asked: RecallQuestion, hits: Sequence[MemoryHit], requester: Requester) -> ChosenWalk:
-        """The walk for these hits, the best of which come first."""
-        shown = nodes_shown(hits)
+        """The walk for these hits, the best of which come first. Nobody is asked where the rule walks from nothing."""
+        ruled = chosen_by_rule(hits)
         instruction = (await self._book.known()).get(MEMORY_RETRIEVER.name, MEMORY_RETRIEVER)
-        if not shown or not self._pool.is_real(instruction.model):
-            return chosen_by_rule(hits)
+        if ruled.choice is None or not self._pool.is_real(instruction.model):
+            return ruled
         keys = TaskKeys(requester.shard, asked.owner.tenant, asked.task)
-        answer = await self._answer(keys, instruction, asked.said, shown)
+        answer = await self._answer(keys, instruction, asked.said, nodes_shown(hits))
         if isinstance(answer, str):
             return chosen_by_rule(hits, answer[:_MOST_CHARS])
         return chosen_by_model(answer, hits) or chosen_by_rule(hits, "what it wants to begin at is not found any more")

@@ -34,7 +34,9 @@ from tests.integration.handlers.flow import Flow, answer
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, fail, say
 from tests.support.recalling import recalling
+from tests.support.remembering import remember
 from tests.support.waiting import PATIENCE_S
+from tests.unit.segments.transcripts import answered, said
 
 OWNER = Owner("default")
 FERRY, BOAT, TICKET, PIER = (
@@ -137,6 +139,16 @@ async def test_who_begins_the_task_anew_asks_nobody(tasks: Tasks) -> None:
         found = await recall.recall(question, Requester(0, OWNER.tenant, "s1", keys.task))
     assert server.seen.chats == []
     assert (found.walk and found.walk.strategy, PIER in found.text) == ("bfs", True)
+
+
+async def test_where_nothing_known_is_among_the_best_nobody_is_asked(tasks: Tasks) -> None:
+    await remember(tasks.vectors, OWNER.tenant, "task-0-red", [said("My bicycle is painted red"), answered("Nice.")])
+    async with answering({"strategy": "bfs", "start_nodes": ["k1"]}) as (server, chat):
+        retrieving = Retrieving(tasks.store, pool_of(chat), InstructionBook(tasks.store))
+        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=retrieving)
+        question = RecallQuestion(OWNER, ["which colour is my bicycle painted"], (), "task-0-new", 1_900_000_000_000)
+        found = await recall.recall(question, Requester(0, OWNER.tenant, "s1", "task-0-new"))
+    assert (found.outcome, found.walk, server.seen.chats) == ("recalled", None, [])
 
 
 async def test_the_model_may_say_that_none_is_needed(tasks: Tasks) -> None:
