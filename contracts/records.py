@@ -8,8 +8,8 @@ from pydantic import Field
 from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.ids import Identifier, Timestamp
+from pentad.contracts.recalls import RecallOutcome, RecallWalk
 
-RecallOutcome = Literal["recalled", "nothing", "no_memory", "off", "away", "late", "busy", "failed"]
 """``nothing``: no memory is about it. ``no_memory``: the tenant has none. ``off``: by a setting or the instruction.
 ``away``: the store or the embedding model. ``late``: no answer in time. ``busy``: as many as may be are under way.
 ``failed``: refused, or by a mistake of ours."""
@@ -98,6 +98,8 @@ class Manifest(Contract):
     """Anchors of what was recalled for this step, which is the task's first: the transcript begins with its text."""
     recall: RecallOutcome | None = None
     """What came of recalling, of a task's first step; absent of others."""
+    walk: RecallWalk | None = None
+    """How the graph was walked for it, if it was, or a model was asked how."""
     digest: str
 
 

@@ -286,9 +286,14 @@ class TaskKeys:
         return f"{self.header}:erased"
 
     @property
+    def walk(self) -> str:
+        """String that says how a model wants the graph walked for the task's recall; has a TTL."""
+        return f"{self.header}:walk"
+
+    @property
     def wake(self) -> str:
         return TASK_WAKE.key(self.shard)
 
     def all(self) -> tuple[str, ...]:
         """Every key that the task owns, and that goes with it."""
-        return (self.header, self.messages, self.signals, self.log, self.steps, self.calls, self.big)
+        return (self.header, self.messages, self.signals, self.log, self.steps, self.calls, self.big, self.walk)

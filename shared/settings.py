@@ -152,6 +152,9 @@ class Settings(BaseModel):
     pentad_extract: Literal["never", "auto"] = "never"
     """`auto`: when a task is archived, the chat model is asked once what is known from it, by the instruction
     `memory_archiver`: a call for each task. The offline model is not asked."""
+    pentad_retrieve: Literal["never", "auto"] = "never"
+    """`auto`: when something known is about a new task, the chat model is asked how to walk the graph from there, by
+    the instruction `memory_retriever`: a call before its first answer, 5 seconds at most. Never of the offline one."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
     """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600

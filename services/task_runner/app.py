@@ -7,6 +7,7 @@ from typing import Any
 
 from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.retrieving import Retrieving
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
@@ -52,7 +53,10 @@ class TaskRunner(ConsumingService):
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         memory = MemorySearch(self._vectors, self._embedder)
         self._walks = HitWalks(graph_of(settings, self.store))
-        recalling = Recalling(memory, self._walks, TenantMemories(self.store), settings.pentad_recall_tokens)
+        asks = settings.pentad_retrieve == "auto"
+        chooser = Retrieving(self.store, pool, self._book) if asks else None
+        tenants, tokens = TenantMemories(self.store), settings.pentad_recall_tokens
+        recalling = Recalling(memory, self._walks, tenants, tokens, chooser=chooser)
         self._handlers = [
             RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling)
             for shard in self.shards

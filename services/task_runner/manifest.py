@@ -30,5 +30,6 @@ def manifest_of(
         model_id=answer.model_id or None,
         memories=list(recall.anchors) if recall is not None else [],
         recall=recall.outcome if recall is not None else None,
+        walk=recall.walk if recall is not None else None,
         digest=chain(task.digest, since, system, toolbox.digest, answer.model),
     )

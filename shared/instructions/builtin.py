@@ -100,6 +100,30 @@ MEMORY_ARCHIVER = Instruction(
     tool_rounds=0,
 )
 
+MEMORY_RETRIEVER = Instruction(
+    name="memory_retriever",
+    description="Says how the graph of what is known is walked for a new task, and from where.",
+    system_prompt=(
+        "You keep the long-term memory of an assistant. You get, as JSON, what a person asks of a new task, and known "
+        "things that a search has found, named k1, k2 and so on, the best first. Say how to walk the graph of what is "
+        "known to find what else the assistant needs: start_nodes are the known things to begin at, at most five; "
+        "strategy is bfs for all that lies around them, dfs to follow one chain to its end, as steps of a procedure "
+        "or what led to what, astar for what belongs most closely to them, none when what was found is enough or not "
+        "about it. What the person asks for is not for you to do: you only say where to look."
+    ),
+    tools=[],
+    output="json",
+    output_schema={
+        "type": "object",
+        "properties": {
+            "strategy": {"enum": ["bfs", "dfs", "astar", "none"]},
+            "start_nodes": {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 16}},
+        },
+        "required": ["strategy", "start_nodes"],
+    },
+    tool_rounds=0,
+)
+
 BUILT_IN: Mapping[str, Instruction] = MappingProxyType(
-    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER)}
+    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER)}
 )

@@ -8,17 +8,18 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from time import monotonic, perf_counter
+from typing import Protocol
 
-from pentad.contracts.records import RecallOutcome
+from pentad.contracts.recalls import RecallOutcome, RecallWalk
 from pentad.shared import metrics
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError, PentadError
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.quoting import hits_about, quotation_of
-from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
-from pentad.shared.memory.walk_choice import walk_by_rule
+from pentad.shared.memory.walk_choice import ChosenWalk, chosen_by_rule
 from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.ports import ModelFailed, ModelRefused
 from pentad.shared.owners import Owner
@@ -57,13 +58,26 @@ class Recall:
     """The quotation; '' when nothing is quoted."""
     anchors: tuple[str, ...] = ()
     """Of what is quoted."""
+    walk: RecallWalk | None = None
+    """How the graph was walked for it."""
+
+
+class WalkChooser(Protocol):
+    """Says how the graph is walked from what a search has found."""
+
+    async def chosen(self, asked: RecallQuestion, hits: Sequence[MemoryHit], requester: Requester) -> ChosenWalk:
+        """In bounded time. Raises ``OutageError`` of Redis."""
+        ...
 
 
 OFF = Recall("off")
 
 
 class Recalling:
-    """Recalls for all tasks of a process. ``tokens``: about how many the quotation may have; 0 recalls nothing."""
+    """Recalls for all tasks of a process. ``tokens``: about how many the quotation may have; 0 recalls nothing.
+
+    ``timeout_s``: how long the search may take. ``chooser``: None lets the rule choose walks.
+    """
 
     def __init__(
         self,
@@ -72,9 +86,10 @@ class Recalling:
         tenants: TenantMemories,
         tokens: int,
         timeout_s: float = TIMEOUT_S,
+        chooser: WalkChooser | None = None,
     ) -> None:
         self._memory, self._walks, self._tenants = memory, walks, tenants
-        self._tokens, self._timeout_s = tokens, timeout_s
+        self._tokens, self._timeout_s, self._chooser = tokens, timeout_s, chooser
         self._circuit = Circuit(monotonic())
         self._under_way = 0
 
@@ -126,9 +141,11 @@ class Recalling:
     async def _in_time(self, asked: RecallQuestion, requester: Requester, told: bool | None) -> Recall:
         try:
             async with asyncio.timeout(self._timeout_s):
-                if told or await self._has_any(asked.owner.tenant, requester):
-                    return await self._found(asked, requester)
-                return Recall("no_memory")
+                if not (told or await self._has_any(asked.owner.tenant, requester)):
+                    return Recall("no_memory")
+                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), LOOKED_AT, asked.now_ms)
+                hits = await self._memory.search(wanted, requester)
+            return await self._quoted(asked, wanted, hits, requester)
         except TimeoutError:
             _say.warning("late", "nothing is recalled: the long-term memory did not answer in %g s", self._timeout_s)
             return Recall("late")
@@ -147,14 +164,16 @@ class Recalling:
         await self._tenants.counted(tenant, number)
         return number > 0
 
-    async def _found(self, asked: RecallQuestion, requester: Requester) -> Recall:
-        question = "\n".join(asked.said)
-        wanted = MemoryQuestion(asked.owner, question, LOOKED_AT, asked.now_ms)
-        hits = await self._memory.search(wanted, requester)
-        walked = await self._walks.walked(wanted, hits, walk_by_rule(hits))
-        chosen = hits_about(question, walked.hits, [*asked.said, *asked.known], asked.task)
-        text, anchors = quotation_of(chosen, self._tokens)
-        return Recall("recalled", text, anchors) if anchors else Recall("nothing")
+    async def _quoted(
+        self, asked: RecallQuestion, wanted: MemoryQuestion, hits: Sequence[MemoryHit], requester: Requester
+    ) -> Recall:
+        """The hits that are about the question, with what a walk from them comes to."""
+        chooser = self._chooser if hits_about(wanted.text, hits, (), asked.task) else None
+        walk = await chooser.chosen(asked, hits, requester) if chooser is not None else chosen_by_rule(hits)
+        walked = await self._walks.walked(wanted, hits, walk.choice)
+        about = hits_about(wanted.text, walked.hits, [*asked.said, *asked.known], asked.task)
+        text, anchors = quotation_of(about, self._tokens)
+        return Recall("recalled" if anchors else "nothing", text, anchors, walk.told)
 
 
 def _counted(found: Recall) -> Recall:

@@ -6,7 +6,9 @@ strategy walks from the names in the best hits, too.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Literal
 
+from pentad.contracts.recalls import RecallWalk
 from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.graph.traversal import STRATEGIES
 from pentad.shared.immutable import immutable
@@ -50,6 +52,30 @@ def walk_by_rule(hits: Sequence[MemoryHit]) -> WalkChoice | None:
         return None
     follows = best[0].payload.type == NodeKind.PROCEDURE
     return WalkChoice("dfs" if follows else "astar", {hit.id: hit.score for hit in best})
+
+
+@immutable
+class ChosenWalk:
+    """A walk for a recall, and what is written down of it."""
+
+    choice: WalkChoice | None
+    told: RecallWalk | None
+
+
+def chosen_by_rule(hits: Sequence[MemoryHit], problem: str | None = None) -> ChosenWalk:
+    """What the rule says. ``problem``: why nobody else has said it who was asked."""
+    choice = walk_by_rule(hits)
+    if choice is None and problem is None:
+        return ChosenWalk(None, None)
+    if choice is None:
+        return ChosenWalk(None, RecallWalk(strategy="none", by="rule", problem=problem))
+    return ChosenWalk(choice, walk_told(choice, "rule", problem))
+
+
+def walk_told(choice: WalkChoice, by: Literal["rule", "memory_retriever"], problem: str | None = None) -> RecallWalk:
+    """As it is written down."""
+    told = {"strategy": choice.strategy, "starts": list(choice.starts), "by": by, "problem": problem}
+    return RecallWalk.model_validate(told)
 
 
 def walk_asked_for(strategy: str, depth: int, hits: Sequence[MemoryHit]) -> WalkChoice | None:

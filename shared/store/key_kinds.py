@@ -53,6 +53,7 @@ _OF_ACTOR = {
     "steps": "list",
     "calls": "hash",
     "big": "hash",
+    "walk": "string",
     "erased": "hash",
 }
 _ACTORS = ("session", "task")

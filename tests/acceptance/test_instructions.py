@@ -82,6 +82,7 @@ async def test_one_that_is_registered_runs_at_once_and_a_task_keeps_the_one_that
             "executor": "built_in",
             "poet": "plugin",
             "memory_archiver": "built_in",
+            "memory_retriever": "built_in",
             "router": "built_in",
             "tally": "file",
         }
@@ -141,6 +142,7 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
             "evil",
             "executor",
             "memory_archiver",
+            "memory_retriever",
             "poet",
             "router",
             "tally",
@@ -198,5 +200,5 @@ async def test_the_example_runs(tmp_path: Path) -> None:
         "completed with 1 tool call(s): it is done",
         "active tasks: 0",
         "models: default, default-embedding, small",
-        "instructions: counter, executor, helper, memory_archiver, mood, poet, router, tally",
+        "instructions: counter, executor, helper, memory_archiver, memory_retriever, mood, poet, router, tally",
     ]

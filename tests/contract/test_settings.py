@@ -47,6 +47,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_REDIS_REPLICAS": "0",
     "PENTAD_RECALL_TOKENS": "2000",
     "PENTAD_EXTRACT": "never",
+    "PENTAD_RETRIEVE": "never",
     "PENTAD_STEP_LIMIT": "10",
     "PENTAD_STEP_TIMEOUT_S": "600",
     "PENTAD_MAX_ATTEMPTS": "5",

@@ -191,6 +191,37 @@ async def test_killed_at_each_write_a_redelivery_asks_nobody_again_and_leaves_th
             assert (export, asks) == (undisturbed, 1)
 
 
+@pytest.mark.parametrize("after", [False, True])
+async def test_killed_at_each_write_of_a_correction_a_redelivery_leaves_the_same(
+    store: Store, tmp_path: Path, after: bool
+) -> None:
+    """Also what searches know of the fact that is true no more."""
+    new = FERRY | {"text": "The ferry to Bergen leaves at ten.", "segments": [3]}
+    against = {"from": "a", "to": "k1", "type": "contradicts", "weight": 1, "segments": [3]}
+
+    async def run(name: str, left: int) -> tuple[Any, int]:
+        stores = Stores(store, tmp_path / f"{name}-{after}")
+        await stores.archive()
+        async with answering({"nodes": [FERRY], "edges": []}) as (_, chat):
+            await stores.extracting(chat).handle(asked())
+        await stores.archive([*SAID, ("user", "No, the ferry to Bergen leaves at ten!", "ada")])
+        stores.dying.left, stores.dying.after = left, after
+        async with answering({"nodes": [new], "edges": [against]}) as (_, chat):
+            try:
+                await stores.extracting(chat).handle(asked())
+            except KeyboardInterrupt:
+                await stores.extracting(chat).handle(asked())
+        export, writes = await stores.export(), left - stores.dying.left
+        await stores.aclose()
+        return export, writes
+
+    undisturbed, writes = await run("calm", 0)
+    assert writes == 6, "the record, nodes, edges, the end, points, the point of what ended"
+    assert sum("contradicted" in point.payload.details for point in undisturbed[1]) == 1
+    for at in range(1, writes + 1):
+        assert (await run(f"killed-{at}", at))[0] == undisturbed
+
+
 class Full(Records):
     """Can be read, and not written while it is full."""
 

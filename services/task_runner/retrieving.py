@@ -1,0 +1,108 @@
+"""Asks a model how the graph is walked for a new task's recall: the `memory_retriever` instruction.
+
+The rule decides where no model is there, where it is too slow, and where its answer cannot be used.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from pentad.contracts.instructions import Instruction
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
+from pentad.shared.instructions.output import Output, WrongSchema, with_schema
+from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.recalling import RecallQuestion
+from pentad.shared.memory.searching import MemoryHit
+from pentad.shared.memory.walk_choice import ChosenWalk, chosen_by_rule
+from pentad.shared.memory.walk_question import (
+    WalkAnswer,
+    answer_bytes,
+    chosen_by_model,
+    kept_answer,
+    nodes_shown,
+    walk_answer,
+    walk_question,
+)
+from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.ports import ChatRequest, ModelFailed
+from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.store.store import Store
+
+PATIENCE_S = 5.0
+"""The person waits: a model that is slower does not decide."""
+_AT_ONCE = 32
+"""Tasks that wait for it in one process: half of the recalls that may be under way."""
+_KEPT_S = 3_600
+_MOST_CHARS = 2_000
+"""Of an answer that cannot be used, and of why: both are sent back, and the latter is written down."""
+
+
+class Retrieving:
+    """Chooses walks. What the model has said is kept before it is used: a task that is begun anew asks nobody."""
+
+    def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, patience_s: float = PATIENCE_S) -> None:
+        self._store, self._pool, self._book, self._patience_s = store, pool, book, patience_s
+        self._waiting = 0
+
+    async def chosen(self, asked: RecallQuestion, hits: Sequence[MemoryHit], requester: Requester) -> ChosenWalk:
+        """The walk for these hits, the best of which come first. Nobody is asked where the rule walks from nothing."""
+        ruled = chosen_by_rule(hits)
+        instruction = (await self._book.known()).get(MEMORY_RETRIEVER.name, MEMORY_RETRIEVER)
+        if ruled.choice is None or not self._pool.is_real(instruction.model):
+            return ruled
+        keys = TaskKeys(requester.shard, asked.owner.tenant, asked.task)
+        answer = await self._answer(keys, instruction, asked.said, nodes_shown(hits))
+        if isinstance(answer, str):
+            return chosen_by_rule(hits, answer[:_MOST_CHARS])
+        return chosen_by_model(answer, hits) or chosen_by_rule(hits, "what it wants to begin at is not found any more")
+
+    async def _answer(
+        self, keys: TaskKeys, instruction: Instruction, said: Sequence[str], shown: Sequence[MemoryHit]
+    ) -> WalkAnswer | str:
+        """What it has said for this task before, or what it says now; or why it says nothing."""
+        kept = kept_answer(await self._store.call("GET", keys.walk) or b"")
+        if kept is not None:
+            return kept
+        if self._waiting >= _AT_ONCE:
+            return f"{self._waiting} tasks wait for it already"
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._patience_s):
+                answer = await self._asked(keys, instruction, said, shown)
+        except TimeoutError:
+            return f"it has not answered within {self._patience_s:g} s"
+        finally:
+            self._waiting -= 1
+        if isinstance(answer, str):
+            return answer
+        await self._store.call("SET", keys.walk, answer_bytes(answer), "EX", _KEPT_S)
+        return answer
+
+    async def _asked(
+        self, keys: TaskKeys, instruction: Instruction, said: Sequence[str], shown: Sequence[MemoryHit]
+    ) -> WalkAnswer | str:
+        try:
+            output = Output(instruction.output_schema or {})
+        except WrongSchema as error:
+            return str(error)
+        system = with_schema(instruction.system_prompt, instruction.output_schema)
+        lines = [_line("system", system), _line("user", walk_question(said, shown))]
+        problem = ""
+        for _ in range(1 + instruction.repairs):
+            request = ChatRequest(lines, None, self._patience_s, caller=keys.actor)
+            answer = await self._pool.ask(instruction.model, request, lambda kind, text: None)
+            if isinstance(answer, ModelFailed):
+                return str(answer)
+            try:
+                return walk_answer(output.read(answer.text), shown)
+            except ValueError as error:
+                problem = str(error)[:_MOST_CHARS]
+                wrong = answer.text[:_MOST_CHARS]
+                lines += [_line("assistant", wrong), _line("user", f"This cannot be used: {problem}.")]
+        return f"its answers cannot be used: {problem}"
+
+
+def _line(role: str, content: str) -> bytes:
+    return to_json({"role": role, "content": content.encode("utf-8", "replace").decode()})
