@@ -24,6 +24,7 @@ from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
+from tests.support.chaos.teaching import Teaching
 from tests.support.chaos.troubles import EVERYTHING, KILLS, Troubles
 from tests.support.clients.follower import Follower
 from tests.support.clients.sse_follower import SseFollower
@@ -49,6 +50,7 @@ class Chaos:
             if setup.each == 1
             else Several(self._rng, tasks, setup, self._gateways)
         )
+        self._teaching = Teaching(tasks, self._gateways, self._sessions.plays) if setup.remembers else None
         self.report = Report(tasks=self._sessions.sessions * setup.each)
         self._followers: list[Follower] = []
         self._calm = asyncio.Event()
@@ -144,7 +146,8 @@ class Chaos:
             async with room:
                 await self._one(number, clients)
 
-        await asyncio.gather(*(one(n) for n in range(self._sessions.sessions)))
+        erasing = self._teaching.burn() if self._teaching else asyncio.sleep(0)
+        await asyncio.gather(erasing, *(one(n) for n in range(self._sessions.sessions)))
         self._calm.set()
         await self._sessions.settle()
 
@@ -177,7 +180,16 @@ class Chaos:
         report.woken_anew = len(given_anew)
         if not self._troubles.any_takeover:  # a new primary may lack a wake-up; nothing else loses one
             report.faults += given_anew
+        await self._remembered()
         self._measure()
+
+    async def _remembered(self) -> None:
+        """What became of all that was said."""
+        if self._teaching is not None:
+            begun, facts, redis = time.monotonic(), self._sessions.facts, self._redis.primary
+            self.report.facts = await self._teaching.result(facts, redis.url, self._setup.shards)
+            self.report.settled_s = time.monotonic() - begun
+            self.report.faults += self.report.facts.faults
 
     def _measure(self) -> None:
         """How long clients waited for nothing."""

@@ -1,6 +1,5 @@
-"""What each task of a chaos run does: the model's part is a plan that the user's message carries."""
+"""What each task of a chaos run does: the model has a plan for what the user says."""
 
-import json
 import random
 import time
 from collections import defaultdict
@@ -36,21 +35,26 @@ def _arguments(rng: random.Random, tag: str, deadly: float, most_ms: int) -> dic
 
 
 class Model:
-    """Plays the plan that the last user message holds, step by step, and writes down when it thought."""
+    """Plays the plan for the last user message, step by step, and writes down when it thought."""
 
     def __init__(self) -> None:
         self.thinking: dict[int, list[tuple[float, float]]] = defaultdict(list)
         """By task: from when to when an answer was due."""
+        self._plans: dict[str, tuple[int, Sequence[Step]]] = {}
+
+    def plan(self, message: str, task: int, steps: Sequence[Step]) -> None:
+        """What to do when a user says this."""
+        self._plans[message] = task, steps
 
     def script(self, request: dict[str, Any]) -> Reply:
         """The answer to a request."""
         messages = request["messages"]
         last = max(i for i, m in enumerate(messages) if m["role"] == "user")
-        plan = json.loads(messages[last]["content"])
+        task, steps = self._plans[messages[last]["content"]]
         done = sum(1 for m in messages[last:] if m["role"] == "assistant")
-        if done < len(plan["steps"]):
-            return self.asks(plan["task"], plan["steps"][done])
-        return self.answers(plan["task"], f"task {plan['task']} is done, and this is what its answer looks like")
+        if done < len(steps):
+            return self.asks(task, steps[done])
+        return self.answers(task, f"task {task} is done, and this is what its answer looks like")
 
     def asks(self, task: int, step: Sequence[tuple[str, Any]]) -> Reply:
         """A step's tool calls."""

@@ -41,5 +41,7 @@ class Setup:
     """Share of the tool calls whose first run kills its process."""
     tool_ms: int = MOST_MS
     """That a tool call takes at most."""
+    remembers: bool = True
+    """In the end memory is asked for all that was said, and for what was erased meanwhile."""
     each: int = 1
     """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""
