@@ -50,7 +50,8 @@ class Chaos:
             if setup.each == 1
             else Several(self._rng, tasks, setup, self._gateways)
         )
-        self._teaching = Teaching(tasks, self._gateways, self._sessions.plays) if setup.remembers else None
+        plays, learns = self._sessions.plays, setup.grace_s is not None
+        self._teaching = Teaching(tasks, self._gateways, plays, learns=learns) if setup.remembers else None
         self.report = Report(tasks=self._sessions.sessions * setup.each)
         self._followers: list[Follower] = []
         self._calm = asyncio.Event()
@@ -64,7 +65,8 @@ class Chaos:
         async with AsyncExitStack() as stack:
             self._redis = await stack.enter_async_context(Redundant())
             self._model = await stack.enter_async_context(ScriptedModel(self._sessions.plays.script))
-            system = System(self._redis.url, self._directory, self._setup.counts, self._environment())
+            model, tools = self._model.base_url, self._ledger.path
+            system = System(self._redis.url, self._directory, self._setup.counts, self._setup.environment(model, tools))
             system.launcher = self._setup.launcher
             self._system = await stack.enter_async_context(system)
             self._troubles = Troubles(
@@ -75,18 +77,6 @@ class Chaos:
             self.report.seconds = time.monotonic() - begun
             await self._check()
         return self.report
-
-    def _environment(self) -> dict[str, str]:
-        return {
-            "LLM_BASE_URL": self._model.base_url,
-            "PENTAD_PLUGINS": "tests.support.chaos.tools",
-            "PENTAD_TOOL_ENV": "CHAOS_LEDGER",
-            "CHAOS_LEDGER": str(self._ledger.path),
-            "PENTAD_GRACE_S": "600",
-            "PENTAD_SHARDS": str(self._setup.shards),
-            "PENTAD_LEASE_S": str(self._setup.lease_s),
-            "PENTAD_REDIS_REPLICAS": str(self._setup.replicas),
-        }
 
     async def _burn(self, at_once: int, fire: Fire, clients: AsyncExitStack) -> None:
         pulse = asyncio.create_task(self._feel_the_pulse())
@@ -228,10 +218,12 @@ def main() -> int:
     cli.add_argument("--at-once", type=int, default=12, help="tasks under way at a time")
     cli.add_argument("--shards", type=int, default=2)
     cli.add_argument("--replicas", type=int, default=0, help="PENTAD_REDIS_REPLICAS of the run")
+    cli.add_argument("--grace", type=float, default=2.0, help="seconds after which a task that was alone is archived")
     cli.add_argument("--kills-only", action="store_true", help="no stops, no failovers")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
-    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each)
+    grace_s = args.grace if args.each == 1 else None
+    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s)
     fire = Fire(KILLS if args.kills_only else EVERYTHING, calm_s=_CALM_S)
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)

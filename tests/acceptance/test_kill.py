@@ -22,8 +22,8 @@ def _all_is_well(report: Report, chaos: Chaos) -> None:
 
 
 async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> None:
-    """One process of each service, every one a target: nobody else does its work meanwhile."""
-    chaos = Chaos(tmp_path, 7, 20, minutes=1.5, setup=Setup(ONE_OF_EACH, tool_ms=TOOL_MS))
+    """One process of each service, every one a target: nobody else does its work meanwhile. Tasks are archived."""
+    chaos = Chaos(tmp_path, 7, 20, minutes=1.5, setup=Setup(ONE_OF_EACH, tool_ms=TOOL_MS, grace_s=1))
     report = await chaos.run(at_once=8, fire=Fire(KILLS, every_s=1.5, calm_s=120))
     _all_is_well(report, chaos)
     assert report.kills.total() >= 3, report.lines()

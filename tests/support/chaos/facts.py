@@ -39,7 +39,9 @@ class Traced:
 
     fact: Fact
     places: Sequence[Place] = ()
-    """Hits of its owner's search that say exactly this."""
+    """What was said, among the hits of its owner's search, that is exactly this."""
+    known: Sequence[Place] = ()
+    """What is known from it, in the same words."""
     to_others: Sequence[str] = ()
     """Ids of what another user's search shows with this sentence in it."""
 
@@ -50,7 +52,7 @@ class FactCount:
 
     taught: int = 0
     lost: int = 0
-    """Not found, or its anchor opens to something else."""
+    """Not found as it was said, or not known where it was learned; or its anchor opens to something else."""
     doubled: int = 0
     """Found in more than one place."""
     of_others: int = 0
@@ -67,16 +69,20 @@ class FactCount:
         )
 
 
-def counted(traced: Sequence[Traced]) -> FactCount:
-    """The figures, with each fault in words."""
+def counted(traced: Sequence[Traced], *, learned: bool = False) -> FactCount:
+    """The figures, with each fault in words. ``learned``: each fact that is kept must be known, too."""
     kept, erased = [t for t in traced if not t.fact.erased], [t for t in traced if t.fact.erased]
-    lost = [t for t in kept if not any(place.opened == t.fact.sentence for place in t.places)]
-    doubled = [t for t in kept if len(t.places) > 1]
+    lost = [t for t in kept if not _opens(t, t.places) or (learned and not _opens(t, t.known))]
+    doubled = [t for t in kept if len(t.places) > 1 or len(t.known) > 1]
     foreign = [t for t in kept if t.fact.user is not None and t.to_others]
-    found = [t for t in erased if t.places or t.to_others]
+    found = [t for t in erased if t.places or t.known or t.to_others]
     named = {"lost": lost, "doubled": doubled, "shown to others": foreign, "erased but found": found}
     faults = tuple(f"a fact is {what}: {t}" for what, which in named.items() for t in which)
     return FactCount(len(kept), len(lost), len(doubled), len(foreign), len(erased), len(found), faults)
+
+
+def _opens(traced: Traced, places: Sequence[Place]) -> bool:
+    return any(place.opened == traced.fact.sentence for place in places)
 
 
 def twice_in_memory(anchors: Iterable[str]) -> list[str]:

@@ -7,14 +7,14 @@ from typing import Any
 from httpx2 import AsyncClient, HTTPError
 from redis.asyncio import Redis
 
-from pentad.contracts.streams import ERASE, LEARN, REMEMBER
+from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, REMEMBER
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode
 from pentad.shared.graph.merging import edge_key
 from pentad.shared.keys import timers
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
-from pentad.shared.memory.points import SEGMENT_KIND
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection, Whose
@@ -24,7 +24,7 @@ from tests.support.waiting import PATIENCE_S
 
 _STRANGER = "somebody-else"
 _HITS, _AT_ONCE, _PAGE = 20, 4, 500
-_WORK = (REMEMBER, LEARN, ERASE)
+_WORK = (REMEMBER, LEARN, ARCHIVE, EXTRACT, ERASE)
 
 
 class NotNowError(Exception):
@@ -51,13 +51,15 @@ class Finder:
     async def _traced(self, fact: Fact) -> Traced:
         async with self._room:
             hits = await self._hits(fact.sentence, fact.user)
-            places = [
-                Place(hit["id"], hit["anchor"], await self._opened(hit["anchor"]))
-                for hit in hits
-                if hit["content"] == fact.sentence
-            ]
+            said, known = [await self._places(fact, hits, kind) for kind in (SEGMENT_KIND, NODE_KIND)]
             others = await self._hits(fact.sentence, _STRANGER) if fact.user or fact.erased else []
-        return Traced(fact, tuple(places), tuple(hit["id"] for hit in others if fact.sentence in hit["content"]))
+        return Traced(
+            fact, tuple(said), tuple(known), tuple(hit["id"] for hit in others if fact.sentence in hit["content"])
+        )
+
+    async def _places(self, fact: Fact, hits: Sequence[dict[str, Any]], kind: str) -> Sequence[Place]:
+        same = [hit for hit in hits if hit["content"] == fact.sentence and hit["kind"] == kind]
+        return tuple([Place(hit["id"], hit["anchor"], await self._opened(hit["anchor"])) for hit in same])
 
     async def _hits(self, question: str, user: str | None) -> list[dict[str, Any]]:
         params = {"q": question, "limit": str(_HITS)} | ({} if user is None else {"user_id": user})
@@ -80,12 +82,12 @@ class Finder:
         return response.json() if response.status_code == 200 else None
 
 
-async def at_work(redis: Redis, shards: int) -> list[str]:
-    """What memory has still to do."""
+async def at_work(redis: Redis, shards: int, due: Sequence[bytes]) -> list[str]:
+    """What memory has still to do. ``due``: the kinds of timers that are waited for."""
     left = []
     for shard in range(shards):
         members: Any = await redis.zrange(timers(shard), 0, -1)
-        left += [member.decode() for member in members if member.startswith(b"remember ")]
+        left += [member.decode() for member in members if member.split()[0] in due]
         for key in (stream.key(shard) for stream in _WORK):
             groups: Any = await redis.xinfo_groups(key) if await redis.exists(key) else []
             left += [f"{key}: {group}" for group in groups if group["pending"] or group["lag"]]

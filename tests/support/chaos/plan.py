@@ -1,9 +1,10 @@
 """What each task of a chaos run does: the model has a plan for what the user says."""
 
+import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.support.models.replies import Reply, call, say
@@ -49,12 +50,20 @@ class Model:
     def script(self, request: dict[str, Any]) -> Reply:
         """The answer to a request."""
         messages = request["messages"]
+        if messages[-1]["content"].startswith('{"segments":'):
+            return self._learned(json.loads(messages[-1]["content"])["segments"])
         last = max(i for i, m in enumerate(messages) if m["role"] == "user")
         task, steps = self._plans[messages[last]["content"]]
         done = sum(1 for m in messages[last:] if m["role"] == "assistant")
         if done < len(steps):
             return self.asks(task, steps[done])
         return self.answers(task, f"task {task} is done, and this is what its answer looks like")
+
+    def _learned(self, segments: Sequence[Mapping[str, Any]]) -> Reply:
+        """What is known from a task: what the user said in it."""
+        said = [segment for segment in segments if segment["text"] in self._plans]
+        nodes = [{"id": "a", "kind": "fact", "text": s["text"], "importance": 0.8, "segments": [s["n"]]} for s in said]
+        return say(json.dumps({"nodes": nodes, "edges": []}))
 
     def asks(self, task: int, step: Sequence[tuple[str, Any]]) -> Reply:
         """A step's tool calls."""

@@ -14,15 +14,16 @@ from tests.support.chaos.plan import Model
 from tests.support.waiting import PATIENCE_S
 
 _LOOK_S, _AT_ONCE = 0.2, 2
+_TIMERS = (b"remember", b"archive")
 _ERASED_OF = 12
 """One session is erased for so many tasks, two at least."""
 
 
 class Teaching:
-    """``tasks``: of the run."""
+    """``tasks``: of the run; ``learns``: tasks are archived and learned from before it is over."""
 
-    def __init__(self, tasks: int, gateways: Callable[[], Sequence[str]], model: Model) -> None:
-        self._gateways = gateways
+    def __init__(self, tasks: int, gateways: Callable[[], Sequence[str]], model: Model, *, learns: bool) -> None:
+        self._gateways, self._learns = gateways, learns
         self._erasers = [Eraser(n, gateways, model) for n in range(max(2, tasks // _ERASED_OF))]
 
     async def burn(self) -> None:
@@ -55,9 +56,9 @@ class Teaching:
     ) -> FactCount:
         try:
             await asyncio.wait_for(self.settle(), PATIENCE_S)
-            if left := await at_work(redis, shards):
+            if left := await at_work(redis, shards, _TIMERS[: 1 + self._learns]):
                 return FactCount(len(facts), faults=(f"memory has still to do: {left}",))
-            found = counted(await finder.traced(facts))
+            found = counted(await finder.traced(facts), learned=self._learns)
             wrong = await kept_wrongly(redis_url, {task for each in self._erasers for task in each.tasks})
         except (NotNowError, TimeoutError) as error:
             return FactCount(len(facts), faults=(f"memory does not answer: {error!r}",))

@@ -38,11 +38,12 @@ def edge(*supports: Support) -> MemoryEdge:
         (Traced(FACT, (Place("1", "task-1/0/0", "Something else."),)), (1, 1, 0, 0, 0, 0)),
         (Traced(FACT, (HERE, THERE)), (1, 0, 1, 0, 0, 0)),
         (Traced(FACT, (HERE, HERE)), (1, 0, 1, 0, 0, 0)),
-        (Traced(FACT, (HERE,), ("1",)), (1, 0, 0, 1, 0, 0)),
-        (Traced(Fact(SAID), (HERE,), ("1",)), (1, 0, 0, 0, 0, 0)),
+        (Traced(FACT, (HERE,), to_others=("1",)), (1, 0, 0, 1, 0, 0)),
+        (Traced(Fact(SAID), (HERE,), to_others=("1",)), (1, 0, 0, 0, 0, 0)),
         (Traced(ERASED), (0, 0, 0, 0, 1, 0)),
         (Traced(ERASED, (HERE,)), (0, 0, 0, 0, 1, 1)),
-        (Traced(ERASED, (), ("1",)), (0, 0, 0, 0, 1, 1)),
+        (Traced(ERASED, known=(HERE,)), (0, 0, 0, 0, 1, 1)),
+        (Traced(ERASED, to_others=("1",)), (0, 0, 0, 0, 1, 1)),
     ],
     ids=[
         "found once",
@@ -55,6 +56,7 @@ def edge(*supports: Support) -> MemoryEdge:
         "nobody's in particular, shown to everybody",
         "erased",
         "erased, and found by its owner",
+        "erased, and known",
         "erased, and found by another",
     ],
 )
@@ -72,8 +74,21 @@ def test_each_fault_is_counted_as_what_it_is_and_told(traced: Traced, figures: t
     assert all(SAID in fault for fault in found.faults)
 
 
+@pytest.mark.parametrize(
+    ("known", "lost", "doubled"),
+    [((HERE,), 0, 0), ((), 1, 0), ((Place("1", "task-1/0/0", ""),), 1, 0), ((HERE, THERE), 0, 1)],
+    ids=["known once", "not known", "its anchor opens nothing", "known twice"],
+)
+def test_what_was_learned_is_counted_too(known: tuple[Place, ...], lost: int, doubled: int) -> None:
+    found = counted([Traced(FACT, (HERE,), known)], learned=True)
+    assert (found.taught, found.lost, found.doubled) == (1, lost, doubled)
+    assert counted([Traced(FACT, (HERE,))]).faults == (), "where nothing is learned, nothing is missing"
+
+
 def test_the_scorecards_line_has_the_sums() -> None:
-    found = counted([Traced(FACT, (HERE, THERE), ("1",)), Traced(FACT), Traced(ERASED, (HERE,)), Traced(ERASED)])
+    found = counted(
+        [Traced(FACT, (HERE, THERE), to_others=("1",)), Traced(FACT), Traced(ERASED, (HERE,)), Traced(ERASED)]
+    )
     assert found.line() == "facts taught 2, lost 1, doubled 1, of others 1; erased 2, erased but found 1"
 
 
