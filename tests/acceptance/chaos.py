@@ -220,11 +220,12 @@ def main() -> int:
     cli.add_argument("--replicas", type=int, default=0, help="PENTAD_REDIS_REPLICAS of the run")
     cli.add_argument("--grace", type=float, default=2.0, help="seconds after which a task that was alone is archived")
     cli.add_argument("--kills-only", action="store_true", help="no stops, no failovers")
+    cli.add_argument("--victims", nargs="+", choices=SEVERAL, default=[], help="the services to kill and stop, not all")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
     grace_s = args.grace if args.each == 1 else None
     setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s)
-    fire = Fire(KILLS if args.kills_only else EVERYTHING, calm_s=_CALM_S)
+    fire = Fire(KILLS if args.kills_only else EVERYTHING, victims=args.victims, calm_s=_CALM_S)
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)
         report = asyncio.run(chaos.run(args.at_once, fire))
