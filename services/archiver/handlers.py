@@ -63,11 +63,10 @@ class Archiving:
             return
         if fields.get("remember_of", b"") != fields.get("last_step", b""):
             await self._ask_to_remember(keys)
-        if await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now):
-            await self._ask_to_extract(keys)
+        await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now)
 
     async def _ask_to_extract(self, keys: TaskKeys) -> None:
-        """Asked when it has left Redis: nobody writes its record anew then."""
+        """Once more: whoever removed it may have asked already, and what is there twice is done once."""
         if self._extracts:
             await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
             metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
@@ -85,17 +84,18 @@ class Archiving:
         await self._store.call("XADD", REMEMBER.key(keys.shard), "*", "data", data)
         metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
 
-    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> bool:
-        """Whether it has left Redis."""
+    async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> None:
+        """It leaves Redis, and in the same moment somebody is asked to extract: nobody writes its record anew then."""
         session = SessionKeys(keys.shard, keys.tenant, header.session)
+        names = [entry.stream, session.header, timers(keys.shard), *keys.all(), EXTRACT.key(keys.shard)]
         args: list[Argument] = [ARCHIVE.group or "", entry.id, last_step, keys.task, f"archive {keys.actor}", _AGAIN_MS]
-        outcome = await self._store.run(
-            "archive", [entry.stream, session.header, timers(keys.shard), *keys.all()], args
-        )
+        args.append(WakeUp(actor=keys.actor).to_json() if self._extracts else "")
+        outcome = await self._store.run("archive", names, args)
         metrics.archived.labels(outcome.decode()).inc()
+        if self._extracts and outcome == b"ok":
+            metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
         oldest = now - self._index_ttl_s * 1000
         await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)
-        return bool(outcome == b"ok")
 
 
 def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dict[str, bytes], now: int) -> TaskRecord:

@@ -24,6 +24,7 @@ from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
+from tests.support.chaos.teaching import Teaching
 from tests.support.chaos.troubles import EVERYTHING, KILLS, Troubles
 from tests.support.clients.follower import Follower
 from tests.support.clients.sse_follower import SseFollower
@@ -49,6 +50,8 @@ class Chaos:
             if setup.each == 1
             else Several(self._rng, tasks, setup, self._gateways)
         )
+        plays, learns = self._sessions.plays, setup.grace_s is not None
+        self._teaching = Teaching(tasks, self._gateways, plays, learns=learns) if setup.remembers else None
         self.report = Report(tasks=self._sessions.sessions * setup.each)
         self._followers: list[Follower] = []
         self._calm = asyncio.Event()
@@ -62,7 +65,8 @@ class Chaos:
         async with AsyncExitStack() as stack:
             self._redis = await stack.enter_async_context(Redundant())
             self._model = await stack.enter_async_context(ScriptedModel(self._sessions.plays.script))
-            system = System(self._redis.url, self._directory, self._setup.counts, self._environment())
+            model, tools = self._model.base_url, self._ledger.path
+            system = System(self._redis.url, self._directory, self._setup.counts, self._setup.environment(model, tools))
             system.launcher = self._setup.launcher
             self._system = await stack.enter_async_context(system)
             self._troubles = Troubles(
@@ -73,18 +77,6 @@ class Chaos:
             self.report.seconds = time.monotonic() - begun
             await self._check()
         return self.report
-
-    def _environment(self) -> dict[str, str]:
-        return {
-            "LLM_BASE_URL": self._model.base_url,
-            "PENTAD_PLUGINS": "tests.support.chaos.tools",
-            "PENTAD_TOOL_ENV": "CHAOS_LEDGER",
-            "CHAOS_LEDGER": str(self._ledger.path),
-            "PENTAD_GRACE_S": "600",
-            "PENTAD_SHARDS": str(self._setup.shards),
-            "PENTAD_LEASE_S": str(self._setup.lease_s),
-            "PENTAD_REDIS_REPLICAS": str(self._setup.replicas),
-        }
 
     async def _burn(self, at_once: int, fire: Fire, clients: AsyncExitStack) -> None:
         pulse = asyncio.create_task(self._feel_the_pulse())
@@ -144,7 +136,8 @@ class Chaos:
             async with room:
                 await self._one(number, clients)
 
-        await asyncio.gather(*(one(n) for n in range(self._sessions.sessions)))
+        erasing = self._teaching.burn() if self._teaching else asyncio.sleep(0)
+        await asyncio.gather(erasing, *(one(n) for n in range(self._sessions.sessions)))
         self._calm.set()
         await self._sessions.settle()
 
@@ -177,7 +170,16 @@ class Chaos:
         report.woken_anew = len(given_anew)
         if not self._troubles.any_takeover:  # a new primary may lack a wake-up; nothing else loses one
             report.faults += given_anew
+        await self._remembered()
         self._measure()
+
+    async def _remembered(self) -> None:
+        """What became of all that was said."""
+        if self._teaching is not None:
+            begun, facts, redis = time.monotonic(), self._sessions.facts, self._redis.primary
+            self.report.facts = await self._teaching.result(facts, redis.url, self._setup.shards)
+            self.report.settled_s = time.monotonic() - begun
+            self.report.faults += self.report.facts.faults
 
     def _measure(self) -> None:
         """How long clients waited for nothing."""
@@ -216,11 +218,14 @@ def main() -> int:
     cli.add_argument("--at-once", type=int, default=12, help="tasks under way at a time")
     cli.add_argument("--shards", type=int, default=2)
     cli.add_argument("--replicas", type=int, default=0, help="PENTAD_REDIS_REPLICAS of the run")
+    cli.add_argument("--grace", type=float, default=2.0, help="seconds after which a task that was alone is archived")
     cli.add_argument("--kills-only", action="store_true", help="no stops, no failovers")
+    cli.add_argument("--victims", nargs="+", choices=SEVERAL, default=[], help="the services to kill and stop, not all")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
-    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each)
-    fire = Fire(KILLS if args.kills_only else EVERYTHING, calm_s=_CALM_S)
+    grace_s = args.grace if args.each == 1 else None
+    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s)
+    fire = Fire(KILLS if args.kills_only else EVERYTHING, victims=args.victims, calm_s=_CALM_S)
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)
         report = asyncio.run(chaos.run(args.at_once, fire))

@@ -22,8 +22,8 @@ def _all_is_well(report: Report, chaos: Chaos) -> None:
 
 
 async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> None:
-    """One process of each service, every one a target: nobody else does its work meanwhile."""
-    chaos = Chaos(tmp_path, 7, 20, minutes=1.5, setup=Setup(ONE_OF_EACH, tool_ms=TOOL_MS))
+    """One process of each service, every one a target: nobody else does its work meanwhile. Tasks are archived."""
+    chaos = Chaos(tmp_path, 7, 20, minutes=1.5, setup=Setup(ONE_OF_EACH, tool_ms=TOOL_MS, grace_s=1))
     report = await chaos.run(at_once=8, fire=Fire(KILLS, every_s=1.5, calm_s=120))
     _all_is_well(report, chaos)
     assert report.kills.total() >= 3, report.lines()
@@ -53,7 +53,7 @@ async def test_sessions_of_three_tasks_at_once_lose_double_and_hang_nothing(tmp_
 async def test_the_kill_test_notices_a_broken_law(tmp_path: Path, rule: str, victim: str, fault: str) -> None:
     """The same run over services that break one law on purpose must fail, and for that reason."""
     launcher = ("-m", "tests.support.processes.broken", rule)
-    setup = Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0, tool_ms=TOOL_MS)
+    setup = Setup(ONE_OF_EACH, lease_s=0.6, launcher=launcher, deadly=0, tool_ms=TOOL_MS, remembers=False)
     chaos = Chaos(tmp_path, 3, 20, minutes=4, setup=setup)
     report = await chaos.run(20, Fire(KILLS, every_s=0.5, victims=[victim], aimed=True, most=3))
     print("\n".join(report.lines()))

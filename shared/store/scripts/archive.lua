@@ -1,8 +1,9 @@
 -- Remove a finished task whose record is written, unless it has moved since the record was read. Steps have ids that are
 -- never given twice; versions are counted again by a Redis that lost its last writes.
 -- One that is ended and yet busy (late mail) is tried again after a while.
--- KEYS archive-stream session-header timers, then the task's keys (header, messages, signals first)
--- ARGV group entry-id last-step task-id timer-member again-ms
+-- What is asked for behind it is asked for here: nobody who dies just then takes it along.
+-- KEYS archive-stream session-header timers, then the task's keys (header, messages, signals first), extract-stream
+-- ARGV group entry-id last-step task-id timer-member again-ms extract-entry (empty: nobody is asked)
 local header = KEYS[4]
 expect_kind('hash', KEYS[2], header)
 expect_kind('zset', KEYS[3], KEYS[5], KEYS[6])
@@ -17,6 +18,7 @@ if last_step ~= ARGV[3] or not ended or busy then
   if ended then call('ZADD', KEYS[3], 'NX', now() + tonumber(ARGV[6]), ARGV[5]) end
   return 'moved'
 end
-for n = 4, #KEYS do call('DEL', KEYS[n]) end
+for n = 4, #KEYS - 1 do call('DEL', KEYS[n]) end
+if ARGV[7] ~= '' then call('XADD', KEYS[#KEYS], '*', 'data', ARGV[7]) end
 if call('HGET', KEYS[2], 'done') == ARGV[4] then call('HDEL', KEYS[2], 'done', 'done_at') end
 return 'ok'

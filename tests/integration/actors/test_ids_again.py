@@ -1,6 +1,6 @@
 """A Redis that lost its last writes may give their ids again: who holds an old one acknowledges no other's work."""
 
-from pentad.contracts.streams import ARCHIVE, TOOL_CALLS
+from pentad.contracts.streams import ARCHIVE, EXTRACT, TOOL_CALLS
 from pentad.shared.keys import bell, timers
 from pentad.shared.store.store import Argument
 from pentad.shared.work.broker import ensure_group
@@ -51,8 +51,8 @@ async def test_another_call_in_the_queue_stays(moves: Moves) -> None:
 async def test_another_task_to_archive_stays(moves: Moves) -> None:
     stream = ARCHIVE.key(0)
     entry = await _another(moves, stream, "archiver", WAKE_UP % "default/task-0-b")
-    args: list[Argument] = ["archiver", entry, "s1", TASK.task, f"archive {TASK.actor}", 5000]
-    await moves.store.run("archive", [stream, SESSION.header, timers(0), *TASK.all()], args)
+    args: list[Argument] = ["archiver", entry, "s1", TASK.task, f"archive {TASK.actor}", 5000, ""]
+    await moves.store.run("archive", [stream, SESSION.header, timers(0), *TASK.all(), EXTRACT.key(0)], args)
     handed: list[Argument] = ["archiver", "one", entry, WAKE_UP % TASK.actor]
     assert await moves.store.run("entry_release", [stream], handed) == 0
     assert list(await moves.pending(stream, "archiver")) == [entry]
@@ -61,6 +61,9 @@ async def test_another_task_to_archive_stays(moves: Moves) -> None:
 async def test_a_record_of_lost_steps_does_not_remove_the_task(moves: Moves) -> None:
     """Versions are counted again after a loss; the step's id tells."""
     await moves.store.call("HSET", TASK.header, "status", "completed", "v", 3, "last_step", "s3-now", "wake", "")
-    args: list[Argument] = ["archiver", "1-1", "s3-lost", TASK.task, f"archive {TASK.actor}", 5000]
-    assert await moves.store.run("archive", [ARCHIVE.key(0), SESSION.header, timers(0), *TASK.all()], args) == b"moved"
+    args: list[Argument] = ["archiver", "1-1", "s3-lost", TASK.task, f"archive {TASK.actor}", 5000, ""]
+    assert (
+        await moves.store.run("archive", [ARCHIVE.key(0), SESSION.header, timers(0), *TASK.all(), EXTRACT.key(0)], args)
+        == b"moved"
+    )
     assert await moves.store.call("EXISTS", TASK.header) == 1

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pentad.contracts.streams import ARCHIVE, DEAD
+from pentad.contracts.streams import ARCHIVE, DEAD, EXTRACT
 from pentad.shared.keys import attempts, bell, timers
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
@@ -111,8 +111,10 @@ async def test_something_is_told_once(store: Store) -> None:
 
 
 async def archive(moves: Moves, last_step: str) -> str:
-    args: list[Argument] = ["archiver", "1-1", last_step, TASK.task, f"archive {TASK.actor}", 5000]
-    outcome: bytes = await moves.store.run("archive", [KEY, SESSION.header, timers(0), *TASK.all()], args)
+    args: list[Argument] = ["archiver", "1-1", last_step, TASK.task, f"archive {TASK.actor}", 5000, ""]
+    outcome: bytes = await moves.store.run(
+        "archive", [KEY, SESSION.header, timers(0), *TASK.all(), EXTRACT.key(0)], args
+    )
     return outcome.decode()
 
 

@@ -163,6 +163,25 @@ async def test_an_archived_task_is_asked_about_and_each_node_opens_at_its_words(
     assert await stores.graph.nodes(Owner("acme", "bob"), [fact, town]) == []
 
 
+async def test_an_archiver_that_dies_when_a_task_has_left_redis_has_asked_for_its_extraction(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry is acknowledged by then: nobody would ask in its place."""
+    run = Store.run
+
+    async def dies(self: Store, name: str, *rest: Any) -> Any:
+        outcome = await run(self, name, *rest)
+        if name == "archive":
+            raise OutageError("dead")
+        return outcome
+
+    monkeypatch.setattr(Store, "run", dies)
+    with pytest.raises(OutageError):
+        await stores.archive()
+    assert await stores.store.call("EXISTS", TASK.header) == 0
+    assert await stores.store.call("XLEN", EXTRACT.key(0)) == 1
+
+
 @pytest.mark.parametrize("after", [False, True])
 async def test_killed_at_each_write_a_redelivery_asks_nobody_again_and_leaves_the_same(
     store: Store, tmp_path: Path, after: bool

@@ -1,14 +1,16 @@
 """The sessions of a chaos run that have one task with one message each."""
 
 import asyncio
-import json
 import random
 from collections.abc import Iterator, Sequence
 
 from tests.support.chaos.checks import faults_of
+from tests.support.chaos.facts import Fact, sentence_of
 from tests.support.chaos.plan import Model, make_plan
 from tests.support.chaos.report import Report
 from tests.support.clients.follower import Follower, News
+
+_USERS = 3
 
 
 class Alone:
@@ -17,12 +19,18 @@ class Alone:
     def __init__(self, rng: random.Random, tasks: int, deadly: float, tool_ms: int) -> None:
         self.sessions, self.plays = tasks, Model()
         self._plans = [make_plan(rng, number, deadly, tool_ms) for number in range(tasks)]
+        self.facts = [Fact(sentence_of(number), _user(number)) for number in range(tasks)]
+        """What is said, by session."""
+        for number, steps in enumerate(self._plans):
+            self.plays.plan(self.facts[number].sentence, number, steps)
         self._followers: dict[int, Follower] = {}
 
     async def hold(self, number: int, follower: Follower) -> None:
         """One session, until its task has ended."""
         self._followers[number] = follower
-        await follower.send(json.dumps({"task": number, "steps": self._plans[number]}), f"m-{number}")
+        fact = self.facts[number]
+        fields = {} if fact.user is None else {"user_id": fact.user}
+        await follower.send(fact.sentence, f"m-{number}", **fields)
         while not follower.seen("task_end"):
             await asyncio.sleep(0.05)
 
@@ -45,3 +53,8 @@ class Alone:
         """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
         for number, follower in self._followers.items():
             yield follower.session, follower.news, [number]
+
+
+def _user(number: int) -> str | None:
+    """One session of three is nobody's in particular; the others are those of a few users."""
+    return f"user-{number % _USERS}" if number % _USERS else None

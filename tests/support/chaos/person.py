@@ -12,7 +12,7 @@ from typing import Any
 from httpx2 import AsyncClient, HTTPError
 
 from tests.support.chaos.several_model import SeveralModel
-from tests.support.chaos.talk import Saying, Talk, one_more
+from tests.support.chaos.talk import Saying, Talk, one_more, user_of
 from tests.support.clients.follower import Event, Follower
 
 _AGAIN_S = 1.0
@@ -157,7 +157,7 @@ class Person:
 
     async def _say(self, saying: Saying, **fields: str) -> None:
         self._sent.append(saying)
-        await self.follower.send(saying.content, saying.message_id, **fields)
+        await self.follower.send(saying.content, saying.message_id, user_id=user_of(self._session), **fields)
 
     def _may(self, request: str) -> bool:
         """Whether a request may be made: not again at once."""

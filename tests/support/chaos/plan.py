@@ -1,10 +1,10 @@
-"""What each task of a chaos run does: the model's part is a plan that the user's message carries."""
+"""What each task of a chaos run does: the model has a plan for what the user says."""
 
 import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.support.models.replies import Reply, call, say
@@ -36,21 +36,34 @@ def _arguments(rng: random.Random, tag: str, deadly: float, most_ms: int) -> dic
 
 
 class Model:
-    """Plays the plan that the last user message holds, step by step, and writes down when it thought."""
+    """Plays the plan for the last user message, step by step, and writes down when it thought."""
 
     def __init__(self) -> None:
         self.thinking: dict[int, list[tuple[float, float]]] = defaultdict(list)
         """By task: from when to when an answer was due."""
+        self._plans: dict[str, tuple[int, Sequence[Step]]] = {}
+
+    def plan(self, message: str, task: int, steps: Sequence[Step]) -> None:
+        """What to do when a user says this."""
+        self._plans[message] = task, steps
 
     def script(self, request: dict[str, Any]) -> Reply:
         """The answer to a request."""
         messages = request["messages"]
+        if messages[-1]["content"].startswith('{"segments":'):
+            return self._learned(json.loads(messages[-1]["content"])["segments"])
         last = max(i for i, m in enumerate(messages) if m["role"] == "user")
-        plan = json.loads(messages[last]["content"])
+        task, steps = self._plans[messages[last]["content"]]
         done = sum(1 for m in messages[last:] if m["role"] == "assistant")
-        if done < len(plan["steps"]):
-            return self.asks(plan["task"], plan["steps"][done])
-        return self.answers(plan["task"], f"task {plan['task']} is done, and this is what its answer looks like")
+        if done < len(steps):
+            return self.asks(task, steps[done])
+        return self.answers(task, f"task {task} is done, and this is what its answer looks like")
+
+    def _learned(self, segments: Sequence[Mapping[str, Any]]) -> Reply:
+        """What is known from a task: what the user said in it."""
+        said = [segment for segment in segments if segment["text"] in self._plans]
+        nodes = [{"id": "a", "kind": "fact", "text": s["text"], "importance": 0.8, "segments": [s["n"]]} for s in said]
+        return say(json.dumps({"nodes": nodes, "edges": []}))
 
     def asks(self, task: int, step: Sequence[tuple[str, Any]]) -> Reply:
         """A step's tool calls."""

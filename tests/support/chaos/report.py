@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tests.support.chaos.facts import FactCount
+
 Span = tuple[float, float]
 _SHOWN = 5
 _NOTHING_DUE = frozenset({"task_end", "task_status waiting", "task_status stale", "message_moved"})
@@ -65,6 +67,10 @@ class Report:
     """When the machine let nobody run: left out of the silences."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
     """By kind of fault: seconds until any task's next durable event."""
+    facts: FactCount | None = None
+    """What became of what was said; None: nobody looked."""
+    settled_s: float = 0.0
+    """So long it took after the run until memory had done its work, and all was looked for."""
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
@@ -79,6 +85,7 @@ class Report:
             f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}, "
             f"killed their own process {self.brought_down}",
             *self._of_several(),
+            *([f"{self.facts.line()}; {self.settled_s:.1f} s after the run"] if self.facts else []),
             f"clients reconnected {self.reconnects} times, sent {self.sent_again} messages again, began anew from a "
             f"snapshot {self.started_over} times",
             f"the machine stalled for {sum(end - start for start, end in self.stalls):.1f} s in all; left out here:",

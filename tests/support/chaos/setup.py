@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.support.chaos.plan import MOST_MS
 from tests.support.chaos.troubles import EVERYTHING, Kind
 
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
+_LONG_S = 600
+"""No run takes so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +44,23 @@ class Setup:
     """Share of the tool calls whose first run kills its process."""
     tool_ms: int = MOST_MS
     """That a tool call takes at most."""
+    remembers: bool = True
+    """In the end memory is asked for all that was said, and for what was erased meanwhile."""
+    grace_s: float | None = None
+    """Tasks are archived and learned from so long after their end; None: not before the run is over."""
     each: int = 1
     """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""
+
+    def environment(self, model_url: str, ledger: Path) -> dict[str, str]:
+        """The settings of all services. ``ledger``: what tools write into."""
+        return {
+            "LLM_BASE_URL": model_url,
+            "PENTAD_PLUGINS": "tests.support.chaos.tools",
+            "PENTAD_TOOL_ENV": "CHAOS_LEDGER",
+            "CHAOS_LEDGER": str(ledger),
+            "PENTAD_GRACE_S": str(self.grace_s or _LONG_S),
+            "PENTAD_EXTRACT": "auto",
+            "PENTAD_SHARDS": str(self.shards),
+            "PENTAD_LEASE_S": str(self.lease_s),
+            "PENTAD_REDIS_REPLICAS": str(self.replicas),
+        }

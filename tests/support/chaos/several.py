@@ -3,12 +3,13 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from tests.support.chaos.facts import Fact
 from tests.support.chaos.person import Person, Situation
 from tests.support.chaos.report import Report
 from tests.support.chaos.setup import Setup
 from tests.support.chaos.several_checks import faults_of_person
 from tests.support.chaos.several_model import SeveralModel
-from tests.support.chaos.talk import make_talk
+from tests.support.chaos.talk import make_talk, user_of
 from tests.support.clients.api import Api
 from tests.support.clients.follower import Follower, News
 
@@ -26,6 +27,8 @@ class Several:
         self.sessions, self._each, self._gateways = -(-tasks // setup.each), setup.each, gateways
         self._talks = [make_talk(rng, number, setup) for number in range(self.sessions)]
         said = [saying for talk in self._talks for saying in talk.all]
+        self.facts = [Fact(s.content, user_of(n)) for n, talk in enumerate(self._talks) for s in talk.all]
+        """What is said, each session by a user of its own."""
         self.plays = SeveralModel(random.Random(rng.random()), said)
         self._people: dict[int, Person] = {}
 

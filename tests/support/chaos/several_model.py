@@ -35,6 +35,8 @@ class SeveralModel(Model):
             self.asked_where += 1
             return self._where(json.loads(messages[1]["content"]))
         last = max(i for i, m in enumerate(messages) if m["role"] == "user")
+        if not reference(messages[last]["content"]):
+            return super().script(request)
         saying = self._sayings[reference(messages[last]["content"])]
         done = sum(1 for m in messages[last:] if m["role"] == "assistant")
         if done < len(saying.steps):

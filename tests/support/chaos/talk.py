@@ -97,6 +97,11 @@ def by_reference(sayings: Sequence[Saying]) -> Mapping[str, Saying]:
     return {reference(saying.content): saying for saying in sayings}
 
 
+def user_of(session: int) -> str:
+    """Who speaks in a session."""
+    return f"user-{session}"
+
+
 def session_of(number: int) -> int:
     """The session in which a message is said."""
     return number // _OF_ONE
