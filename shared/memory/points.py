@@ -175,13 +175,14 @@ def _segment_point(
     names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
     return Point(
         each.segment.id,
-        _segment_payload(task, user, place, each),
+        segment_payload(task, user, place, each),
         {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
         {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
     )
 
 
-def _segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
+def segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
+    """What is kept of a segment beside its vectors. ``place``: among its task's."""
     return Payload(
         owner=Owner(task.tenant, user),
         kind=SEGMENT_KIND,

@@ -39,6 +39,8 @@ class MemoryQuestion:
     """Who has spoken in these memories, where they have names; the owner's user is one anyway."""
     as_of: int | None = None
     """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
+    kinds: tuple[str, ...] = ()
+    """Of memory, as points have them; none for all."""
 
 
 @immutable
@@ -84,6 +86,7 @@ class MemorySearch:
             asked.now_ms,
             asked.limit,
             asked.as_of,
+            asked.kinds,
         )
         ranked = await self._ranked(ranking, using.collection)
         return [MemoryHit(each.id, payload, each.score, each.parts) for each, payload in ranked]

@@ -201,14 +201,9 @@ async def test_hostile_questions_are_answered(http: httpx2.AsyncClient, memory: 
 
 async def command(gateway: GatewayService, **given: Any) -> int:
     """`pentad memory` as the command line runs it, in a thread with a loop of its own."""
-    args = argparse.Namespace(
-        url=None,
-        json=False,
-        limit=None,
-        user=None,
-        window=None,
-        **dict.fromkeys(("as_of", "strategy", "depth")) | given,
-    )
+    nothing = dict.fromkeys(("url", "limit", "user", "window", "as_of", "strategy", "depth"))
+    nothing |= dict.fromkeys(("kind", "session", "importance_below"))
+    args = argparse.Namespace(**nothing | {"json": False} | given)
     settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
     async with in_time():
         return await asyncio.to_thread(memory_command.run, args, settings)
