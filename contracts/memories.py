@@ -47,6 +47,10 @@ class FoundMemory(Contract):
     """Opens the place in its task where it stands. An opaque string."""
     task_id: str
     at: str | None
+    importance: float | None = None
+    """0 to 1: how much it matters; None where that is not known."""
+    anchors: list[str] | None = None
+    """Where the same owner says the same words in several places: all of them, ``anchor`` the first."""
     true_from: str | None = None
     """Of what is known alone: since when it is true; where no time was told, since it was said."""
     true_until: str | None = None

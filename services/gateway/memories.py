@@ -144,6 +144,8 @@ def found_memory(hit: MemoryHit, moment: int = 0) -> FoundMemory:
         anchor=kept.anchor,
         task_id=kept.task,
         at=rfc3339(kept.at) if kept.at else None,
+        importance=kept.importance or None,
+        anchors=[kept.anchor, *hit.also] if hit.also else None,
         true_from=None if begin is None else rfc3339(begin),
         true_until=None if end is None else rfc3339(end),
     )

@@ -12,6 +12,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
 from pentad.shared.memory.mentions import mentions_in
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of
+from pentad.shared.memory.same_hits import each_once
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
 from pentad.shared.recall.fusion import RankedSegment, fused
@@ -92,7 +93,7 @@ def ranked_memories(
             for name in untrue_among(payloads, asked.now_ms, asked.as_of):
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment)
-    return [(each, payloads[each.id]) for each in ranked[: asked.limit]]
+    return each_once(ranked, payloads, asked.limit)
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:

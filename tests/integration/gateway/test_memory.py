@@ -83,7 +83,8 @@ async def test_a_question_finds_the_sentence_and_its_anchor_opens_it(
     hits = found.json()["hits"]
     best = hits[0]
     assert (found.status_code, len(hits), list(found.json())) == (200, 3, ["hits"])
-    assert set(best) == {"id", "kind", "type", "content", "score", "parts", "anchor", "task_id", "at"}
+    shown = {"id", "kind", "type", "content", "score", "parts", "anchor", "task_id", "at", "importance"}
+    assert (set(best), best["importance"]) == (shown, 0.7)
     assert (best["content"], best["type"], best["kind"]) == ("My cat is called Mimi.", "user_message", "episodic")
     assert (best["task_id"], best["at"]) == (TASK, "2030-01-31T12:00:07.000Z")
     assert 0 < hits[1]["score"] <= best["score"] <= 1
