@@ -7,14 +7,12 @@ from pentad.contracts.memories import MemoryKind
 from pentad.services.gateway.domain.forget_request import ForgetRequest, is_meant
 from pentad.services.gateway.problems import invalid
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.points import KeptPoint
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
@@ -71,19 +69,8 @@ class Forgetting:
         """In a collection of points."""
         page = await self._vectors.scroll(name, _selection(tenant, asked), _PAGE, after)
         meant = [point for point in page.points if asked.means_importance(point.payload.importance)]
-        await self._forgetter.segments(tenant, [point for point in meant if point.payload.kind == SEGMENT_KIND])
-        known = [point for point in meant if point.payload.kind == NODE_KIND]
-        await self._forgetter.nodes(tenant, await self._nodes_of(known))
-        if known:  # also of what is not in the graph any more
-            await self._forgetter.points(tenant, [point.id for point in known])
+        await self._forgetter.found(tenant, meant)
         return len(meant), page.next
-
-    async def _nodes_of(self, points: Sequence[KeptPoint]) -> list[MemoryNode]:
-        found: list[MemoryNode] = []
-        for owner in {point.payload.owner for point in points}:
-            ids = [point.id for point in points if point.payload.owner == owner]
-            found += [node for node in await self._graph.nodes(owner, ids) if node.owner == owner]
-        return found
 
     async def _known(self, tenant: str, asked: ForgetRequest, after: str | None) -> tuple[int, str | None]:
         """In the graph, also what no search finds."""

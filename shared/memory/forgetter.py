@@ -10,6 +10,7 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN, note_forgotten, note_forgotten_nodes
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.remember_again import ask_to_remember
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -27,6 +28,21 @@ class Forgetter:
     async def collections(self) -> list[str]:
         """What has points that may be forgotten: all models' memories."""
         return sorted({kept.name for kept in await self._vectors.collections()} - {FORGOTTEN})
+
+    async def found(self, tenant: str, points: Sequence[KeptPoint]) -> None:
+        """What points stand for, whichever it is."""
+        await self.segments(tenant, [point for point in points if point.payload.kind == SEGMENT_KIND])
+        known = [point for point in points if point.payload.kind == NODE_KIND]
+        await self.nodes(tenant, await self._nodes_of(known))
+        if known:  # also of what is not in the graph any more
+            await self.points(tenant, [point.id for point in known])
+
+    async def _nodes_of(self, points: Sequence[KeptPoint]) -> list[MemoryNode]:
+        nodes: list[MemoryNode] = []
+        for owner in {point.payload.owner for point in points}:
+            ids = [point.id for point in points if point.payload.owner == owner]
+            nodes += [node for node in await self._graph.nodes(owner, ids) if node.owner == owner]
+        return nodes
 
     async def segments(self, tenant: str, segments: Sequence[KeptPoint]) -> None:
         """What was said. Its tasks are written anew without it: its words go from their other points too."""

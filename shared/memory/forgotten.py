@@ -44,6 +44,14 @@ async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[st
             return frozenset(found)
 
 
+async def forgot(vectors: Vectors, owner: Owner, segment: str) -> bool:
+    """Whether this segment was the owner's and is forgotten. Raises ``MemoryOutageError``."""
+    try:
+        return bool(await vectors.get(FORGOTTEN, Selection(owner, Whose.OWN, ids=(segment,))))
+    except MemoryRefusedError:  # nobody has forgotten anything
+        return False
+
+
 async def note_forgotten(vectors: Vectors, segments: Sequence[KeptPoint]) -> None:
     """Note that these are forgotten. Safe to repeat. Raises ``MemoryOutageError``."""
     await _note(vectors, [_noted(each) for each in segments])
