@@ -1,7 +1,20 @@
 """What clients are shown of long-term memory: hits with their anchors, what an anchor opens to, what is known."""
 
+from enum import StrEnum
+
 from pentad.contracts.envelope import Contract
 from pentad.contracts.records import SegmentType
+
+
+class MemoryKind(StrEnum):
+    """Which memory it is."""
+
+    WORKING = "working"
+    """What is said in a conversation now: its tasks that have not been archived."""
+    EPISODIC = "episodic"
+    """What was said, as it was said."""
+    SEMANTIC = "semantic"
+    """What is known."""
 
 
 class QuotedSegment(Contract):
@@ -23,7 +36,7 @@ class FoundMemory(Contract):
 
     id: str
     kind: str
-    """``episodic``: what was said, as it was said; ``semantic``: what is known, a node of the graph with this id."""
+    """A `MemoryKind`. What is ``semantic`` has the id of its node."""
     type: str
     content: str
     score: float
@@ -34,6 +47,10 @@ class FoundMemory(Contract):
     """Opens the place in its task where it stands. An opaque string."""
     task_id: str
     at: str | None
+    importance: float | None = None
+    """0 to 1: how much it matters; None where that is not known."""
+    anchors: list[str] | None = None
+    """Where the same owner says the same words in several places: all of them, ``anchor`` the first."""
     true_from: str | None = None
     """Of what is known alone: since when it is true; where no time was told, since it was said."""
     true_until: str | None = None
@@ -68,6 +85,16 @@ class OpenedAnchor(Contract):
     """The nearest last."""
     after: list[QuotedSegment]
     """The nearest first."""
+
+
+class KeptEpisode(Contract):
+    """What somebody had kept without saying it in a task."""
+
+    task_id: str
+    """Stands for the task that it would have been said in."""
+    anchor: str
+    """Opens it. An opaque string."""
+    at: str
 
 
 class MemoryStats(Contract):

@@ -40,9 +40,9 @@ class ToolSpec(BaseModel):
 
 RESERVED_NAMES = frozenset({"ask_user", "complete_task"})
 """Tools that the task-runner has itself: no worker's has such a name."""
-MEMORY_SEARCH, MEMORY_EXPAND = "memory_search", "memory_expand"
-RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND})
-"""Built-in tools that quote long-term memory: what they are asked and what they give is not remembered again."""
+MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET = "memory_search", "memory_expand", "memory_forget"
+RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
+"""Built-in tools that name what is in long-term memory: what they are asked and what they give is not remembered."""
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Self, TypeVar, Unpack
 
@@ -11,7 +11,6 @@ from pentad.contracts.events import SessionEvent
 from pentad.contracts.records import Task
 from pentad.contracts.runs import InstructionRun
 from pentad.following import About
-from pentad.inspection import Inspection, Management
 
 T = TypeVar("T")
 
@@ -51,24 +50,29 @@ class _Loop:
 class _Waiting:
     """The same methods, each of which waits for its end."""
 
-    def __init__(self, about: Inspection | Management, loop: _Loop) -> None:
+    def __init__(self, about: object, loop: _Loop) -> None:
         self._about, self._loop = about, loop
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._about, name)
-        return lambda *args, **options: self._loop.wait(method(*args, **options))
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._about, name)
+        if not callable(found):
+            return _Waiting(found, self._loop)
+        return lambda *args, **options: self._loop.wait(found(*args, **options))
 
 
 class SyncAgent:
     """What ``Agent`` is, for ``with`` in place of ``async with``. Made by ``connect_sync``.
 
-    ``inspection`` and ``management`` have the methods of the same names. Not for use within a running event loop.
+    ``inspection``, ``management`` and ``memory`` have the methods of the same names.
+
+    Not for use within a running event loop.
     """
 
     def __init__(self, agent: Agent, loop: _Loop) -> None:
         self._agent, self._loop = agent, loop
         self.inspection: Any = _Waiting(agent.inspection, loop)
         self.management: Any = _Waiting(agent.management, loop)
+        self.memory: Any = _Waiting(agent.memory, loop)
 
     def __enter__(self) -> Self:
         return self

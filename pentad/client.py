@@ -15,6 +15,7 @@ from pentad.errors import Refused, RunFailed, TurnFailed
 from pentad.feed import PATIENCE_S, Feed, Notice, position
 from pentad.following import About, Turn, identifier, message_of, new_session
 from pentad.inspection import PAGE_LIMIT, Inspection, Management
+from pentad.memory_kinds import MemoryManager
 from pentad.observing import INTERVAL_S, Watching, of_session, of_tenant
 from pentad.rest import Rest
 from pentad.runs import run_to_its_end
@@ -46,6 +47,7 @@ class Agent:
         self._operator = self._rest if admin_key is None else Rest(replace(address, api_key=admin_key))
         self.inspection = Inspection(self._rest, self._operator)
         self.management = Management(self._rest, self._operator)
+        self.memory = MemoryManager(self._rest, self.inspection, self.management, None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,6 +67,7 @@ class Agent:
         """
         bound = copy(self)
         bound.session_id = identifier("session_id", session_id or new_session())
+        bound.memory = MemoryManager(self._rest, self.inspection, self.management, bound.session_id)
         return bound
 
     async def ask(self, text: str, **about: Unpack[About]) -> str:

@@ -9,6 +9,7 @@ from pentad.contracts.memories import (
     FoundMemory,
     KnownEdge,
     KnownNode,
+    MemoryKind,
     MemoryStats,
     Neighbourhood,
     OpenedAnchor,
@@ -75,17 +76,19 @@ class Inspection:
         as_of: str | None = None,
         strategy: Strategy | None = None,
         depth: int | None = None,
+        kind: MemoryKind | str | None = None,
+        session_id: str | None = None,
     ) -> list[FoundMemory]:
         """What was said in finished tasks that this is about, the best first: 10 hits, or ``limit``, at most 100.
 
         It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. ``as_of``, a time
         of RFC 3339: what had been said and was true then; without it, what is still true. ``strategy``: how the graph
-        is walked from there, 2 edges far or ``depth``; without it, a rule says. Raises ``Refused`` for a wrong value.
+        is walked from there, 2 edges far or ``depth``; without it, a rule says. ``kind``: ``episodic`` or ``semantic``
+        alone, or ``working``, that of the conversation ``session_id``. Raises ``Refused`` for a wrong value.
         """
-        found = await self.recall(
-            question, limit=limit, user_id=user_id, as_of=as_of, strategy=strategy or "auto", depth=depth
-        )
-        return found.hits
+        asked: dict[str, Any] = {"limit": limit, "user_id": user_id, "as_of": as_of, "depth": depth}
+        asked |= {"kind": kind, "session_id": session_id}
+        return (await self.recall(question, strategy=strategy or "auto", **asked)).hits
 
     async def recall(
         self,
@@ -96,10 +99,12 @@ class Inspection:
         as_of: str | None = None,
         strategy: Strategy = "auto",
         depth: int | None = None,
+        kind: MemoryKind | str | None = None,
+        session_id: str | None = None,
     ) -> RecalledMemories:
         """As `search_memory`, with the tasks that the hits are from and that a walk from them has come to."""
         asked: dict[str, Any] = {"q": question, "limit": limit, "user_id": user_id, "as_of": as_of}
-        asked |= {"strategy": strategy, "depth": depth}
+        asked |= {"strategy": strategy, "depth": depth, "kind": kind, "session_id": session_id}
         return RecalledMemories.model_validate(await self._rest.call("GET", "/v1/memory/search", **asked))
 
     async def expand(self, anchor: str, window: int | None = None) -> OpenedAnchor:
@@ -247,15 +252,20 @@ class Management:
         since: str | None = None,
         until: str | None = None,
         user_id: str | None = None,
+        importance_below: float | None = None,
+        kind: MemoryKind | str | None = None,
     ) -> int:
-        """Let segments of the memory not be found any more: those that meet all of this. Returns how many there were.
+        """Let memories not be found any more: those that meet all of this. Returns how many there were.
 
-        ``ids``: of hits, at most 100; ``since`` and ``until``: RFC 3339; ``user_id``: of this user alone. Their record
-        stays; see `delete_task`. Raises ``Refused`` for a wrong value, or when nothing says which.
+        ``ids``: of hits or nodes, at most 100; ``since`` and ``until``: RFC 3339; ``user_id``: of this user alone;
+        ``kind``: ``episodic`` or ``semantic`` alone. Their records stay; see `delete_task`. Raises ``Refused`` for a
+        wrong value, or when nothing says which.
         """
-        conditions = {"ids": None if ids is None else list(ids), "task_id": task_id, "since": since, "until": until}
+        conditions = {
+            "ids": None if ids is None else list(ids), "task_id": task_id, "since": since, "until": until,
+            "user_id": user_id, "importance_below": importance_below, "kind": kind,
+        }  # fmt: skip
         body: dict[str, Any] = {name: value for name, value in conditions.items() if value is not None}
-        body |= {"user_id": user_id} if user_id is not None else {}
         forgotten = 0
         while True:
             done = await self._rest.call("POST", "/v1/memory/forget", body=body)

@@ -36,6 +36,7 @@ _COMMANDS = {
 }
 
 
+_MEMORY_KINDS = ("working", "episodic", "semantic")
 _PAGE = 20
 """Tasks of a list, when it is not said how many."""
 _MOST = 1_000_000
@@ -162,16 +163,27 @@ def _add_memory(commands: Any) -> None:
     how = "walk the graph from what was found, and name the tasks that all of it is from"
     search.add_argument("--strategy", choices=["auto", "bfs", "dfs", "astar", "none"], help=how)
     search.add_argument("--depth", type=int, metavar="N", help="edges of that walk, 0 to 6; 2 when not given")
+    search.add_argument("--kind", choices=_MEMORY_KINDS, help="of this kind alone; else episodic and semantic")
+    search.add_argument("--session", type=_name, help="the conversation whose working memory is meant")
     _json(search, "print each hit as a line of JSON")
     expand = _client(actions, "expand", "Show the words that an anchor points at, and what was said around them.")
     expand.add_argument("anchor", metavar="ANCHOR", help="the anchor of a hit")
     expand.add_argument("--window", type=int, metavar="N", help="how much on each side, 0 to 50; 2 when not given")
     _json(expand)
     forget = _client(actions, "forget", "Let something not be found any more: hits by their ids, or all that is meant.")
-    forget.add_argument("ids", metavar="ID", nargs="*", help="the id of a hit (see search --json), or a task's")
+    forget.add_argument("ids", metavar="ID", nargs="*", help="the id of a hit (see search --json), node or task")
     forget.add_argument("--since", metavar="TIME", help="said from then on, as 2030-01-31T12:00:00Z")
     forget.add_argument("--until", metavar="TIME", help="said before then")
     forget.add_argument("--user", metavar="ID", help="of this user alone")
+    forget.add_argument("--importance-below", metavar="X", type=float, help="what matters less than this, 0 to 1")
+    forget.add_argument("--kind", choices=_MEMORY_KINDS[1:], help="what was said, or what is known; else both")
+    add = _client(actions, "add", "Keep something: a fact that is known, or what was said elsewhere.")
+    add.add_argument("text", metavar="TEXT", type=_text, help="what is to be kept")
+    add.add_argument("--kind", choices=_MEMORY_KINDS[1:], default="semantic", help="%(default)s when not given")
+    add.add_argument("--user", metavar="ID", help="whose it is; nobody's in particular when not given")
+    stats = _client(actions, "stats", "Say how much of each kind there is.")
+    stats.add_argument("--session", type=_name, help="the conversation whose working memory is counted too")
+    _json(stats)
     text = "Embed the memory anew for another embedding model. Needs PENTAD_ADMIN_KEY where the gateway has one."
     again = _client(actions, "reindex", text)
     again.add_argument("--force", action="store_true", help="go on without what cannot be embedded any more")

@@ -1,12 +1,13 @@
-"""``pentad memory search|expand|show|forget|reindex``: what is remembered, where it was said, what is known from it."""
+"""``pentad memory search|expand|show|add|stats|forget|reindex``: what was said and where, what is known from it."""
 
 import argparse
+import json
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.memory_node import show
 from pentad.cli.memory_reindex import reindex
-from pentad.contracts.memories import FoundMemory, OpenedAnchor, QuotedSegment, RecalledTask
+from pentad.contracts.memories import FoundMemory, MemoryKind, OpenedAnchor, QuotedSegment, RecalledTask
 from pentad.render import Style, ago, harmless, style_for
 from pentad.shared.settings import Settings
 
@@ -15,7 +16,8 @@ _SPEAKERS = {"user": "you", "assistant": "agent"}
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run one of the actions."""
-    actions = {"search": _search, "expand": _expand, "show": show, "forget": _forget, "reindex": reindex}
+    actions = {"search": _search, "expand": _expand, "show": show, "add": _add, "stats": _stats}
+    actions |= {"forget": _forget, "reindex": reindex}
     return run_async(actions[args.action](args, settings))
 
 
@@ -23,6 +25,7 @@ async def _search(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
         asked = {"limit": args.limit, "user_id": args.user, "as_of": args.as_of, "depth": args.depth}
+        asked |= {"kind": args.kind, "session_id": args.session}
         found = await agent.inspection.recall(args.question, strategy=args.strategy or "auto", **asked)
     if args.json:
         out.writelines(hit.to_json().decode() + "\n" for hit in found.hits)
@@ -60,9 +63,35 @@ async def _expand(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+async def _add(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the id of what is known, or the anchor of what was said."""
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        if args.kind == MemoryKind.EPISODIC:
+            named = (await agent.memory.episodic.add(args.text, user_id=args.user)).anchor
+        else:
+            named = (await agent.memory.semantic.add(args.text, user_id=args.user)).id
+    out.write(f"{named}\n")
+    return 0
+
+
+async def _stats(args: argparse.Namespace, settings: Settings) -> int:
+    """Print a line for each kind; with a conversation, that of its working memory too."""
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        found = await (agent if args.session is None else agent.session(args.session)).memory.stats()
+    if args.json:
+        out.write(json.dumps(found) + "\n")
+    else:
+        for kind, figures in found.items():
+            out.write(f"{kind}: {', '.join(f'{number} {name}' for name, number in figures.items())}\n")
+    return 0
+
+
 async def _forget(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
-    limits = {"since": args.since, "until": args.until, "user_id": args.user}
+    limits = {"since": args.since, "until": args.until, "user_id": args.user, "kind": args.kind}
+    limits["importance_below"] = args.importance_below
     tasks = [name for name in args.ids if name.startswith("task-")]
     hits = [name for name in args.ids if not name.startswith("task-")]
     forgotten = 0

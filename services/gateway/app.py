@@ -11,6 +11,7 @@ from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
+from pentad.services.gateway.episodes import Episodes
 from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.eval_cases import EvalCases
 from pentad.services.gateway.event_tokens import EventTokens
@@ -19,6 +20,7 @@ from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.letters import Letters
+from pentad.services.gateway.live_memory import LiveMemory
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.moving import Moving
@@ -110,8 +112,10 @@ class GatewayService:
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
             moving=Moving(store, queries, self._cases),
             memories=memories,
+            working=LiveMemory(store, queries),
+            episodes=Episodes(store, records, shards),
             erasures=Erasures(store, queries, memories, shards),
-            forgetting=Forgetting(store, vectors, shards),
+            forgetting=Forgetting(store, vectors, graph, shards),
             reindexing=Reindexing(store, vectors, embedder, shards, tenants),
             knowledge=knowledge,
             noting=Noting(store, records, graph, vectors, embedder, knowledge, shards),

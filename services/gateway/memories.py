@@ -53,14 +53,21 @@ class Memories:
         self._memory, self._walks = MemorySearch(vectors, embedder), walks
 
     async def search(
-        self, owner: Owner, question: str, limit: int, as_of: int | None, strategy: str, depth: int
+        self,
+        owner: Owner,
+        question: str,
+        limit: int,
+        as_of: int | None,
+        strategy: str,
+        depth: int,
+        kinds: tuple[str, ...] = (),
     ) -> RecalledMemories:
         """What the user finds, or what is nobody's when none is named, the best first. ``as_of``: as it was then.
 
-        ``strategy``: one of `walk_choice.CHOICES`; ``depth``: of a walk that is asked for.
+        ``strategy``: one of `walk_choice.CHOICES`; ``depth``: of a walk that is asked for; ``kinds``: none for all.
         """
         now_ms = milliseconds(await self._store.now())
-        asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of)
+        asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of, kinds=kinds)
         try:
             hits = await self._memory.search(asked, self._requester(owner.tenant))
             walked = await self._walks.walked(asked, hits, walk_asked_for(strategy, depth, hits))
@@ -72,12 +79,15 @@ class Memories:
 
     async def stats(self, tenant: str) -> MemoryStats:
         """How much the tenant has, whoever's it is."""
+        found, known = await self.said(tenant), await self._knowledge.tally(tenant)
+        return found.model_copy(update={"nodes": known.nodes, "edges": known.edges})
+
+    async def said(self, tenant: str) -> MemoryStats:
+        """How much of it is what was said."""
         try:
-            found = await self._memory.counts(Owner(tenant), self._requester(tenant))
+            return await self._memory.counts(Owner(tenant), self._requester(tenant))
         except ModelFailed as error:
             raise busy(f"which memory is in use is not known: {error}", outage=True) from None
-        known = await self._knowledge.tally(tenant)
-        return found.model_copy(update={"nodes": known.nodes, "edges": known.edges})
 
     async def knows_session(self, tenant: str, session: str) -> bool:
         """Whether anything is remembered of a session, with whatever model it was embedded."""
@@ -117,10 +127,11 @@ def _recalled(walked: WalkedMemories, moment: int) -> RecalledMemories:
         RecalledTask(task_id=each.task, at=rfc3339(each.at) if each.at else None, hits=list(each.hits))
         for each in walked.tasks
     ]
-    return RecalledMemories(hits=[_found(hit, moment) for hit in walked.hits], tasks=tasks)
+    return RecalledMemories(hits=[found_memory(hit, moment) for hit in walked.hits], tasks=tasks)
 
 
-def _found(hit: MemoryHit, moment: int) -> FoundMemory:
+def found_memory(hit: MemoryHit, moment: int = 0) -> FoundMemory:
+    """A hit as clients get it. ``moment``: of the times of something known, the one that counts then is told."""
     kept = hit.payload
     begin, end = (times_kept(kept).nearest(moment) if kept.kind == NODE_KIND else None) or (None, None)
     return FoundMemory(
@@ -133,6 +144,8 @@ def _found(hit: MemoryHit, moment: int) -> FoundMemory:
         anchor=kept.anchor,
         task_id=kept.task,
         at=rfc3339(kept.at) if kept.at else None,
+        importance=kept.importance or None,
+        anchors=[kept.anchor, *hit.also] if hit.also else None,
         true_from=None if begin is None else rfc3339(begin),
         true_until=None if end is None else rfc3339(end),
     )

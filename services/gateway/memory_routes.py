@@ -2,18 +2,22 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pentad.contracts.memories import FoundMemory
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.memories import FoundMemory, MemoryKind
+from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.http import admin_only, answer, read_body, tenant_of
+from pentad.services.gateway.memories import found_memory
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid
 from pentad.services.gateway.query_values import number_of, owner_of, time_of
 from pentad.services.gateway.reindexing import read_reindexing
 from pentad.shared.graph.traversal import MOST_DEPTH
+from pentad.shared.keys import SessionKeys
 from pentad.shared.memory.searching import MOST_FOUND
-from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEPTH
+from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEPTH, NO_WALK
 from pentad.shared.recall.questions import MOST_CHARS
 
 if TYPE_CHECKING:
@@ -28,12 +32,16 @@ async def search_memory(parts: Parts, request: "Request") -> "Response":
     question = request.query_params.get("q", "")
     if not 1 <= len(question) <= MOST_CHARS:
         raise invalid(f"q must be a question of 1 to {MOST_CHARS} characters")
-    limit = number_of(request, "limit", HITS_DEFAULT, 1, MOST_FOUND)
+    limit, owner, kind = number_of(request, "limit", HITS_DEFAULT, 1, MOST_FOUND), owner_of(request), _kind_of(request)
+    if kind is MemoryKind.WORKING:
+        said_now = await parts.working.search(_session_of(parts, request), owner.user, question, limit)
+        return answer({"hits": [_told(found_memory(hit)) for hit in said_now], "tasks": []})
     strategy, depth = request.query_params.get("strategy"), number_of(request, "depth", DEPTH, 0, MOST_DEPTH)
     if strategy is not None and strategy not in CHOICES:
         raise invalid(f"strategy must be one of {', '.join(CHOICES)}")
-    as_of = time_of(request, "as_of")
-    found = await parts.memories.search(owner_of(request), question, limit, as_of, strategy or BY_RULE, depth)
+    as_of, kinds = time_of(request, "as_of"), () if kind is None else (kind.value,)
+    walk = NO_WALK if kind is MemoryKind.EPISODIC else strategy or BY_RULE  # a walk comes to what is known
+    found = await parts.memories.search(owner, question, limit, as_of, walk, depth, kinds)
     hits: dict[str, Any] = {"hits": [_told(hit) for hit in found.hits]}
     return answer(
         hits if strategy is None else hits | {"tasks": [task.model_dump(mode="json") for task in found.tasks]}
@@ -75,6 +83,43 @@ async def reindex_memory(parts: Parts, request: "Request") -> "Response":
     return answer(told | {"next": done.next}, 202)
 
 
+async def keep_episode(parts: Parts, request: "Request") -> "Response":
+    """Keep what was said elsewhere."""
+    tenant = tenant_of(request)
+    try:
+        asked = read_episode(await read_body(request))
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    return answer((await parts.episodes.keep(tenant, asked)).model_dump(mode="json"), 202)
+
+
 async def memory_stats(parts: Parts, request: "Request") -> "Response":
-    """How much is remembered."""
-    return answer((await parts.memories.stats(tenant_of(request))).model_dump(mode="json"))
+    """How much is remembered, of one kind or of what lasts."""
+    tenant, kind = tenant_of(request), _kind_of(request)
+    if kind is MemoryKind.WORKING:
+        found = await parts.working.counts(_session_of(parts, request))
+    elif kind is MemoryKind.EPISODIC:
+        found = await parts.memories.said(tenant)
+    elif kind is MemoryKind.SEMANTIC:
+        known = await parts.knowledge.tally(tenant)
+        return answer({"nodes": known.nodes, "edges": known.edges})
+    else:
+        return answer((await parts.memories.stats(tenant)).model_dump(mode="json"))
+    return answer({"segments": found.segments, "tasks": found.tasks})
+
+
+def _kind_of(request: "Request") -> MemoryKind | None:
+    """The kind that the query names; None: all that lasts. Raises ``ProblemError`` (422)."""
+    kind = request.query_params.get("kind")
+    try:
+        return None if kind is None else MemoryKind(kind)
+    except ValueError:
+        raise invalid(f"kind must be one of {', '.join(MemoryKind)}") from None
+
+
+def _session_of(parts: Parts, request: "Request") -> SessionKeys:
+    """The conversation whose working memory is meant. Raises ``ProblemError`` (422)."""
+    session = request.query_params.get("session_id", "")
+    if not is_identifier(session):
+        raise invalid("session_id must name the conversation whose working memory is meant")
+    return parts.session(tenant_of(request), session)

@@ -7,7 +7,15 @@ from pydantic.json_schema import models_json_schema
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.memories import KnownEdge, KnownNode, MemoryStats, Neighbourhood, OpenedAnchor, RecalledMemories
+from pentad.contracts.memories import (
+    KeptEpisode,
+    KnownEdge,
+    KnownNode,
+    MemoryStats,
+    Neighbourhood,
+    OpenedAnchor,
+    RecalledMemories,
+)
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.contracts.runs import InstructionRun
@@ -197,7 +205,7 @@ def _memory_paths() -> dict[str, Json]:
 
 
 def _schemas() -> Json:
-    tasks, memory = (Task, UnreadableTask, InstructionRun), (RecalledMemories, OpenedAnchor, MemoryStats)
+    tasks, memory = (Task, UnreadableTask, InstructionRun), (RecalledMemories, OpenedAnchor, MemoryStats, KeptEpisode)
     known = KnownNode, KnownEdge, Neighbourhood
     models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelEntry, Instruction)
     wanted = [(model, "serialization") for model in models]

@@ -1,5 +1,6 @@
 """Long-term memory in the OpenAPI document."""
 
+from pentad.contracts.memories import MemoryKind
 from pentad.services.gateway.openapi_words import Json, gives, object_of, operation, query, ref
 
 _EXPANSION: Json = {
@@ -15,15 +16,30 @@ _EXPANSION: Json = {
     },
     "required": ["anchor"],
 }
+_KIND: Json = query("kind", "string", "`working`, `episodic` or `semantic`; the last two when missing") | {
+    "schema": {"enum": list(MemoryKind)}
+}
+_SESSION = query("session_id", "string", "the conversation whose working memory is meant; needed with that kind")
+_EPISODE: Json = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "at most 65,536 characters"},
+        "user_id": ref("Id") | {"description": "who said it; nobody in particular when missing"},
+        "at": {"type": "string", "format": "date-time", "description": "when; now when missing"},
+    },
+    "required": ["text"],
+}
 _WHEN: Json = {"type": "string", "format": "date-time"}
 _FORGETTING: Json = {
     "type": "object",
-    "description": "at least one of the first four; a segment is meant that meets all that are given",
+    "description": "at least one of the first five; meant is what meets all that are given",
     "properties": {
         "ids": {"type": "array", "items": {"type": "string"}, "maxItems": 100, "description": "the `id` of hits"},
         "task_id": ref("Id"),
         "since": _WHEN,
         "until": _WHEN | {"description": "the first moment that is not meant any more"},
+        "importance_below": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "kind": {"enum": ["episodic", "semantic"], "description": "what was said, or what is known; both when missing"},
         "user_id": ref("Id") | {"description": "of this user alone"},
         "cursor": {"type": "string", "description": "`next` of the answer before"},
     },
@@ -65,6 +81,8 @@ def memory_paths() -> dict[str, Json]:
                     "some are among the best. When it is given, `tasks` says which tasks all of it is from",
                 ),
                 query("depth", "integer", "edges of a walk that is asked for; 2 when missing", minimum=0, maximum=6),
+                _KIND,
+                _SESSION,
                 problems=(422,),
                 _200=gives("", ref("RecalledMemories")),
             )
@@ -79,7 +97,8 @@ def memory_paths() -> dict[str, Json]:
         },
         "/v1/memory/forget": {
             "post": operation(
-                "Let segments not be found any more. One request forgets 1,000; go on while `next` is there",
+                "Let what was said, and what is known, not be found any more. One request looks at 1,000 segments, or "
+                "200 nodes; go on while `next` is there",
                 problems=(400, 413, 415, 422),
                 _202=gives("how many of them were forgotten, and where to go on", _FORGOTTEN),
             )
@@ -95,5 +114,21 @@ def memory_paths() -> dict[str, Json]:
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _REINDEXING}}}}
         },
-        "/v1/memory/stats": {"get": operation("How much is remembered", _200=gives("", ref("MemoryStats")))},
+        "/v1/memory/stats": {
+            "get": operation(
+                "How much is remembered. With `kind` the figures of that alone",
+                _KIND,
+                _SESSION,
+                problems=(422,),
+                _200=gives("", ref("MemoryStats")),
+            )
+        },
+        "/v1/memory/episodes": {
+            "post": operation(
+                "Keep what was said elsewhere: it is found a moment later. With the same time it is the same one",
+                problems=(400, 413, 415, 422),
+                _202=gives("where it is", ref("KeptEpisode")),
+            )
+            | {"requestBody": {"required": True, "content": {"application/json": {"schema": _EPISODE}}}}
+        },
     }

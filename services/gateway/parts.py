@@ -16,12 +16,14 @@ from pentad.contracts.ids import is_identifier, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
+from pentad.services.gateway.episodes import Episodes
 from pentad.services.gateway.erasures import Erasures
 from pentad.services.gateway.event_tokens import EventTokens
 from pentad.services.gateway.forgetting import Forgetting
 from pentad.services.gateway.instruction_registry import InstructionRegistry
 from pentad.services.gateway.knowledge import Knowledge
 from pentad.services.gateway.letters import Letters
+from pentad.services.gateway.live_memory import LiveMemory
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.moving import Moving
@@ -54,6 +56,8 @@ class Parts:
     control: Control
     moving: Moving
     memories: Memories
+    working: LiveMemory
+    episodes: Episodes
     erasures: Erasures
     forgetting: Forgetting
     reindexing: Reindexing

@@ -16,6 +16,7 @@ from pentad.services.gateway.knowledge_routes import add_edge, add_node, delete_
 from pentad.services.gateway.memory_routes import (
     expand_anchor,
     forget_memories,
+    keep_episode,
     memory_stats,
     reindex_memory,
     search_memory,
@@ -186,6 +187,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/memory/forget", forget_memories),
     ("POST", "/v1/memory/reindex", reindex_memory),
     ("GET", "/v1/memory/stats", memory_stats),
+    ("POST", "/v1/memory/episodes", keep_episode),
     ("POST", "/v1/memory/nodes", add_node),
     ("POST", "/v1/memory/edges", add_edge),
     ("GET", "/v1/memory/nodes/{node}", get_node),

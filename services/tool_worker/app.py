@@ -7,13 +7,16 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import MEMORY_FORGET
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
+from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
+from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.memory.searching import MemorySearch
@@ -59,9 +62,12 @@ class ToolWorker(ConsumingService):
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         transcripts = Transcripts(self.store, Records(settings.records_url), settings.pentad_shards)
         memory = MemorySearch(self._vectors, self._embedder)
-        self._walks = HitWalks(graph_of(settings, self.store))
+        graph = graph_of(settings, self.store)
+        self._walks = HitWalks(graph)
         reader = MemoryReader(self.store, memory, self._walks, transcripts, settings.pentad_shards)
-        self._sources = ToolSources(Builtins(), Builtins(memory_tools(reader), quick=False), self._processes)
+        own = OwnMemories(self._vectors, Forgetter(self.store, self._vectors, graph, settings.pentad_shards))
+        remembering = Builtins(memory_tools(reader) | {MEMORY_FORGET: forgetting_tool(own)}, quick=False)
+        self._sources = ToolSources(Builtins(), remembering, self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""

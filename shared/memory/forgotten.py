@@ -1,12 +1,16 @@
-"""Segments that a person wanted forgotten, by their ids, so that none comes back when its task is remembered again.
+"""What somebody wanted forgotten, by its id: it does not come back when its task is remembered or learned again.
 
-They are noted in a collection of their own, whatever models embed: there is one point for each, without its words.
+It is noted in a collection of its own, whatever models embed, without its words: a segment once, a node of the graph
+for each task that it rested on. What is said again in another task was not forgotten there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
 
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.owners import Owner
+from pentad.shared.segments.anchors import uuid_of
 from pentad.shared.vectors.limits import MOST_HITS, MOST_POINTS
 from pentad.shared.vectors.points import KeptPoint, Payload, Point
 from pentad.shared.vectors.selection import Selection, Whose
@@ -15,6 +19,8 @@ from pentad.shared.vectors.vector_store import Vectors
 FORGOTTEN = "memory-forgotten"
 """The collection. No model's is called so."""
 FORGOTTEN_KIND = "forgotten"
+_NO_SESSION = "memory"
+"""Of a node, which is known in all of them."""
 _DIMENSIONS = 1
 """A collection has some; nothing in it has a vector."""
 
@@ -25,7 +31,7 @@ async def prepare_forgotten(vectors: Vectors) -> None:
 
 
 async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[str]:
-    """The ids of a task's segments that are forgotten. Raises ``MemoryOutageError``."""
+    """The ids of what is forgotten of a task: segments, and nodes that rested on it. Raises ``MemoryOutageError``."""
     selection = Selection(Owner(tenant), Whose.ALL, tasks=(task,))
     found, cursor = set[str](), None
     while True:
@@ -33,16 +39,50 @@ async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[st
             page = await vectors.scroll(FORGOTTEN, selection, MOST_HITS, cursor)
         except MemoryRefusedError:  # nobody has forgotten anything
             return frozenset()
-        found |= {point.id for point in page.points}
+        found |= {point.payload.anchor for point in page.points}
         if (cursor := page.next) is None:
             return frozenset(found)
 
 
+async def forgot(vectors: Vectors, owner: Owner, segment: str) -> bool:
+    """Whether this segment was the owner's and is forgotten. Raises ``MemoryOutageError``."""
+    try:
+        return bool(await vectors.get(FORGOTTEN, Selection(owner, Whose.OWN, ids=(segment,))))
+    except MemoryRefusedError:  # nobody has forgotten anything
+        return False
+
+
 async def note_forgotten(vectors: Vectors, segments: Sequence[KeptPoint]) -> None:
     """Note that these are forgotten. Safe to repeat. Raises ``MemoryOutageError``."""
+    await _note(vectors, [_noted(each) for each in segments])
+
+
+async def note_forgotten_nodes(vectors: Vectors, nodes: Sequence[MemoryNode]) -> None:
+    """The same of nodes, as far as what they rest on now says them. Raises ``MemoryOutageError``."""
+    await _note(vectors, [point for node in nodes for point in _noted_node(node)])
+
+
+async def _note(vectors: Vectors, points: Sequence[Point]) -> None:
     await prepare_forgotten(vectors)
-    for begin in range(0, len(segments), MOST_POINTS):
-        await vectors.upsert(FORGOTTEN, [_noted(each) for each in segments[begin : begin + MOST_POINTS]])
+    for begin in range(0, len(points), MOST_POINTS):
+        await vectors.upsert(FORGOTTEN, points[begin : begin + MOST_POINTS])
+
+
+def _noted_node(node: MemoryNode) -> Iterator[Point]:
+    for task in sorted({support.task for support in node.supports}):
+        payload = Payload(
+            owner=node.owner,
+            kind=FORGOTTEN_KIND,
+            type=node.kind.value,
+            task=task,
+            session=_NO_SESSION,
+            position=0,
+            at=node.learned_at,
+            importance=0.0,
+            anchor=node.id,
+            text="",
+        )
+        yield Point(uuid_of(sha256(f"{node.owner.tenant}/{task}/{node.id}".encode()).hexdigest()), payload)
 
 
 def _noted(segment: KeptPoint) -> Point:

@@ -14,6 +14,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
 from pentad.shared.owners import Owner
 from pentad.shared.recall.lexical import SparseTerms
+from pentad.shared.recall.same_words import words_digest
 from pentad.shared.recall.words_read import WordsRead
 from pentad.shared.recall.written import (
     AROUND,
@@ -36,6 +37,8 @@ TASK_KIND = "task"
 FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"
 """Types of the points of `TASK_KIND`: each task has exactly one of the first, further owners have the second."""
 _LONGEST_SPEAKER = 128
+_WORDS = "words"
+"""The detail with `words_digest`."""
 MARK = "written"
 """The detail of a point of `TASK_KIND` that says which segments it stands for: what is written of them, and how."""
 Vector = Sequence[float]
@@ -169,19 +172,26 @@ def facts_of(payload: Payload) -> SegmentFacts:
     )
 
 
+def words_kept(payload: Payload) -> str:
+    """A digest of the words of a segment or node, see `words_digest`."""
+    kept = payload.details.get(_WORDS)
+    return words_digest(payload.text) if kept is None else str(kept)
+
+
 def _segment_point(
     task: CutTask, user: str | None, place: int, each: WrittenSegment, text: Vector, around: Vector
 ) -> Point:
     names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
     return Point(
         each.segment.id,
-        _segment_payload(task, user, place, each),
+        segment_payload(task, user, place, each),
         {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
         {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
     )
 
 
-def _segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
+def segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
+    """What is kept of a segment beside its vectors. ``place``: among its task's."""
     return Payload(
         owner=Owner(task.tenant, user),
         kind=SEGMENT_KIND,
@@ -193,14 +203,15 @@ def _segment_payload(task: CutTask, user: str | None, place: int, each: WrittenS
         importance=each.facts.importance,
         anchor=anchor_text(each.segment.anchor),
         text=_writable(each.segment.text),
-        details=_details(each.facts),
+        details=_details(each.facts, words_digest(each.segment.text)),
     )
 
 
-def _details(facts: SegmentFacts) -> dict[str, Detail]:
-    """What `facts_of` reads; what is not the case is left out."""
+def _details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
+    """What `facts_of` and `words_kept` read; what is not the case is left out."""
     told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_LONGEST_SPEAKER])}
     told |= {name: True for name in ("by_user", "asks", "dated") if getattr(facts, name)}
+    told |= {_WORDS: digest} if digest else {}
     if facts.asked_before is not None:
         told["asked_before"] = facts.asked_before
     return told | names_told(facts.names)

@@ -12,6 +12,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
 from pentad.shared.memory.mentions import mentions_in
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of
+from pentad.shared.memory.same_hits import each_once
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
 from pentad.shared.recall.fusion import RankedSegment, fused
@@ -45,6 +46,8 @@ class MemoryRanking:
     """How many are told of."""
     as_of: int | None = None
     """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
+    kinds: tuple[str, ...] = ()
+    """Of memory; none for all."""
 
 
 @runtime_checkable
@@ -76,7 +79,8 @@ def ranked_memories(
     payloads = _segments_in(answers)
     untrue = untrue_among(payloads, asked.now_ms, asked.as_of)
     found = found_by(_joined([using for using, _ in searches], answers, untrue))
-    facts = {name: facts_of_kept(name, kept) for name, kept in payloads.items() if name not in untrue}
+    known = {name: kept for name, kept in payloads.items() if name not in untrue and _is_wanted(kept, asked)}
+    facts = {name: facts_of_kept(name, kept) for name, kept in known.items()}
     ranked = fused(question, found, facts, weights, moment)
     following = names_to_follow(question, ranked, facts)
     if following:
@@ -84,19 +88,29 @@ def ranked_memories(
         graph = connected(following, mentions_in(answers[0], following))
         if graph:
             payloads |= _segments_in(answers)
-            facts |= {name: facts_of_kept(name, payloads[name]) for name in graph.keys() - facts.keys()}
+            more = {name: payloads[name] for name in graph.keys() - facts.keys() if _is_wanted(payloads[name], asked)}
+            facts |= {name: facts_of_kept(name, kept) for name, kept in more.items()}
             for name in untrue_among(payloads, asked.now_ms, asked.as_of):
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment)
-    return [(each, payloads[each.id]) for each in ranked[: asked.limit]]
+    return each_once(ranked, payloads, asked.limit)
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:
-    """What is searched: as of another time, what was said by then, and by itself what is known, which has its times."""
+    """What is searched: as of another time, what was said by then, and by itself what is known, which has its times.
+
+    What is known says also which statements do not count, so it is searched when only those are wanted.
+    """
+    if asked.kinds == (NODE_KIND,):
+        return [Selection(asked.owner, kinds=asked.kinds)]
     if asked.as_of is None:
         return [Selection(asked.owner)]
     said = Selection(asked.owner, kinds=(SEGMENT_KIND, TASK_KIND), until=min(asked.as_of + 1, LAST_MS))
     return [said, Selection(asked.owner, kinds=(NODE_KIND,))]
+
+
+def _is_wanted(kept: Payload, asked: MemoryRanking) -> bool:
+    return not asked.kinds or kept.kind in asked.kinds
 
 
 def _joined(

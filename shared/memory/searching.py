@@ -39,6 +39,8 @@ class MemoryQuestion:
     """Who has spoken in these memories, where they have names; the owner's user is one anyway."""
     as_of: int | None = None
     """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
+    kinds: tuple[str, ...] = ()
+    """Of memory, as points have them; none for all."""
 
 
 @immutable
@@ -51,6 +53,8 @@ class MemoryHit:
     """0 to 1: how it compares with the others that were found, not whether it answers."""
     parts: Mapping[str, float]
     """What the score is made of, by the names of `PartWeights`."""
+    also: tuple[str, ...] = ()
+    """Anchors of other places where the same owner says the same words, the newest first."""
 
 
 class MemorySearch:
@@ -84,9 +88,10 @@ class MemorySearch:
             asked.now_ms,
             asked.limit,
             asked.as_of,
+            asked.kinds,
         )
         ranked = await self._ranked(ranking, using.collection)
-        return [MemoryHit(each.id, payload, each.score, each.parts) for each, payload in ranked]
+        return [MemoryHit(each.id, payload, each.score, each.parts, each.also) for each, payload in ranked]
 
     async def _ranked(self, asked: MemoryRanking, collection: str) -> RankedMemories:
         """Ranked where the memories are, if the store can and one collection has them all; else here.

@@ -32,8 +32,8 @@ def is_statement(task: str) -> bool:
     return f"-{_NOTE}" in task
 
 
-def statement(name: str, owner: Owner, text: str, at: str) -> TaskRecord:
-    """The record of a statement. ``at``: when it was made, in RFC 3339."""
+def statement(name: str, owner: Owner, text: str, at: str, kept_at: str | None = None) -> TaskRecord:
+    """The record of a statement. ``at``: when it was made, in RFC 3339; ``kept_at``: when it was kept; None: then."""
     task = Task(
         task_id=name,
         session_id=STATED,
@@ -42,8 +42,8 @@ def statement(name: str, owner: Owner, text: str, at: str) -> TaskRecord:
         goal=text[:_GOAL],
         instruction=STATED,
         created_at=at,
-        updated_at=at,
-        archived_at=at,
+        updated_at=kept_at or at,
+        archived_at=kept_at or at,
         steps=0,
         usage=TaskUsage(input_tokens=0, output_tokens=0),
     )

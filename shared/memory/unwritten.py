@@ -13,7 +13,7 @@ from pentad.shared.memory.segment_lines import lines_digest, segment_line
 from pentad.shared.recall.written import AROUND
 from pentad.shared.vectors.points import Payload, Point
 
-_FORM = 1
+_FORM = 2
 """How points are made of segments. Another number writes every task that ends again whole."""
 
 Firsts = dict[str | None, int]

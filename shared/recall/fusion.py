@@ -50,6 +50,8 @@ class RankedSegment:
     """0 to 1: its parts together, as a share of the most there could be."""
     parts: Mapping[str, float]
     """Each part with its weight, by the names of `PartWeights`; what was not found and does not apply is absent."""
+    also: tuple[str, ...] = ()
+    """Anchors of other places where the same owner says the same words."""
 
 
 def fused(

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
+from pentad.shared.recall.importance import importance_of
 from pentad.shared.recall.lexical import MEAN_AROUND, MEAN_TASK, MEAN_WORDS, SparseTerms, written_terms
 from pentad.shared.recall.proper_names import NamesInText
 from pentad.shared.recall.segment_cues import asks, ends_asking, names_time
@@ -43,7 +44,7 @@ class SegmentFacts:
     at_ms: int
     """When it was said, in ms since the epoch; 0 where that is not known."""
     importance: float = 0.0
-    """0 to 1, as who archives it decides."""
+    """0 to 1, see `importance_of`; 0: it is not known."""
 
 
 @immutable
@@ -92,7 +93,7 @@ def around_vectors(vectors: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _facts(segment: Segment, before: Segment | None, read: WordsRead) -> SegmentFacts:
-    anchor = segment.anchor
+    anchor, names = segment.anchor, read.names(segment.text)
     return SegmentFacts(
         task=anchor.task_id,
         asked_before=before.id if before is not None and asks(before.text) else None,
@@ -100,8 +101,9 @@ def _facts(segment: Segment, before: Segment | None, read: WordsRead) -> Segment
         by_user=anchor.type is SegmentType.USER_MESSAGE,
         asks=ends_asking(segment.text),
         dated=names_time(segment.text),
-        names=read.names(segment.text),
+        names=names,
         at_ms=milliseconds(anchor.at) if anchor.at else 0,
+        importance=importance_of(segment, names, read.terms(segment.text)),
     )
 
 

@@ -55,16 +55,17 @@ def quote_digest(quote: str) -> str:
 def segment_id(tenant: str, anchor: Anchor) -> str:
     """A UUID made from the place alone (version 8 of RFC 9562): archiving again gives the same."""
     place = f"{tenant}/{anchor.task_id}/{anchor.position}/{anchor.part}/{anchor.segment}"
-    return _uuid(sha256(place.encode()).hexdigest())
+    return uuid_of(sha256(place.encode()).hexdigest())
 
 
 def task_point_id(tenant: str, task_id: str, user: str | None = None) -> str:
     """The id of the point that stands for what was said in a task by this user, or by nobody in particular."""
     place = f"{tenant}/{task_id}" if user is None else f"{tenant}/{task_id}/{user}"
-    return _uuid(sha256(place.encode()).hexdigest())
+    return uuid_of(sha256(place.encode()).hexdigest())
 
 
-def _uuid(digest: str) -> str:
+def uuid_of(digest: str) -> str:
+    """A UUID (version 8 of RFC 9562) from the first digits of a digest in hexadecimal."""
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
 

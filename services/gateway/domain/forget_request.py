@@ -5,18 +5,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.memories import MemoryKind
 from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.immutable import immutable
 
 MOST_IDS = 100
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CURSOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99}):(" + _UUID.pattern + r")?")
-_CONDITIONS = ("ids", "task_id", "since", "until")
+_CONDITIONS = ("ids", "task_id", "since", "until", "importance_below")
+_KINDS = (MemoryKind.EPISODIC, MemoryKind.SEMANTIC)
+_STRUCTURE = (NodeKind.ENTITY, NodeKind.TASK)
+"""Nodes that hold others together: they go with what they rest on, or by their ids."""
 
 
 @immutable
 class ForgetRequest:
-    """Segments that meet all of these; None: whatever it is."""
+    """Segments and nodes that meet all of these; None: whatever it is."""
 
     ids: tuple[str, ...] | None = None
     task: str | None = None
@@ -26,13 +31,33 @@ class ForgetRequest:
     """The first ms that is meant."""
     until: int | None = None
     """The first ms that is not meant any more."""
+    kind: MemoryKind | None = None
+    """What was said, or what is known."""
+    importance_below: float | None = None
     cursor: tuple[str, str | None] | None = None
-    """Where to go on: a collection, and a point in it."""
+    """Where to go on: a collection, and a point in it; or the graph, and a node."""
+
+    def means_importance(self, importance: float) -> bool:
+        """Whether something of this importance is meant; what earlier versions wrote is 0, which says nothing."""
+        return self.importance_below is None or 0 < importance < self.importance_below
+
+
+def is_meant(node: MemoryNode, asked: ForgetRequest) -> bool:
+    """Whether a node meets the request. One is of a task when it rests on nothing else."""
+    learned = (asked.since or 0) <= node.learned_at and (asked.until is None or node.learned_at < asked.until)
+    named = node.kind is not NodeKind.TASK if asked.ids is not None else node.kind not in _STRUCTURE
+    return (
+        named
+        and learned
+        and (asked.user is None or node.owner.user == asked.user)
+        and (asked.task is None or {support.task for support in node.supports} == {asked.task})
+        and asked.means_importance(node.importance)
+    )
 
 
 def read_forgetting(body: Mapping[str, Any]) -> ForgetRequest:
     """As a client writes it. Raises ``UnreadableError``."""
-    if unknown := sorted(body.keys() - {*_CONDITIONS, "user_id", "cursor"}):
+    if unknown := sorted(body.keys() - {*_CONDITIONS, "user_id", "kind", "cursor"}):
         raise UnreadableError(f"{unknown[0][:64]!r} is no condition: {', '.join(_CONDITIONS)}")
     if not any(body.get(name) is not None for name in _CONDITIONS):
         raise UnreadableError(f"say what is to be forgotten: {', '.join(_CONDITIONS)}")
@@ -42,6 +67,8 @@ def read_forgetting(body: Mapping[str, Any]) -> ForgetRequest:
         user=_identifier(body, "user_id"),
         since=_time(body, "since"),
         until=_time(body, "until"),
+        kind=_kind(body.get("kind")),
+        importance_below=_share(body.get("importance_below")),
         cursor=_cursor(body.get("cursor")),
     )
 
@@ -70,6 +97,19 @@ def _time(body: Mapping[str, Any], name: str) -> int | None:
         return max(0, milliseconds(given if isinstance(given, str) else ""))
     except ValueError as error:
         raise UnreadableError(f"{name}: {error}") from None
+
+
+def _kind(given: Any) -> MemoryKind | None:
+    if given is not None and given not in tuple(_KINDS):
+        raise UnreadableError(f"kind: one of {', '.join(_KINDS)} is expected")
+    return None if given is None else MemoryKind(given)
+
+
+def _share(given: Any) -> float | None:
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if given is not None and not (is_number and 0 < given <= 1):
+        raise UnreadableError("importance_below: a number above 0, at most 1, is expected")
+    return None if given is None else float(given)
 
 
 def _cursor(given: Any) -> tuple[str, str | None] | None:

@@ -1,8 +1,6 @@
 """Long-term memory as tools. Whose it is comes from the task, never from the model: its tenant, and who speaks."""
 
 import asyncio
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import Field
@@ -75,8 +73,8 @@ def _line(number: int, segment: Segment, focus: Segment) -> str:
     )
 
 
-def memory_tools(reader: MemoryReader) -> Mapping[str, ToolDefinition]:
-    """The tools, by name."""
+def memory_tools(reader: MemoryReader) -> dict[str, ToolDefinition]:
+    """The tools that only read, by name."""
 
     async def memory_search(
         context: ToolContext,
@@ -108,4 +106,4 @@ def memory_tools(reader: MemoryReader) -> Mapping[str, ToolDefinition]:
         return await reader.expand(context, anchor, window)
 
     made = (define(tool, effect=Effect.PURE, timeout=_TIMEOUT_S) for tool in (memory_search, memory_expand))
-    return MappingProxyType({each.spec.name: each for each in made})
+    return {each.spec.name: each for each in made}

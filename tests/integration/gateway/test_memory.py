@@ -83,7 +83,8 @@ async def test_a_question_finds_the_sentence_and_its_anchor_opens_it(
     hits = found.json()["hits"]
     best = hits[0]
     assert (found.status_code, len(hits), list(found.json())) == (200, 3, ["hits"])
-    assert set(best) == {"id", "kind", "type", "content", "score", "parts", "anchor", "task_id", "at"}
+    shown = {"id", "kind", "type", "content", "score", "parts", "anchor", "task_id", "at", "importance"}
+    assert (set(best), best["importance"]) == (shown, 0.7)
     assert (best["content"], best["type"], best["kind"]) == ("My cat is called Mimi.", "user_message", "episodic")
     assert (best["task_id"], best["at"]) == (TASK, "2030-01-31T12:00:07.000Z")
     assert 0 < hits[1]["score"] <= best["score"] <= 1
@@ -201,14 +202,9 @@ async def test_hostile_questions_are_answered(http: httpx2.AsyncClient, memory: 
 
 async def command(gateway: GatewayService, **given: Any) -> int:
     """`pentad memory` as the command line runs it, in a thread with a loop of its own."""
-    args = argparse.Namespace(
-        url=None,
-        json=False,
-        limit=None,
-        user=None,
-        window=None,
-        **dict.fromkeys(("as_of", "strategy", "depth")) | given,
-    )
+    nothing = dict.fromkeys(("url", "limit", "user", "window", "as_of", "strategy", "depth"))
+    nothing |= dict.fromkeys(("kind", "session", "importance_below"))
+    args = argparse.Namespace(**nothing | {"json": False} | given)
     settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
     async with in_time():
         return await asyncio.to_thread(memory_command.run, args, settings)

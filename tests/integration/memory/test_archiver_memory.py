@@ -161,7 +161,7 @@ async def test_while_the_graph_is_away_what_was_said_is_found_and_what_is_known_
             return "cannot be opened" in (archiver.checks()["graph"] or "")
 
         await wait_until("trouble with the graph", troubled)
-        assert archiver.checks()["memory"] is None
+        await wait_until("the memory to be prepared", lambda: archiver.checks()["memory"] is None)
 
         async def asked() -> bool:
             return bool(await store.call("XLEN", LEARN.key(0)))

@@ -12,6 +12,7 @@ from pentad.services.gateway.domain.forget_request import ForgetRequest, read_fo
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.forgetting import Forgetting
 from pentad.services.gateway.problems import ProblemError
+from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.forgotten import FORGOTTEN, forgotten_of
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
@@ -37,16 +38,24 @@ async def vectors(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
     await made.aclose()
 
 
+@pytest.fixture
+async def graph(tmp_path: Path) -> AsyncIterator[SqliteGraph]:
+    """What is known: nothing yet."""
+    made = SqliteGraph(tmp_path / "graph.db")
+    yield made
+    await made.aclose()
+
+
 async def point(vectors: EdgeVectors, text: str) -> KeptPoint:
     (found,) = [each for each in await everything(vectors) if each.payload.text == text]
     return found
 
 
-async def forget(store: Store, vectors: EdgeVectors, **asked: Any) -> int:
+async def forget(store: Store, vectors: EdgeVectors, graph: SqliteGraph, **asked: Any) -> int:
     """As a client does, to the last page."""
     done, body = 0, dict(asked)
     while True:
-        page = await Forgetting(store, vectors, 1).forget("acme", read_forgetting(body))
+        page = await Forgetting(store, vectors, graph, 1).forget("acme", read_forgetting(body))
         done += page.forgotten
         if page.next is None:
             return done
@@ -54,10 +63,10 @@ async def forget(store: Store, vectors: EdgeVectors, **asked: Any) -> int:
 
 
 async def test_a_forgotten_segment_goes_at_once_and_does_not_come_back(
-    store: Store, tmp_path: Path, vectors: EdgeVectors
+    store: Store, tmp_path: Path, vectors: EdgeVectors, graph: SqliteGraph
 ) -> None:
     cat = await point(vectors, TALK[0][1])
-    assert await forget(store, vectors, ids=[cat.id]) == 1
+    assert await forget(store, vectors, graph, ids=[cat.id]) == 1
     assert await texts(vectors) == [OF_ADA[1], *OF_BOB]
     ((_, fields),) = await store.call("XRANGE", REMEMBER.key(0), "-", "+")
     assert fields[1] == WakeUp(actor=TASK.actor).to_json(), "its neighbours are to be written without it"
@@ -66,17 +75,17 @@ async def test_a_forgotten_segment_goes_at_once_and_does_not_come_back(
         await remembering(store, tmp_path, vectors).handle(woken())
         assert await texts(vectors) == [OF_ADA[1], *OF_BOB, "and my dog Bruno"]
     assert await store.call("LLEN", TASK.log) == len(TALK) + 1, "the transcript stays"
-    assert await forget(store, vectors, ids=[cat.id]) == 0
+    assert await forget(store, vectors, graph, ids=[cat.id]) == 0
 
 
 async def test_whoever_writes_while_it_is_forgotten_takes_it_back(
-    store: Store, tmp_path: Path, vectors: EdgeVectors
+    store: Store, tmp_path: Path, vectors: EdgeVectors, graph: SqliteGraph
 ) -> None:
     cat, upsert = await point(vectors, TALK[0][1]), vectors.upsert
 
     async def late(collection: str, points: Any) -> None:
         vectors.upsert = upsert  # type: ignore[method-assign]
-        await forget(store, vectors, ids=[cat.id])
+        await forget(store, vectors, graph, ids=[cat.id])
         await upsert(collection, points)
 
     vectors.upsert = late  # type: ignore[method-assign]
@@ -86,9 +95,9 @@ async def test_whoever_writes_while_it_is_forgotten_takes_it_back(
 
 
 async def test_of_a_task_that_is_forgotten_whole_nothing_is_left(
-    store: Store, tmp_path: Path, vectors: EdgeVectors
+    store: Store, tmp_path: Path, vectors: EdgeVectors, graph: SqliteGraph
 ) -> None:
-    assert await forget(store, vectors, task_id=TASK.task) == len(TALK)
+    assert await forget(store, vectors, graph, task_id=TASK.task) == len(TALK)
     await remembering(store, tmp_path, vectors).handle(woken())
     assert await everything(vectors) == []
     assert len(await forgotten_of(vectors, "acme", TASK.task)) == len(TALK)
@@ -106,15 +115,15 @@ async def test_of_a_task_that_is_forgotten_whole_nothing_is_left(
     ],
 )
 async def test_what_is_meant_meets_every_condition(
-    store: Store, vectors: EdgeVectors, asked: dict[str, Any], left: list[str]
+    store: Store, vectors: EdgeVectors, graph: SqliteGraph, asked: dict[str, Any], left: list[str]
 ) -> None:
-    await forget(store, vectors, **asked)
+    await forget(store, vectors, graph, **asked)
     assert await texts(vectors) == left
 
 
-async def test_another_tenant_forgets_nothing_of_ours(store: Store, vectors: EdgeVectors) -> None:
+async def test_another_tenant_forgets_nothing_of_ours(store: Store, vectors: EdgeVectors, graph: SqliteGraph) -> None:
     cat = await point(vectors, TALK[0][1])
-    page = await Forgetting(store, vectors, 1).forget("another", ForgetRequest(ids=(cat.id,)))
+    page = await Forgetting(store, vectors, graph, 1).forget("another", ForgetRequest(ids=(cat.id,)))
     assert page.forgotten == 0
     assert len(await texts(vectors)) == len(TALK)
 
@@ -135,6 +144,13 @@ async def test_another_tenant_forgets_nothing_of_ours(store: Store, vectors: Edg
         ({"until": 7}, "until"),
         ({"task_id": "t", "cursor": "../x"}, "cursor"),
         ({"task_id": "t", "everything": True}, "everything"),
+        ({"kind": "semantic"}, "say what"),
+        ({"task_id": "t", "kind": "working"}, "kind"),
+        ({"task_id": "t", "kind": ["semantic"]}, "kind"),
+        ({"importance_below": 0}, "importance_below"),
+        ({"importance_below": 1.1}, "importance_below"),
+        ({"importance_below": True}, "importance_below"),
+        ({"importance_below": "0.5"}, "importance_below"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_words(body: dict[str, Any], named: str) -> None:
@@ -142,7 +158,9 @@ def test_what_cannot_be_meant_is_refused_in_words(body: dict[str, Any], named: s
         read_forgetting(body)
 
 
-async def test_a_cursor_of_what_is_gone_is_refused(store: Store, vectors: EdgeVectors) -> None:
+async def test_a_cursor_of_what_is_gone_is_refused(store: Store, vectors: EdgeVectors, graph: SqliteGraph) -> None:
     for name in ("memory-other", FORGOTTEN):
         with pytest.raises(ProblemError, match="cursor"):
-            await Forgetting(store, vectors, 1).forget("acme", read_forgetting({"task_id": "t", "cursor": f"{name}:"}))
+            await Forgetting(store, vectors, graph, 1).forget(
+                "acme", read_forgetting({"task_id": "t", "cursor": f"{name}:"})
+            )

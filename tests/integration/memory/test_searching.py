@@ -144,3 +144,25 @@ async def test_all_stores_give_the_same_hits_scores_and_anchors(tmp_path: Path) 
         await vectors.aclose()
     assert answers[0] == answers[1] == answers[2]
     assert all(answers[0])
+
+
+async def test_the_same_words_of_an_owner_are_one_hit_with_all_anchors_and_nothing_merges_across_owners(
+    vectors: Vectors,
+) -> None:
+    ada, bob = Owner("acme", "ada"), Owner("acme", "bob")
+    written = ["My cat is called Ada.", "my cat is called Ada!", "My  cat is called ADA"]
+    for number, text in enumerate(written):
+        at = f"2030-01-0{number + 1}T12:00:00.000Z"
+        await remember(vectors, "acme", f"task-0-{number}", [said(text, user_id="ada", at=at)])
+    for owner in ("bob", None):
+        await remember(vectors, "acme", f"task-0-of-{owner}", [said(written[0], user_id=owner)])
+    await remember(vectors, "acme", "task-0-not", [said("My cat is not called Ada.", user_id="ada")])
+    memory = MemorySearch(vectors, HashingEmbedder())
+    hits = await ask(memory, "what is my cat called?", ada)
+    assert sorted(hit.payload.owner.user or "" for hit in hits) == ["", "ada", "ada"]
+    [merged] = [hit for hit in hits if hit.also]
+    tasks = [anchor_of(anchor).task_id for anchor in (merged.payload.anchor, *merged.also)]
+    assert (sorted(tasks), merged.payload.owner) == (["task-0-0", "task-0-1", "task-0-2"], ada)
+    assert tasks[1:] == sorted(tasks[1:], reverse=True), "the newest first"
+    assert [hit.payload.owner.user for hit in await ask(memory, "what is my cat called?", bob) if hit.also] == []
+    assert len(await ask(memory, "what is my cat called?", ada, limit=2)) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import TranscriptMeta
-from pentad.contracts.tools import RECALLING_TOOLS, Effect, ToolOutcome
+from pentad.contracts.tools import MEMORY_FORGET, RECALLING_TOOLS, Effect, ToolOutcome
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.invocation import ToolInvocation
@@ -83,7 +83,7 @@ def test_they_are_offered_as_tools_that_only_read_and_name_no_user(store: Store,
     tools = memory_tools(
         MemoryReader(store, MemorySearch(vectors, HashingEmbedder()), HitWalks(ArchiverGraph(store)), transcripts, 1)
     )
-    assert set(tools) == RECALLING_TOOLS
+    assert set(tools) == RECALLING_TOOLS - {MEMORY_FORGET}
     for tool in tools.values():
         assert tool.spec.effect is Effect.PURE
         assert not {"user", "user_id", "tenant", "context"} & set(tool.spec.parameters["properties"])

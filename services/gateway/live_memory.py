@@ -1,0 +1,57 @@
+"""The working memory for clients: what is said in one conversation now, read from its tasks in Redis."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from pentad.contracts.ids import milliseconds
+from pentad.contracts.memories import MemoryStats
+from pentad.services.gateway.queries import Queries
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.sessions import load_tasks
+from pentad.shared.actors.transcript import shown
+from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.memory.points import CutTask, cut_task
+from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
+from pentad.shared.memory.working import MOST_ENTRIES, MOST_TASKS, working_hits
+from pentad.shared.owners import Owner
+from pentad.shared.segments.speakers import owned
+from pentad.shared.store.store import Store
+
+
+class LiveMemory:
+    """Reads the newest of a conversation's tasks that have not been archived. Raises ``OutageError``."""
+
+    def __init__(self, store: Store, queries: Queries) -> None:
+        self._store, self._queries = store, queries
+
+    async def search(self, keys: SessionKeys, user: str | None, question: str, limit: int) -> list[MemoryHit]:
+        """What the user says and is told now, or what is nobody's when none is named, the best first."""
+        asked = MemoryQuestion(Owner(keys.tenant, user), question, limit, milliseconds(await self._store.now()))
+        return await asyncio.to_thread(working_hits, asked, await self._tasks(keys))
+
+    async def counts(self, keys: SessionKeys) -> MemoryStats:
+        """How much it is, whoever says it."""
+        tasks = await self._tasks(keys)
+        return MemoryStats(segments=sum(len(task.segments) for task in tasks), tasks=len(tasks))
+
+    async def _tasks(self, keys: SessionKeys) -> list[CutTask]:
+        names = (await self._queries.candidates(keys))[:MOST_TASKS]
+        headers = await load_tasks(self._store, keys.shard, keys.tenant, names)
+        return [await self._cut(keys, header) for header in headers if header is not None]
+
+    async def _cut(self, keys: SessionKeys, header: TaskHeader) -> CutTask:
+        log = TaskKeys(keys.shard, keys.tenant, header.task).log
+        before = max(0, int(await self._store.call("LLEN", log)) - MOST_ENTRIES)
+        raw: Sequence[bytes] = await self._store.call("LRANGE", log, before, -1)
+        messages = _at_their_places([shown(entry) for entry in raw], before)
+        return await asyncio.to_thread(cut_task, keys.tenant, header.task, keys.session, owned(messages, header.user))
+
+
+def _at_their_places(newest: list[dict[str, Any]], before: int) -> list[dict[str, Any]]:
+    """Behind as many entries that say nothing as stand before them: anchors count all.
+
+    Whose a turn is its first message says: where that is not among them, the turn says nothing either.
+    """
+    begin = next((n for n, message in enumerate(newest) if message.get("role") == "user"), len(newest)) if before else 0
+    return [*({} for _ in range(before + begin)), *newest[begin:]]

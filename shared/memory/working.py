@@ -1,0 +1,58 @@
+"""What is said in a conversation now, searched like what is remembered, without any store: it is little. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import log
+
+from pentad.contracts.memories import MemoryKind
+from pentad.shared.memory.points import CutTask, segment_payload
+from pentad.shared.memory.ranking import question_of
+from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
+from pentad.shared.recall.fusion import FoundSegments, fused
+from pentad.shared.recall.lexical import SparseTerms
+from pentad.shared.recall.part_weights import LETTERS
+from pentad.shared.recall.written import WrittenSegment, written_segments
+from pentad.shared.vectors.points import Payload
+
+MOST_TASKS = 10
+"""Tasks of a conversation, those that were spoken to last."""
+MOST_ENTRIES = 256
+"""Of each one's transcript, the newest."""
+
+
+def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[MemoryHit]:
+    """What the owner sees that shares a word with the question, the best first. No model compares meanings here."""
+    written, payloads = dict[str, WrittenSegment](), dict[str, Payload]()
+    for task in tasks:
+        for segment, payload in _seen(asked, task):
+            written[segment.segment.id], payloads[segment.segment.id] = segment, payload
+    question = question_of(asked.owner, asked.text, asked.participants)
+    found = FoundSegments(
+        text={},
+        around={},
+        words=_scores(question.terms, {name: each.words for name, each in written.items()}),
+        around_words=_scores(question.terms, {name: each.around_words for name, each in written.items()}),
+        tasks={},
+    )
+    facts = {name: each.facts for name, each in written.items() if name in found.words}
+    ranked = fused(question, found, facts, LETTERS, asked.now_ms)
+    return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in ranked[: asked.limit]]
+
+
+def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[WrittenSegment, Payload]]:
+    """The owner's segments and nobody's: what another user says is no neighbour either."""
+    segments = [segment for segment in task.segments if asked.owner.sees(segment.user)]
+    for place, each in enumerate(written_segments(segments)):
+        payload = segment_payload(task, each.segment.user, place, each)
+        yield each, replace(payload, kind=MemoryKind.WORKING.value)
+
+
+def _scores(asked: SparseTerms, kept: Mapping[str, SparseTerms]) -> dict[str, float]:
+    """BM25 as the stores of vectors compute it; who shares no word has no score."""
+    having = Counter(term for terms in kept.values() for term in terms.keys() & asked.keys())
+    rare = {term: log((len(kept) - n + 0.5) / (n + 0.5) + 1) for term, n in having.items()}
+    scores = {
+        name: sum(weight * rare[term] for term, weight in terms.items() if term in rare) for name, terms in kept.items()
+    }
+    return {name: score for name, score in scores.items() if score > 0}
