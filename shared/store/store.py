@@ -33,6 +33,8 @@ Command = Sequence[Argument]
 _say = Seldom(log)
 _CLOCK_S = 5.0
 _SILENT_S = 1.0
+_LONGEST_PAUSE_S = 1.0
+"""Between two attempts of `guarded`."""
 _LATELY_S = 1.5
 """Longer than any pause of `guarded`: as long as somebody is refused, the last refusal is not older."""
 
@@ -221,4 +223,4 @@ async def guarded(what: str, attempt: Callable[P, Awaitable[T]], *args: P.args, 
                 raise
             _say.warning(what, "%s waits for Redis: %s", what, error)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(pause * 2, 1.0)
+        pause = min(pause * 2, _LONGEST_PAUSE_S)

@@ -199,6 +199,7 @@ async def test_the_example_runs(tmp_path: Path) -> None:
         "mood: good",
         "completed with 1 tool call(s): it is done",
         "active tasks: 0",
-        "models: default, default-embedding, small",
+        "models: default, default-embedding, letters, small",
         "instructions: counter, executor, helper, memory_archiver, memory_retriever, mood, poet, router, tally",
+        "remembered: what is 6*7?",
     ]
