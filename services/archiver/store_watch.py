@@ -36,7 +36,6 @@ class StoreWatch:
         """To be run for ever."""
         while not await self._tried(self._open):
             await asyncio.sleep(_AGAIN_S)
-        self.trouble = "it is being prepared"  # what asks now would wait for that
         self.opened.set()
         for consumer in self._consumers:
             await consumer.start()

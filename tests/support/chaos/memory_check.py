@@ -14,7 +14,7 @@ from pentad.shared.graph.merging import edge_key
 from pentad.shared.keys import timers
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
-from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
+from pentad.shared.memory.points import SEGMENT_KIND
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection, Whose
@@ -50,19 +50,21 @@ class Finder:
 
     async def _traced(self, fact: Fact) -> Traced:
         async with self._room:
-            hits = await self._hits(fact.sentence, fact.user)
-            said, known = [await self._places(fact, hits, kind) for kind in (SEGMENT_KIND, NODE_KIND)]
+            said, known = [await self._places(fact, kind) for kind in ("episodic", "semantic")]
             others = await self._hits(fact.sentence, _STRANGER) if fact.user or fact.erased else []
         return Traced(
             fact, tuple(said), tuple(known), tuple(hit["id"] for hit in others if fact.sentence in hit["content"])
         )
 
-    async def _places(self, fact: Fact, hits: Sequence[dict[str, Any]], kind: str) -> Sequence[Place]:
-        same = [hit for hit in hits if hit["content"] == fact.sentence and hit["kind"] == kind]
-        return tuple([Place(hit["id"], hit["anchor"], await self._opened(hit["anchor"])) for hit in same])
+    async def _places(self, fact: Fact, kind: str) -> Sequence[Place]:
+        """Of one kind of memory: what is known in the very words that were said is one hit with them."""
+        hits = await self._hits(fact.sentence, fact.user, kind=kind)
+        same = [hit for hit in hits if hit["content"] == fact.sentence]
+        anchors = [(hit["id"], anchor) for hit in same for anchor in hit.get("anchors") or [hit["anchor"]]]
+        return tuple([Place(found, anchor, await self._opened(anchor)) for found, anchor in anchors])
 
-    async def _hits(self, question: str, user: str | None) -> list[dict[str, Any]]:
-        params = {"q": question, "limit": str(_HITS)} | ({} if user is None else {"user_id": user})
+    async def _hits(self, question: str, user: str | None, **more: str) -> list[dict[str, Any]]:
+        params = {"q": question, "limit": str(_HITS)} | ({} if user is None else {"user_id": user}) | more
         found = await self._asked("GET", "/v1/memory/search", params=params)
         hits: list[dict[str, Any]] = found["hits"]
         return hits
