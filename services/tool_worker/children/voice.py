@@ -96,7 +96,9 @@ class Said(io.TextIOBase):
             if rest:
                 self._keep(speaker, rest)
         for line in lines:
-            self._log.log(self._level, "%s", line.removesuffix("\r"))
+            whole = line.removesuffix("\r")
+            for at in range(0, len(whole) or 1, _MOST):
+                self._log.log(self._level, "%s", whole[at : at + _MOST])
         return len(text)
 
     def flush(self) -> None:
