@@ -1,31 +1,21 @@
 """A store that dies at one of its writes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
+from tests.integration.memory.dying import Dying
 
 
-class Breaking(EdgeVectors):
-    """Dies at its n-th write: before it, or after it and before anybody is told."""
-
-    left = 0
-    after = False
-
-    async def _at(self, write: Callable[[], Any]) -> None:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
-        await write()
-        if self.left == 0:
-            raise KeyboardInterrupt
+class Breaking(Dying, EdgeVectors):
+    """Vectors that die."""
 
     async def prepare(self, name: str, dimensions: int) -> None:
-        await self._at(lambda: super(Breaking, self).prepare(name, dimensions))
+        await self.at(lambda: super(Breaking, self).prepare(name, dimensions))
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        await self._at(lambda: super(Breaking, self).upsert(collection, points))
+        await self.at(lambda: super(Breaking, self).upsert(collection, points))
 
     async def delete(self, collection: str, selection: Any) -> None:
-        await self._at(lambda: super(Breaking, self).delete(collection, selection))
+        await self.at(lambda: super(Breaking, self).delete(collection, selection))

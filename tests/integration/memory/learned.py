@@ -20,6 +20,7 @@ from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.work.entry import Entry
+from tests.integration.memory.dying import Dying
 from tests.integration.memory.remembered import TASK
 
 ADA = Owner("acme", "ada")
@@ -51,28 +52,17 @@ async def names(graph: Graph) -> dict[str, str | None]:
     return {node.text: node.owner.user for node in nodes if node.kind is NodeKind.ENTITY}
 
 
-class Dying(SqliteGraph):
-    """Dies at its n-th write: before it, or after it and before anybody is told."""
-
-    left = 0
-    after = False
-
-    async def _at(self, write: Callable[[], Any]) -> None:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
-        await write()
-        if self.left == 0:
-            raise KeyboardInterrupt
+class DyingGraph(Dying, SqliteGraph):
+    """A graph that dies."""
 
     async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
-        await self._at(lambda: SqliteGraph.upsert_nodes(self, nodes))
+        await self.at(lambda: SqliteGraph.upsert_nodes(self, nodes))
 
     async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
-        await self._at(lambda: SqliteGraph.upsert_edges(self, edges))
+        await self.at(lambda: SqliteGraph.upsert_edges(self, edges))
 
     async def retain(self, tenant: str, task: str, anchors: Sequence[str]) -> None:
-        await self._at(lambda: SqliteGraph.retain(self, tenant, task, anchors))
+        await self.at(lambda: SqliteGraph.retain(self, tenant, task, anchors))
 
 
 class Slow(SqliteGraph):

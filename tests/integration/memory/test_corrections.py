@@ -20,8 +20,6 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.neo4j_graph import Neo4jGraph
-from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.recalling import RecallQuestion
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
@@ -33,10 +31,9 @@ from pentad.shared.records import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.expanding import expanded
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.qdrant_vectors import IN_MEMORY, QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
+from tests.integration.memory.both_stores import BOTH, vectors_and_graph
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, say
 from tests.support.neo4j.neo4j_server import neo4j_server
@@ -127,19 +124,10 @@ class Taught:
         return Requester(0, self.owner.tenant, "s2")
 
 
-@pytest.fixture(params=["embedded", "servers"])
+@pytest.fixture(params=BOTH)
 async def taught(request: Any, store: Store, tmp_path: Path) -> AsyncIterator[Taught]:
-    vectors: Vectors
-    graph: Graph
-    if request.param == "embedded":
-        vectors, graph = EdgeVectors(tmp_path / "vectors"), SqliteGraph(tmp_path / "graph.db")
-    else:
-        uri = request.getfixturevalue("neo4j_server").open_uri
-        vectors, graph = QdrantVectors(IN_MEMORY), Neo4jGraph(uri, timeout_s=60)
-    await graph.prepare()
-    yield Taught(store, tmp_path, vectors, graph)
-    await vectors.aclose()
-    await graph.aclose()
+    async with vectors_and_graph(request, tmp_path) as (vectors, graph):
+        yield Taught(store, tmp_path, vectors, graph)
 
 
 async def test_a_corrected_fact_is_recalled_as_it_is_and_found_as_it_was(taught: Taught) -> None:

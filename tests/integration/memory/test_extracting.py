@@ -1,7 +1,7 @@
 """What a model makes of an archived task is asked once, kept with its record, supported, always written the same."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
+from tests.integration.memory.dying import Dying
 from tests.integration.memory.remembered import TASK, end, everything
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, cut, fail, say
@@ -45,21 +46,6 @@ FERRY = {"id": "a", "kind": "fact", "text": "The ferry to Bergen leaves at nine.
 TOWN = {"id": "b", "kind": "concept", "text": "Bergen is a town with a ferry.", "importance": 0.5, "segments": [1, 2]}
 EDGE = {"from": "a", "to": "b", "type": "related_to", "weight": 0.7, "segments": [1]}
 ANSWER = {"nodes": [FERRY, TOWN], "edges": [EDGE]}
-
-
-class Dying:
-    """Dies at the n-th write of all stores together: before it, or after it and before anybody is told."""
-
-    left = 0
-    after = False
-
-    async def at(self, write: Callable[[], Any]) -> None:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
-        await write()
-        if self.left == 0:
-            raise KeyboardInterrupt
 
 
 class DyingGraph(SqliteGraph):

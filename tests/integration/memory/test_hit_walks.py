@@ -16,7 +16,6 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.neo4j_graph import Neo4jGraph
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.graph_of_task import graph_of_task
@@ -31,8 +30,8 @@ from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.qdrant_vectors import IN_MEMORY, QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors
+from tests.integration.memory.both_stores import BOTH, vectors_and_graph
 from tests.support.neo4j.neo4j_server import neo4j_server
 from tests.support.recalling import recalling
 from tests.support.remembering import remember
@@ -92,19 +91,10 @@ class Known:
         return await walks.walked(asked, hits, walk_asked_for(strategy, depth, hits))
 
 
-@pytest.fixture(params=["embedded", "servers"])
+@pytest.fixture(params=BOTH)
 async def known(request: Any, tmp_path: Path) -> AsyncIterator[Known]:
-    vectors: Vectors
-    graph: Graph
-    if request.param == "embedded":
-        vectors, graph = EdgeVectors(tmp_path / "vectors"), SqliteGraph(tmp_path / "graph.db")
-    else:
-        uri = request.getfixturevalue("neo4j_server").open_uri
-        vectors, graph = QdrantVectors(IN_MEMORY), Neo4jGraph(uri, timeout_s=60)
-    await graph.prepare()
-    yield Known(vectors, graph)
-    await vectors.aclose()
-    await graph.aclose()
+    async with vectors_and_graph(request, tmp_path) as (vectors, graph):
+        yield Known(vectors, graph)
 
 
 def texts(found: WalkedMemories) -> list[str]:

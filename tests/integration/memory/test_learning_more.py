@@ -10,7 +10,7 @@ from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.store.store import Store
-from tests.integration.memory.learned import ADA, MORE, TRIP, Dying, Slow, learning, names, reading, told
+from tests.integration.memory.learned import ADA, MORE, TRIP, DyingGraph, Slow, learning, names, reading, told
 from tests.integration.memory.remembered import TASK, end, exclude
 
 THEN = [("user", "Her dog Bruno is in Tromso too", "ada"), ("assistant", "What does Mimi Solberg say?", None)]
@@ -76,13 +76,13 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
 ) -> None:
     await end(store, TRIP + MORE)
     await exclude(store, 2, 3)
-    calm = Dying(tmp_path / "calm.db")
+    calm = DyingGraph(tmp_path / "calm.db")
     await learning(store, tmp_path, calm).handle(told())
     writes, undisturbed = -calm.left, await exported(calm, "acme")
     await calm.aclose()
     assert (writes, len(undisturbed)) == (3, 5), "nodes, edges, what is kept; two names, their task, two edges"
     for at in range(1, writes + 1):
-        there = Dying(tmp_path / f"killed-{at}.db")
+        there = DyingGraph(tmp_path / f"killed-{at}.db")
         there.left, there.after = at, after
         with pytest.raises(KeyboardInterrupt):
             await learning(store, tmp_path, there).handle(told())
@@ -98,7 +98,7 @@ async def test_failing_at_each_write_of_each_end_the_next_end_leaves_what_an_und
     """By the same archiver, which goes on, or by another that begins: each end has two writes."""
     for at in range(1, 7):
         await store.call("DEL", TASK.log)
-        graph = Dying(tmp_path / f"{at}.db")
+        graph = DyingGraph(tmp_path / f"{at}.db")
         handler = learning(store, tmp_path, graph)
         graph.left, graph.after = at, after
         for said in (TRIP, MORE, THEN):
