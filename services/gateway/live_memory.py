@@ -13,10 +13,13 @@ from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.memory.points import CutTask, cut_task
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
-from pentad.shared.memory.working import MOST_ENTRIES, MOST_TASKS, working_hits
+from pentad.shared.memory.working import MOST_BYTES, MOST_ENTRIES, MOST_TASKS, working_hits
 from pentad.shared.owners import Owner
 from pentad.shared.segments.speakers import owned
 from pentad.shared.store.store import Store
+
+_AT_ONCE = 16
+"""Entries that are read at once: one may have a megabyte."""
 
 
 class LiveMemory:
@@ -38,14 +41,28 @@ class LiveMemory:
     async def _tasks(self, keys: SessionKeys) -> list[CutTask]:
         names = (await self._queries.candidates(keys))[:MOST_TASKS]
         headers = await load_tasks(self._store, keys.shard, keys.tenant, names)
-        return [await self._cut(keys, header) for header in headers if header is not None]
+        cut, left = list[CutTask](), MOST_BYTES
+        for header in headers:
+            if header is not None and left > 0:
+                raw, before = await self._newest(TaskKeys(keys.shard, keys.tenant, header.task), left)
+                left -= sum(map(len, raw))
+                cut.append(await asyncio.to_thread(_cut, keys, header, raw, before))
+        return cut
 
-    async def _cut(self, keys: SessionKeys, header: TaskHeader) -> CutTask:
-        log = TaskKeys(keys.shard, keys.tenant, header.task).log
-        before = max(0, int(await self._store.call("LLEN", log)) - MOST_ENTRIES)
-        raw: Sequence[bytes] = await self._store.call("LRANGE", log, before, -1)
-        messages = _at_their_places([shown(entry) for entry in raw], before)
-        return await asyncio.to_thread(cut_task, keys.tenant, header.task, keys.session, owned(messages, header.user))
+    async def _newest(self, keys: TaskKeys, most_bytes: int) -> tuple[list[bytes], int]:
+        """The last entries of a transcript, of about so many bytes, and how many stand before them."""
+        begin = int(await self._store.call("LLEN", keys.log))
+        least, raw, size = max(0, begin - MOST_ENTRIES), list[bytes](), 0
+        while begin > least and size < most_bytes:
+            end, begin = begin, max(least, begin - _AT_ONCE)
+            older: Sequence[bytes] = await self._store.call("LRANGE", keys.log, begin, end - 1)
+            raw, size = [*older, *raw], size + sum(map(len, older))
+        return raw, begin
+
+
+def _cut(keys: SessionKeys, header: TaskHeader, raw: Sequence[bytes], before: int) -> CutTask:
+    messages = _at_their_places([shown(entry) for entry in raw], before)
+    return cut_task(keys.tenant, header.task, keys.session, owned(messages, header.user))
 
 
 def _at_their_places(newest: list[dict[str, Any]], before: int) -> list[dict[str, Any]]:

@@ -19,6 +19,8 @@ MOST_TASKS = 10
 """Tasks of a conversation, those that were spoken to last."""
 MOST_ENTRIES = 256
 """Of each one's transcript, the newest."""
+MOST_BYTES = 4 << 20
+"""Of all of them: what is older is left out. One search reads no more, but for a few entries."""
 
 
 def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[MemoryHit]:

@@ -118,6 +118,20 @@ async def test_of_a_long_task_the_newest_is_found_at_its_place_and_of_another_us
         assert await found(http, "answer0 answer7", user_id=user, **query) == [], "nobody can tell whose turn it was"
 
 
+async def test_of_very_long_messages_so_many_bytes_are_read_and_the_newest_is_found(
+    http: httpx2.AsyncClient, store: Store
+) -> None:
+    """Entries are read sixteen at once: a search in one conversation is no way to fill the gateway's memory."""
+    long = "x" * (1 << 19)
+    await talk(store, "task-0-1", [("user", f"old{n} {long}", None) for n in range(40)])
+    await talk(store, "task-0-1", [("user", CAT, None)])
+    await talk(store, "task-0-0", [("user", "cat of another task", None)])
+    query = {"kind": "working", "session_id": "s1"}
+    assert await found(http, "cat", **query) == [CAT]
+    assert await found(http, "old0", **query) == [], "it lies too far back"
+    assert (await http.get("/v1/memory/stats", params=query)).json()["tasks"] == 1, "no more is read"
+
+
 async def test_what_was_said_elsewhere_is_remembered_like_a_task(
     http: httpx2.AsyncClient, memory: Memory, store: Store
 ) -> None:
