@@ -1,11 +1,10 @@
-"""A message that comes alone to a session with nothing to do is routed where it enters, in one commit.
+"""A message that comes to a session with nothing to do is routed where it enters, in one commit.
 
 It saves the session's mailbox, wake-up and lease: four of a router's seven commands, and one process to wake. The
 decision is the same pure one. The commit holds only if nobody else has decided anything in the session since it was
 read, and its tasks have the status that was seen; else, and for every rarer case, the message is posted as always.
 """
 
-import asyncio
 import logging
 from collections import OrderedDict
 
@@ -85,7 +84,7 @@ class AtOnce:
         """The answers: the session's header, how many messages wait in the shard, the task that is likely meant."""
         answers = source.answers
         if answers is None:
-            answers = await asyncio.gather(*(self._actors.store.call(*asked) for asked in self.questions(keys)))
+            answers = await self._actors.store.calls(self.questions(keys))
         raw, waiting, *more = answers
         known: dict[str, TaskHeader | None] = {}
         if (guess := self._guess(keys)) and more:

@@ -1,6 +1,5 @@
 """Reads that a decision needs: tasks' headers, a session's last turns."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -31,16 +30,20 @@ async def load_tasks(store: Store, shard: int, tenant: str, ids: Sequence[str]) 
     One task that nobody can work with must not stop what is said beside it.
     """
 
-    async def one(task: str) -> TaskHeader | None:
-        if not task or shard_in(task, _ANY) != shard:
-            return None
-        try:
-            return await load_task(store, TaskKeys(shard, tenant, task))
-        except DamagedError as error:
-            log.warning("%s: it is left out", error)
-            return None
+    ours = [task for task in ids if task and shard_in(task, _ANY) == shard]
+    if not ours:
+        return [None] * len(ids)
+    replies = await store.calls([("HGETALL", TaskKeys(shard, tenant, task).header) for task in ours])
+    found = {task: _readable(tenant, task, reply) for task, reply in zip(ours, replies, strict=True)}
+    return [found.get(task) for task in ids]
 
-    return list(await asyncio.gather(*(one(task) for task in ids)))
+
+def _readable(tenant: str, task: str, reply: Sequence[bytes]) -> TaskHeader | None:
+    try:
+        return task_header(tenant, task, pairs(reply))
+    except DamagedError as error:
+        log.warning("%s: it is left out", error)
+        return None
 
 
 async def last_turns(store: Store, keys: SessionKeys, count: int) -> list[SessionMessage]:

@@ -12,7 +12,10 @@ counts.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, islice
 from secrets import token_hex
 
 from redis.exceptions import RedisError, ResponseError
@@ -50,6 +53,10 @@ _MOST_LEFT = WAITING_LIMIT
 """Entries for full shards that are read past to reach those for others."""
 _GROUP = INBOUND.group or ""
 _BATCH = 128
+_FEW = 16
+"""Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
+all routers decide.
+"""
 _BLOCK_MS = 500
 _LOOK_S = 0.25
 """How often a router that does not hold the ingress looks whether it has become free."""
@@ -194,27 +201,53 @@ class Ingress:
         refused: set[str] = set()
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
-            taken = 0 if shard in full else await self._enter(shard, batch, source if len(arrivals) == 1 else None)
-            refused |= {a.entry_id for a in batch[taken:]}
-            if taken < len(batch):
+            if shard not in full:
+                if len(arrivals) <= _FEW:
+                    batch = await self._route(shard, batch, source)
+                batch = batch[await self._ingest(shard, batch) :] if batch else []
+            refused |= {a.entry_id for a in batch}
+            if batch:
                 full.add(shard)
         self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
         return len(self._acks)
 
-    async def _enter(self, shard: int, batch: list[Arrival], alone: Source | None) -> int:
-        """How many have entered their sessions. Under load decisions are left to all routers; this one only moves.
+    async def _route(self, shard: int, batch: list[Arrival], source: Source) -> list[Arrival]:
+        """Route those that can be where they enter, and return the others, in their order.
 
-        ``alone``: where it was read, when it is the only one.
+        Of a session that has several, none: they are handled one after the other.
         """
-        if alone is not None and self._at_once is not None:
-            session, message = batch[0].session, batch[0].message
-            assert session is not None
-            assert message is not None
-            waiting = await self._at_once.route(session, message, batch[0].entry_id, alone)
-            if waiting is not None:
-                self._entered(shard, waiting, 1)
-                return 1
-        return await self._ingest(shard, batch)
+        if self._at_once is None:
+            return batch
+        count = Counter(a.session for a in batch)
+        alone = [a for a in batch if count[a.session] == 1]
+        sources = await self._sources(self._at_once, alone, source)
+        routed = await asyncio.gather(
+            *(self._route_one(self._at_once, shard, a, its) for a, its in zip(alone, sources, strict=True)),
+            return_exceptions=True,
+        )
+        for outcome in routed:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        entered = {a.entry_id for a, outcome in zip(alone, routed, strict=True) if outcome}
+        return [a for a in batch if a.entry_id not in entered]
+
+    async def _sources(self, at_once: RoutesAtOnce, alone: list[Arrival], source: Source) -> list[Source]:
+        """For each its own, with what must be known of its session: asked for all in one write."""
+        if source.answers is not None or len(alone) < 2:
+            return [source] * len(alone)
+        asked = [at_once.questions(a.session) if a.session else () for a in alone]
+        answers = iter(await self._store.answers([*chain.from_iterable(asked)], on=source.connection))
+        found = [[*islice(answers, len(questions))] for questions in asked]
+        refused = [any(isinstance(answer, Exception) for answer in one) for one in found]
+        return [replace(source, answers=None if no else one) for no, one in zip(refused, found, strict=True)]
+
+    async def _route_one(self, at_once: RoutesAtOnce, shard: int, arrival: Arrival, source: Source) -> bool:
+        assert arrival.session is not None
+        assert arrival.message is not None
+        waiting = await at_once.route(arrival.session, arrival.message, arrival.entry_id, source)
+        if waiting is not None:
+            self._entered(shard, waiting, 1)
+        return waiting is not None
 
     def _entered(self, shard: int, waiting: int, count: int) -> None:
         metrics.waiting_mail.labels(str(shard)).set(waiting)

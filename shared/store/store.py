@@ -141,6 +141,14 @@ class Store:
                 heard.cancel()  # what becomes of the others is nobody's any more
         return replies
 
+    async def calls(self, commands: Sequence[Command]) -> list[Any]:
+        """What the server says to several commands, which leave in one write. Raises as `call` does."""
+        replies = await self.answers(commands)
+        for reply, command in zip(replies, commands, strict=True):
+            if isinstance(reply, Exception):
+                raise await self._understood(reply, command)
+        return replies
+
     def listen(self, stream: str, after: str, block_ms: int) -> Heard:
         """Ask for the first entry of a stream behind this one, as soon as there is one; None comes after so long.
 

@@ -1,4 +1,4 @@
-"""A message that comes alone to a session with nothing to do is routed where it enters; every other one is posted."""
+"""A message that comes to a session with nothing to do is routed where it enters; every other one is posted."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -15,6 +15,7 @@ from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.cancelling import cancel_all
+from pentad.shared.errors import OutageError
 from pentad.shared.inbound import ingress as inbound
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.inbound.ingress import Ingress
@@ -263,28 +264,80 @@ async def test_a_message_id_is_remembered_for_a_day(store: Store, start: Start) 
     assert 86_000 < await store.call("TTL", dedup(0, "default", "s1", "m1")) <= 86_400
 
 
-async def test_only_what_comes_alone_is_offered_to_be_routed_at_once(store: Store, server_url: str) -> None:
-    offered: list[str] = []
+class Choosing:
+    """Routes what is called ``taken``, knowing what lies under the session's name; the rest is posted."""
 
-    class AtOnce:
-        def questions(self, session: SessionKeys) -> list[Command]:
-            return []
+    def __init__(self) -> None:
+        self.offered: list[str] = []
+        self.known: dict[str, Any] = {}
+        self.away = ""
+        """Redis is away, once, when this is offered."""
 
-        async def route(self, session: SessionKeys, message: InboundMessage, entry: str, source: Source) -> int | None:
-            offered.append(message.content)
-            return 1 if message.content == "taken" else None
+    def questions(self, session: SessionKeys) -> list[Command]:
+        return [("GET", session.session), ("GET", "nothing")]
 
-    await send(store, *messages(3))
-    mine = Store(server_url)
-    task = asyncio.create_task(Ingress(mine, SETTINGS, AtOnce()).run())
-    try:
-        await wait_until("the three to be moved", lambda: drained(store))
-        assert offered == []
-        for said in ("taken", "posted"):
-            await send(store, {"content": said, "session_id": "s0"})
-            await wait_until("it to be moved", lambda: drained(store))
-        assert offered == ["taken", "posted"]
-        assert await contents(store, "s0") == ["0", "1", "2", "posted"]
-    finally:
-        await cancel_all([task])
-        await mine.close()
+    async def route(self, session: SessionKeys, message: InboundMessage, entry: str, source: Source) -> int | None:
+        self.offered.append(message.content)
+        self.known[session.session] = source.answers
+        if message.content == self.away:
+            self.away = ""
+            raise OutageError("Redis is unavailable")
+        return 1 if message.content.startswith("taken") else None
+
+
+@pytest.fixture
+async def choosing(server_url: str) -> AsyncIterator[tuple[Choosing, Callable[[], None]]]:
+    """What is offered, and a function that starts the ingress."""
+    mine, found = Store(server_url), Choosing()
+    tasks: list[asyncio.Task[None]] = []
+    yield found, lambda: tasks.append(asyncio.create_task(Ingress(mine, SETTINGS, found).run()))
+    await cancel_all(tasks)
+    await mine.close()
+
+
+Chosen = tuple[Choosing, Callable[[], None]]
+
+
+async def test_what_comes_alone_is_offered_to_be_routed_at_once(store: Store, choosing: Chosen) -> None:
+    found, run = choosing
+    run()
+    for said in ("taken", "posted"):
+        await send(store, {"content": said, "session_id": "s0"})
+        await wait_until("it to be moved", lambda: drained(store))
+    assert found.offered == ["taken", "posted"]
+    assert await contents(store, "s0") == ["posted"]
+
+
+async def test_of_few_that_come_together_each_is_offered_with_what_is_known_of_its_session(
+    store: Store, choosing: Chosen
+) -> None:
+    found, run = choosing
+    await store.call("MSET", "s0", "zero", "s1", "one")
+    said = {"s0": ["taken", "posted"], "s1": ["taken 1"], "s2": ["posted 2"]}
+    pairs = [(session, content) for session, several in said.items() for content in several]
+    await send(store, *({"content": content, "session_id": session} for session, content in pairs))
+    run()
+    await wait_until("them to be moved", lambda: drained(store))
+    assert found.offered == ["taken 1", "posted 2"], "of a session with several, none: they keep their order"
+    assert found.known == {"s1": [b"one", None], "s2": [None, None]}
+    assert [await contents(store, f"s{n}") for n in range(3)] == [["taken", "posted"], [], ["posted 2"]]
+
+
+async def test_an_outage_at_one_of_few_loses_none_of_them(store: Store, choosing: Chosen) -> None:
+    """All that came together is read again; that none counts twice is the commit's business."""
+    found, run = choosing
+    found.away = "posted 1"
+    await send(store, *({"content": f"posted {n}", "session_id": f"s{n}"} for n in range(3)))
+    run()
+    await wait_until("them to be moved", lambda: drained(store))
+    assert found.offered == [f"posted {n}" for n in range(3)] * 2
+    assert [await contents(store, f"s{n}") for n in range(3)] == [[f"posted {n}"] for n in range(3)]
+
+
+async def test_of_many_that_come_together_none_is_offered(store: Store, choosing: Chosen) -> None:
+    """Under load all routers decide, and the one that reads only moves."""
+    found, run = choosing
+    await send(store, *messages(inbound._FEW + 1, sessions=inbound._FEW + 1))
+    run()
+    await wait_until("them to be moved", lambda: drained(store))
+    assert found.offered == []
