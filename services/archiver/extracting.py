@@ -16,7 +16,7 @@ from pentad.shared import metrics
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.extracted import Extracted, extracted
+from pentad.shared.memory.extracted import Extracted, extracted, without_forgotten
 from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
 from pentad.shared.memory.points import CutTask
 from pentad.shared.records import Records
@@ -104,9 +104,10 @@ class Extracting:
         shown = {segment.id: segment for segment in remaining.whole.segments}
         segments = [shown[name] for name in kept["segments"]]
         near = [NearNode(**each) for each in kept["near"]]
-        await self._write_found(
-            keys, remaining.task, extracted(keys.tenant, kept["value"], segments, near, kept["same"])
-        )
+        whole = extracted(keys.tenant, kept["value"], segments, near, kept["same"])
+        await self._write_found(keys, remaining.task, without_forgotten(whole, remaining.gone))
+        forgotten = [node for node in whole.nodes.values() if node.id in remaining.gone]
+        await Known(self._graph, self._near).stay_forgotten(keys, forgotten)
         if remaining.less:
             anchors = [anchor_text(segment.anchor) for segment in remaining.task.segments]
             await self._graph.retain(keys.tenant, keys.task, anchors)

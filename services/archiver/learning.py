@@ -13,7 +13,7 @@ from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before
+from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before, without_nodes
 from pentad.shared.memory.points import CutTask
 from pentad.shared.memory.unlearned import Learned, known_of, learned_from
 from pentad.shared.owners import Owner
@@ -66,15 +66,20 @@ class Learning:
         said, remaining = read.said, read.remaining
         task, before = remaining.task, task_before(said.messages)
         known = known_of(task, remaining.gone, learned)
-        graph = await self._graph_of(task, before, known)
+        whole = await self._graph_of(task, before, known)
+        graph = without_nodes(whole, remaining.gone)
         try:
             await self._put(graph)
         except MemoryRefusedError:
             if not known:
                 raise
             known = 0  # somebody has removed from the graph what was there
-            graph = await self._graph_of(task, before, known)
+            whole = await self._graph_of(task, before, known)
+            graph = without_nodes(whole, remaining.gone)
             await self._put(graph)
+        if len(graph.nodes) < len(whole.nodes):
+            forgotten = [node for node in whole.nodes if node.id in remaining.gone]
+            await Known(self._graph, self._near).stay_forgotten(keys, forgotten)
         if remaining.gone and not known:
             # Nothing rests any more on what was moved to another task, forgotten or erased.
             anchors = [anchor_text(segment.anchor) for segment in task.segments]

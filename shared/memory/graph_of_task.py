@@ -7,7 +7,7 @@ it, so that nothing is left of words that are forgotten.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -74,6 +74,14 @@ def graph_of_task(task: CutTask, before: str, learned: int = 0) -> TaskGraph:
             nodes.append(there)
             edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED, there.supports))
     return TaskGraph(nodes, edges)
+
+
+def without_nodes(graph: TaskGraph, ids: Collection[str]) -> TaskGraph:
+    """The same as if these were not said."""
+    if not ids:
+        return graph
+    edges = [edge for edge in graph.edges if edge.source not in ids and edge.target not in ids]
+    return TaskGraph([node for node in graph.nodes if node.id not in ids], edges)
 
 
 @immutable
