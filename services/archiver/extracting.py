@@ -6,6 +6,7 @@ from typing import Any
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
+from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import said_in_record
 from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
 from pentad.services.archiver.erased_memory import Known
@@ -126,8 +127,8 @@ class Extracting:
                 await self._graph.end(edge.owner, [edge.target], edge.learned_at)
                 ended.append(edge)
         for owner in {node.owner for node in nodes}:
-            ids = [node.id for node in nodes if node.owner == owner]
-            await self._near.write_points(keys, task.session, await self._graph.nodes(owner, ids))
+            written = [node for node in nodes if node.owner == owner]
+            await self._near.write_points(keys, task.session, await consolidate(self._graph, owner, written))
         for owner in {edge.owner for edge in ended}:
             await self._near.write_again(keys, owner, [edge.target for edge in ended if edge.owner == owner])
         metrics.learned.labels("node").inc(len(nodes))

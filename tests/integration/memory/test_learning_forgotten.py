@@ -44,7 +44,8 @@ class Stores:
         await learning(self.store, self.folder, self.graph, self.vectors).handle(told(keys))
 
     async def facts(self) -> list[MemoryNode]:
-        return [node for node in await self.graph.node_page("acme", 99) if node.kind is NodeKind.FACT]
+        """What was noted."""
+        return [node for node in await self.graph.node_page("acme", 99) if node.text == NOTE]
 
     async def found(self) -> list[str]:
         return [each.payload.text for each in await everything(self.vectors) if each.payload.kind == "semantic"]
