@@ -80,7 +80,7 @@ class Archiver(EntryService):
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
         self._book = InstructionBook(self.store, configured_instructions(settings))
         remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
-        learn = self._later(LEARN, Learning(ended, self._graph, self._near).handle, _LEARN_SLOTS)
+        learn = self._later(LEARN, Learning(ended, self._graph, self._near, facts=not extracts).handle, _LEARN_SLOTS)
         extract = self._extract(records, ended)
         erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS)
         vectors = self._vectors if isinstance(self._vectors, ChildVectors) else None

@@ -87,11 +87,11 @@ class EndedTasks:
         lost = {each.id for each in whole.segments if each.id in said.forgotten} if said.forgotten else set()
         if erased:
             lost |= {each.id for each in whole.segments if _said_at(each) <= erased.get(each.user or "", -1)}
-        gone = frozenset(lost).union(map(str, left_out(said.messages)))
+        gone = said.forgotten.union(lost, map(str, left_out(said.messages)))
         return Remaining(without(whole, lost), whole, gone, erased)
 
     async def forgotten(self, keys: TaskKeys) -> frozenset[str]:
-        """Ids of its segments that are not to be found any more."""
+        """Ids of its segments, and of nodes that rested on it, that are not to be found any more."""
         return await forgotten_of(self._vectors, keys.tenant, keys.task)
 
     async def erased(self, keys: TaskKeys) -> bool:
@@ -107,7 +107,8 @@ class Remaining:
     whole: CutTask
     """What was said in it."""
     gone: frozenset[str]
-    """What is not there any more: ids of segments, and places of messages that were moved away."""
+    """What is not there any more: ids of segments, places of messages that were moved away, and ids of nodes that were
+    forgotten with what this task says of them."""
     erased_users: Mapping[str, int]
     """Who has spoken in it and was erased, and when, in ms."""
 

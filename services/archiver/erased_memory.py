@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pentad.contracts.ids import shard_in
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.graph.graph_store import Graph
+from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN_KIND
 from pentad.shared.memory.points import SEGMENT_KIND, TASK_KIND
@@ -29,6 +30,15 @@ class Known:
         await self._graph.forget_task(tenant, task)
         keys = TaskKeys(shard_in(task, _ANY) or 0, tenant, task)
         await self._near.write_those_of(keys, _SESSION, self._graph)
+
+    async def stay_forgotten(self, keys: TaskKeys, nodes: Sequence[MemoryNode]) -> None:
+        """Take back what was written of a task while it was being forgotten: of these nodes, what rests on it alone."""
+        for owner in {node.owner for node in nodes}:
+            there = await self._graph.nodes(owner, [node.id for node in nodes if node.owner == owner])
+            alone = [node.id for node in there if {support.task for support in node.supports} == {keys.task}]
+            if alone:
+                await self._near.remove(keys.tenant, alone)
+                await self._graph.remove(owner, alone)
 
     async def forget_user(self, tenant: str, user: str) -> None:
         """All that is this user's: the graph has no times."""

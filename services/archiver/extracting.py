@@ -6,6 +6,7 @@ from typing import Any
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
+from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import said_in_record
 from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
 from pentad.services.archiver.erased_memory import Known
@@ -16,7 +17,7 @@ from pentad.shared import metrics
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.extracted import Extracted, extracted
+from pentad.shared.memory.extracted import Extracted, extracted, without_forgotten
 from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
 from pentad.shared.memory.points import CutTask
 from pentad.shared.records import Records
@@ -104,9 +105,10 @@ class Extracting:
         shown = {segment.id: segment for segment in remaining.whole.segments}
         segments = [shown[name] for name in kept["segments"]]
         near = [NearNode(**each) for each in kept["near"]]
-        await self._write_found(
-            keys, remaining.task, extracted(keys.tenant, kept["value"], segments, near, kept["same"])
-        )
+        whole = extracted(keys.tenant, kept["value"], segments, near, kept["same"])
+        await self._write_found(keys, remaining.task, without_forgotten(whole, remaining.gone))
+        forgotten = [node for node in whole.nodes.values() if node.id in remaining.gone]
+        await Known(self._graph, self._near).stay_forgotten(keys, forgotten)
         if remaining.less:
             anchors = [anchor_text(segment.anchor) for segment in remaining.task.segments]
             await self._graph.retain(keys.tenant, keys.task, anchors)
@@ -125,8 +127,8 @@ class Extracting:
                 await self._graph.end(edge.owner, [edge.target], edge.learned_at)
                 ended.append(edge)
         for owner in {node.owner for node in nodes}:
-            ids = [node.id for node in nodes if node.owner == owner]
-            await self._near.write_points(keys, task.session, await self._graph.nodes(owner, ids))
+            written = [node for node in nodes if node.owner == owner]
+            await self._near.write_points(keys, task.session, await consolidate(self._graph, owner, written))
         for owner in {edge.owner for edge in ended}:
             await self._near.write_again(keys, owner, [edge.target for edge in ended if edge.owner == owner])
         metrics.learned.labels("node").inc(len(nodes))

@@ -3,6 +3,7 @@
 import asyncio
 
 from pentad.contracts.streams import LEARN
+from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import Said
 from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
 from pentad.services.archiver.erased_memory import Known
@@ -11,9 +12,10 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import NodeKind
+from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before
+from pentad.shared.memory.consolidation import ENTERS
+from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before, without_nodes
 from pentad.shared.memory.points import CutTask
 from pentad.shared.memory.unlearned import Learned, known_of, learned_from
 from pentad.shared.owners import Owner
@@ -32,8 +34,9 @@ class Learning:
     """At least once, and only what is new: what is written again joins what is there, and a redelivery writes the whole
     task again, and so repairs what a kill left."""
 
-    def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes) -> None:
-        self._ended, self._graph, self._near = ended, graph, near
+    def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes, *, facts: bool = True) -> None:
+        """``facts``: also of what people state; where a model is asked for that, two would say the same."""
+        self._ended, self._graph, self._near, self._facts = ended, graph, near, facts
         self._learned: LastTasks[Learned] = LastTasks(_MOST_LEARNED)
         """Of a task that is being handled, or whose last handling has failed, nothing."""
 
@@ -66,26 +69,31 @@ class Learning:
         said, remaining = read.said, read.remaining
         task, before = remaining.task, task_before(said.messages)
         known = known_of(task, remaining.gone, learned)
-        graph = await self._graph_of(task, before, known)
+        whole = await self._graph_of(task, before, known)
+        graph = without_nodes(whole, remaining.gone)
         try:
             await self._put(graph)
         except MemoryRefusedError:
             if not known:
                 raise
             known = 0  # somebody has removed from the graph what was there
-            graph = await self._graph_of(task, before, known)
+            whole = await self._graph_of(task, before, known)
+            graph = without_nodes(whole, remaining.gone)
             await self._put(graph)
+        if len(graph.nodes) < len(whole.nodes):
+            forgotten = [node for node in whole.nodes if node.id in remaining.gone]
+            await Known(self._graph, self._near).stay_forgotten(keys, forgotten)
         if remaining.gone and not known:
             # Nothing rests any more on what was moved to another task, forgotten or erased.
             anchors = [anchor_text(segment.anchor) for segment in task.segments]
             await self._graph.retain(said.tenant, said.task, anchors)
             await self._near.write_those_of(keys, said.session, self._graph)
-        await self._find_notes(keys, said, graph)
+        await self._find_facts(keys, said, graph)
 
     async def _graph_of(self, task: CutTask, before: str, known: int) -> TaskGraph:
         if len(task.segments) - known < _SMALL:
-            return graph_of_task(task, before, known)
-        return await asyncio.to_thread(graph_of_task, task, before, known)
+            return graph_of_task(task, before, known, facts=self._facts)
+        return await asyncio.to_thread(graph_of_task, task, before, known, facts=self._facts)
 
     async def _put(self, graph: TaskGraph) -> None:
         for begin in range(0, len(graph.nodes), _AT_ONCE):
@@ -95,14 +103,16 @@ class Learning:
         metrics.learned.labels("node").inc(len(graph.nodes))
         metrics.learned.labels("edge").inc(len(graph.edges))
 
-    async def _find_notes(self, keys: TaskKeys, said: Said, graph: TaskGraph) -> None:
-        """Names and tasks are found by what was said; what was noted is found by itself."""
-        notes: dict[Owner, list[str]] = {}
+    async def _find_facts(self, keys: TaskKeys, said: Said, graph: TaskGraph) -> None:
+        """Names and tasks are found by what was said; what was noted, or matters enough by now, is found by itself."""
+        facts: dict[Owner, list[MemoryNode]] = {}
         for node in graph.nodes:
             if node.kind is NodeKind.FACT:
-                notes.setdefault(node.owner, []).append(node.id)
-        for owner, ids in notes.items():
-            await self._near.write_points(keys, said.session, await self._graph.nodes(owner, ids))
+                facts.setdefault(node.owner, []).append(node)
+        for owner, written in facts.items():
+            there = await consolidate(self._graph, owner, written)
+            entered = [node for node in there if node.importance >= ENTERS]
+            await self._near.write_points(keys, said.session, entered)
 
 
 def _is_left(task: ReadTask | None, written: ReadTask) -> bool:

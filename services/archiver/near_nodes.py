@@ -72,6 +72,13 @@ class NearNodes:
         except ModelUnavailable as error:
             raise MemoryOutageError(str(error)) from error
 
+    async def remove(self, tenant: str, ids: Sequence[str]) -> None:
+        """Let searches find these no more, whatever model embedded them."""
+        for there in await self._vectors.collections():
+            await self._vectors.delete(
+                there.name, Selection(Owner(tenant), Whose.ALL, kinds=(NODE_KIND,), ids=tuple(ids))
+            )
+
     async def write_those_of(self, keys: TaskKeys, session: str, graph: Graph) -> None:
         """Of the nodes that this task was the newest to support, some are gone and others rest on less."""
         chosen = Selection(Owner(keys.tenant), Whose.ALL, kinds=(NODE_KIND,), tasks=(keys.task,))

@@ -3,7 +3,7 @@
 An answer is another's word: what names no segment that is there, or joins what belongs to two users, is refused.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.ids import milliseconds
@@ -76,6 +76,13 @@ def extracted(
         except _RefusedError:
             refused += 1
     return Extracted(nodes, edges, refused)
+
+
+def without_forgotten(found: Extracted, ids: Collection[str]) -> Extracted:
+    """The same without these nodes and what leads from or to them."""
+    nodes = {name: node for name, node in found.nodes.items() if node.id not in ids}
+    edges = [edge for edge in found.edges if edge.source not in ids and edge.target not in ids]
+    return Extracted(nodes, edges, found.refused)
 
 
 def _node(tenant: str, item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[str, MemoryNode]:

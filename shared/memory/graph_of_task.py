@@ -1,4 +1,4 @@
-"""What a finished task adds to the graph without asking a model: names, notes, and the task that it followed. Pure.
+"""What a finished task adds to the graph without asking a model: names, notes, facts, the task that it followed. Pure.
 
 Each user of a task has nodes of his own, made of what is his. A node that stands for a task says its id and no words of
 it, so that nothing is left of words that are forgotten.
@@ -7,7 +7,7 @@ it, so that nothing is left of words that are forgotten.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.immutable import immutable
+from pentad.shared.memory.consolidation import ENTERS, statements
 from pentad.shared.memory.noted import notes_in
 from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner
@@ -31,7 +32,7 @@ MOST_MENTIONS = 64
 """Of an entity in a task, the first."""
 _PART, _FOLLOWED = 0.5, 0.3
 """Weights of edges."""
-_ENTITY, _TASK, _NOTE = 0.3, 0.1, 0.7
+_ENTITY, _TASK, _NOTE = 0.3, 0.1, ENTERS
 """Importance of nodes."""
 
 
@@ -52,19 +53,21 @@ def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
     return said[-1] if said and isinstance(said[-1], str) and is_identifier(said[-1]) else ""
 
 
-def graph_of_task(task: CutTask, before: str, learned: int = 0) -> TaskGraph:
+def graph_of_task(task: CutTask, before: str, learned: int = 0, *, facts: bool = True) -> TaskGraph:
     """All that it adds; nothing for one in which nothing was said. ``before``: see `task_before`.
 
     ``learned``: what so many of its segments add, the first, is in the graph: told is what that lacks, and no more.
+    ``facts``: with what people state, as no model is asked for it.
     """
     nodes: list[MemoryNode] = []
     edges: list[MemoryEdge] = []
     for part in _parts(task, learned):
         owner = Owner(task.tenant, part.user)
         here = _task_node(owner, task.id, part.segments[0])
-        for found in (*_entities(owner, part), *_notes(owner, part)):
+        for found in (*_entities(owner, part), *_notes(owner, part), *(_facts(owner, part) if facts else ())):
             nodes.append(found)
-            edges.append(_edge(found, here, EdgeType.PART_OF, _PART, found.supports))
+            if found.kind is not NodeKind.FACT or found.importance >= ENTERS:
+                edges.append(_edge(found, here, EdgeType.PART_OF, _PART, found.supports))
         if part.learned:
             continue  # its node is there; where somebody has removed it, the edges to it are refused
         nodes.append(here)
@@ -74,6 +77,14 @@ def graph_of_task(task: CutTask, before: str, learned: int = 0) -> TaskGraph:
             nodes.append(there)
             edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED, there.supports))
     return TaskGraph(nodes, edges)
+
+
+def without_nodes(graph: TaskGraph, ids: Collection[str]) -> TaskGraph:
+    """The same as if these were not said."""
+    if not ids:
+        return graph
+    edges = [edge for edge in graph.edges if edge.source not in ids and edge.target not in ids]
+    return TaskGraph([node for node in graph.nodes if node.id not in ids], edges)
 
 
 @immutable
@@ -129,6 +140,13 @@ def _notes(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
     for text, call in islice(notes_in(part.segments), MOST_NOTES):
         if call.id not in known:
             yield _node(owner, NodeKind.FACT, text, _NOTE, (_support(call),))
+
+
+def _facts(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
+    """What he states; one that matters too little has no edge, and waits to be said again."""
+    for segment, importance in statements(part.segments, part.learned, part.read):
+        text = segment.text.encode("utf-8", "replace").decode()
+        yield _node(owner, NodeKind.FACT, text, importance, (_support(segment),))
 
 
 def _as_written(name: str, text: str) -> str:

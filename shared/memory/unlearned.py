@@ -22,7 +22,7 @@ class Learned:
     digest: str
     """Of what they say, and to whom they belong."""
     gone: frozenset[str]
-    """Ids of the segments and places of the messages that had been said, and were its no more."""
+    """What was its no more: ids of segments and of forgotten nodes, places of messages."""
 
 
 def learned_from(task: CutTask, gone: frozenset[str]) -> Learned:

@@ -19,7 +19,7 @@ BEGINS_AT: Mapping[SegmentType, float] = {
     SegmentType.REASONING: 0.2,
     SegmentType.TOOL_CALL: 0.1,
 }
-WISHED, OF_ONESELF, NAMED, EXACT, ASKED, IDLE = 0.3, 0.2, 0.1, 0.1, -0.2, -0.2
+WISHED, OF_ONESELF, NAMED, EXACT, ASKED, IDLE = 0.5, 0.2, 0.1, 0.1, -0.2, -0.2
 """Somebody wants it remembered; says it of himself; it has a name; a time or number; is a question; says little."""
 LEAST = 0.05
 """0 is what says nothing of how much it matters."""
@@ -27,9 +27,7 @@ _FEW = 2
 """Words that say something, below which it says little."""
 _MOST_CHARS = 1_000
 _WISHES = re.compile(
-    r"\b(?:remember|(?:do not|don't|never) forget|keep in mind|note (?:that|down)|important(?:ly)?"
-    r"|for (?:the )?future)\b"
-    r"|记住|記住|别忘|別忘|不要忘|重要|以后都|以後都"
+    r"\b(?:remember|(?:do not|don't|never) forget|keep in mind|note (?:that|down))\b|记住|記住|别忘|別忘|不要忘"
 )
 _OF_ONESELF = re.compile(r"\b(?:i|i'm|i've|my|mine|we|we're|our|ours)\b|我|咱")
 

@@ -36,7 +36,7 @@ class PartWeights:
     graph: float = 0.7
     """It shares a rare name with one of the best hits."""
     recency: float = 0.05
-    importance: float = 0.05
+    importance: float = 0.03
 
 
 MEANING = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)

@@ -22,6 +22,7 @@ from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Tall
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
@@ -225,6 +226,20 @@ async def test_killed_at_each_write_of_a_correction_a_redelivery_leaves_the_same
     assert sum("contradicted" in point.payload.details for point in undisturbed[1]) == 1
     for at in range(1, writes + 1):
         assert (await run(f"killed-{at}", at))[0] == undisturbed
+
+
+async def test_what_was_forgotten_is_not_brought_back_by_a_redelivery(stores: Stores) -> None:
+    await stores.archive()
+    fact = node_id(ADA, NodeKind.FACT, str(FERRY["text"]))
+    async with answering(ANSWER) as (server, chat):
+        await stores.extracting(chat).handle(asked())
+        [node] = await stores.graph.nodes(ADA, [fact])
+        forgetter = Forgetter(stores.store, stores.vectors, stores.graph, 1)
+        await forgetter.nodes("acme", [node])
+        left = await stores.export()
+        await stores.extracting(chat).handle(asked())
+    assert (await stores.export(), len(server.seen.chats)) == (left, 1)
+    assert [each.payload.text for each in await everything(stores.vectors)] == [TOWN["text"]]
 
 
 class Full(Records):

@@ -133,7 +133,7 @@ async def test_what_the_model_has_noted_is_found_and_goes_with_the_message_that_
     await store.call("RPUSH", TASK.log, entry(answered(None, tool_calls=[note]), TranscriptMeta(at=AT, step=2)))
     for _ in range(2):
         await handler.handle(told())
-    [fact] = [node for node in await graph.node_page("acme", 99) if node.kind is NodeKind.FACT]
+    [fact] = [node for node in await graph.node_page("acme", 99) if node.text == "The ferry leaves at nine."]
     assert (fact.text, fact.owner, [anchor_of(each.anchor).position for each in fact.supports]) == (
         "The ferry leaves at nine.", ADA, [3]
     )  # fmt: skip

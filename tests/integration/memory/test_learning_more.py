@@ -60,7 +60,7 @@ async def test_an_end_writes_what_it_adds_also_at_turn_200(store: Store, tmp_pat
         graph.written = 0
         await handler.handle(told())
         written[last] = graph.written
-    assert written[200] == written[3] == 2, "a name, and that it is the task's"
+    assert written[200] == written[3] == 3, "a name, that it is the task's, and what was stated"
     assert await exported(graph, "acme") == await at_once(store, tmp_path)
     graph.written = 0
     await handler.handle(told())
@@ -80,7 +80,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
     await learning(store, tmp_path, calm).handle(told())
     writes, undisturbed = -calm.left, await exported(calm, "acme")
     await calm.aclose()
-    assert (writes, len(undisturbed)) == (3, 5), "nodes, edges, what is kept; two names, their task, two edges"
+    assert (writes, len(undisturbed)) == (3, 6), "nodes, edges, what is kept; two names, a fact, their task, two edges"
     for at in range(1, writes + 1):
         there = DyingGraph(tmp_path / f"killed-{at}.db")
         there.left, there.after = at, after

@@ -77,7 +77,7 @@ def test_an_end_adds_the_same_at_turn_3_and_at_turn_200() -> None:
         learned = len(cut([message for turn in turns[: at - 1] for message in turn]).segments)
         graph = graph_of_task(cut([message for turn in turns[:at] for message in turn]), "", learned)
         added[at] = (len(graph.nodes), len(graph.edges), sum(len(node.supports) for node in graph.nodes))
-    assert added[200] == added[3] == (1, 1, 2)
+    assert added[200] == added[3] == (2, 1, 3), "a name in two places, that it is the task's, and what was stated"
 
 
 def test_the_bounds_of_a_task_are_those_of_all_its_ends() -> None:

@@ -25,13 +25,13 @@ def importance(message: dict[str, Any]) -> float:
         ("the ferry to Bergen leaves at 9", 0.6),
         ("my cat is called Ada", 0.7),
         ("remember that my cat is called Ada", 1.0),
-        ("don’t forget the blue ferry", 0.7),
+        ("don’t forget the blue ferry", 0.9),
         ("what is my cat called?", 0.4),
         ("which ferry is painted blue?", 0.2),
         ("thanks", 0.2),
         ("thanks?", LEAST),
         ("我的猫叫米米。", 0.6),
-        ("记住，我的猫叫米米。", 0.9),
+        ("记住，我的猫叫米米。", 1.0),
     ],
 )
 def test_what_a_person_says_of_himself_or_wants_remembered_matters_most(text: str, expected: float) -> None:
