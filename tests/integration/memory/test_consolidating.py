@@ -15,7 +15,7 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.consolidation import ENTERS
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from tests.integration.memory.learned import Dying, learning, told
+from tests.integration.memory.learned import DyingGraph, learning, told
 from tests.integration.memory.remembered import AT, everything
 from tests.support.remembering import COLLECTION, MODEL
 
@@ -68,7 +68,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
     store: Store, tmp_path: Path, after: bool
 ) -> None:
     async def run(name: str, left: int) -> tuple[list[str], list[tuple[str | None, float]], int]:
-        graph, vectors = Dying(tmp_path / f"{name}.db"), EdgeVectors(tmp_path / f"{name}-vectors")
+        graph, vectors = DyingGraph(tmp_path / f"{name}.db"), EdgeVectors(tmp_path / f"{name}-vectors")
         for keys in TASKS[:2]:
             await learning(store, tmp_path, graph, vectors).handle(told(keys))
         graph.left, graph.after = left, after
