@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -77,7 +78,8 @@ def _parsed(path: Path, most_bytes: int) -> Any:
         with path.open("rb") as file:
             raw = file.read(most_bytes + 1)
     except OSError as error:
-        raise SettingsError(error.strerror or str(error)) from None
+        hint = f"; let user {os.geteuid()} read it: chmod a+r" if isinstance(error, PermissionError) else ""
+        raise SettingsError(f"{error.strerror or error}{hint}") from None
     if len(raw) > most_bytes:
         raise SettingsError(f"it is longer than {most_bytes} bytes")
     try:

@@ -1,6 +1,7 @@
 """The file of models: both forms say the same, and each mistake is told with its place."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,12 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     said = refusal(tmp_path, listed({"id": "a", "begin_s": 0}, {"id": "b", "kind": "x"}))
     assert "models[0] ('a').begin_s" in said
     assert "models[1] ('b').kind" in said
+
+
+def test_a_file_that_this_user_may_not_read_says_how_to_let_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(SettingsError, match=rf"Permission denied; let user {os.geteuid()} read it: chmod a\+r$"):
+        read_model_file(Path("models.toml"))
