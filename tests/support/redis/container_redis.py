@@ -26,6 +26,8 @@ IMAGE = os.environ.get("PENTAD_TEST_REDIS_IMAGE", "redis:7.4.2-alpine")
 COMMAND = "redis-server --bind 0.0.0.0 --protected-mode no --save '' --appendonly yes --appendfsync always"
 _PORT = 6379
 _START_S = 20.0
+_THIS_MACHINE = ("localhost", "127.0.0.1")
+_LOOK_HERE = "TESTCONTAINERS_CONNECTION_MODE=docker_host TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1"
 
 
 class ContainerRedis:
@@ -47,7 +49,9 @@ class ContainerRedis:
 
     async def wait(self) -> None:
         """Until it answers. Raises ``AssertionError`` when it never does."""
-        await wait_until(f"Redis in {IMAGE}", self.answers, _START_S)
+        host, port = self._address()
+        hint = "" if host in _THIS_MACHINE else f"; testcontainers looks there, which `{_LOOK_HERE}` changes"
+        await wait_until(f"Redis in {IMAGE} at {host}:{port}{hint}", self.answers, _START_S)
 
     def answers(self) -> bool:
         try:
