@@ -143,7 +143,7 @@ class Recalling:
             async with asyncio.timeout(self._timeout_s):
                 if not (told or await self._has_any(asked.owner.tenant, requester)):
                     return Recall("no_memory")
-                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), LOOKED_AT, asked.now_ms)
+                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), LOOKED_AT, asked.now_ms, hurried=True)
                 hits = await self._memory.search(wanted, requester)
             return await self._quoted(asked, wanted, hits, requester)
         except TimeoutError:

@@ -41,6 +41,8 @@ class MemoryQuestion:
     """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
     kinds: tuple[str, ...] = ()
     """Of memory, as points have them; none for all."""
+    hurried: bool = False
+    """A turn waits for it: what takes long and counts little is left out."""
 
 
 @immutable
@@ -89,6 +91,7 @@ class MemorySearch:
             asked.limit,
             asked.as_of,
             asked.kinds,
+            asked.hurried,
         )
         ranked = await self._ranked(ranking, using.collection)
         return [MemoryHit(each.id, payload, each.score, each.parts, each.also) for each, payload in ranked]
