@@ -11,7 +11,18 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.streams import ARCHIVE, DEAD, INBOUND, INBOUND_DEAD, REMEMBER, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.streams import (
+    ARCHIVE,
+    DEAD,
+    EXTRACT,
+    INBOUND,
+    INBOUND_DEAD,
+    LEARN,
+    REMEMBER,
+    SESSION_WAKE,
+    TASK_WAKE,
+    TOOL_CALLS,
+)
 from pentad.services.gateway.domain.redrive import proposal
 from pentad.services.gateway.letters import LetterName, Letters, parse_name
 from pentad.services.gateway.problems import ProblemError
@@ -31,7 +42,7 @@ from tests.integration.handlers.flow import SESSION, Flow, answer
 
 ECHO = ("echo", '{"text":"x"}')
 QUEUE = TOOL_CALLS.key(0, queue="default")
-WORK = (REMEMBER.key(0), ARCHIVE.key(0), TASK_WAKE.key(0))
+WORK = (EXTRACT.key(0), LEARN.key(0), REMEMBER.key(0), ARCHIVE.key(0), TASK_WAKE.key(0))
 
 
 def script(request: ChatRequest) -> Any:
@@ -423,19 +434,19 @@ async def test_wake_ups_and_other_work_go_back(store: Store, tmp_path: Path) -> 
     task = await flow.task()
     woken = WakeUp(actor=task.actor).to_json().decode()
     about = {"entry_id": "5-0", "reason": "bad", "attempts": 1, "at": "now", "fields": {"data": woken}, "chain": []}
-    for stream in (REMEMBER.key(0), ARCHIVE.key(0), TASK_WAKE.key(0), SESSION_WAKE.key(0)):
+    for stream in (*WORK, SESSION_WAKE.key(0)):
         await store.call("XADD", DEAD.key(0), "*", "data", json.dumps({"stream": stream, **about}))
     waiting = [await store.call("XLEN", key) for key in WORK]
-    *_, session, actor, archive, remember = [
-        parse_name(str(i["id"])) for i in (await operator.letters.page(10, None)).items
+    session, *others = [parse_name(str(i["id"])) for i in (await operator.letters.page(10, None)).items][
+        : len(WORK) + 1
     ]
     assert session is not None
     assert "to be woken" in await operator.refused(session)  # there is no session of that name
-    for name in (actor, archive, remember):
+    for name in others:
         assert name is not None
         await operator.redriving.redrive(name, None)
     added = [await store.call("XLEN", key) for key in WORK]
-    assert [now - then for now, then in zip(added, waiting, strict=True)] == [1, 1, 1]
+    assert [now - then for now, then in zip(added, waiting, strict=True)] == [1] * len(WORK)
     await flow.drive()
 
 
