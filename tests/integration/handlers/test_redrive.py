@@ -87,7 +87,7 @@ async def transcript(flow: Flow) -> list[str]:
 
 
 async def prepared(store: Store, folder: Path, **settings: Any) -> tuple[Flow, Operator]:
-    flow = await Flow(store, folder, script, pentad_max_attempts=1, **settings).prepare()
+    flow = await Flow(store, folder, script, **({"pentad_max_attempts": 1} | settings)).prepare()
     return flow, Operator(flow)
 
 
@@ -134,6 +134,24 @@ async def test_a_message_that_was_not_routed_is_answered_under_its_own_id(store:
     assert await operator.refused(name) == f"409 dead letter {name} was redriven before"
     assert await store.call("HGET", load(0), "mail") in (None, b"0")
     assert await store.call("XLEN", DEAD.key(0)) == 0
+
+
+@pytest.mark.parametrize("kind", ["message", "task"])
+async def test_a_letter_of_mail_says_how_often_it_was_tried(store: Store, tmp_path: Path, kind: str) -> None:
+    flow, operator = await prepared(store, tmp_path, pentad_max_attempts=2)
+    await (unrouted(flow) if kind == "message" else broken_task(flow, "hello"))
+    _, letter = await operator.only()
+    assert letter.attempts == 2
+
+
+async def test_a_letter_of_a_tasks_mail_goes_back_to_the_message_that_it_has(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await flow.say("hello")
+    await flow.drive()
+    await broken_task(flow, "and this?")
+    _, letter = await operator.only()
+    (mail,) = [json.loads(body)["message"] for body in letter.body.values()]
+    assert (mail["content"], letter.chain[0].id) == ("and this?", mail["message_id"])
 
 
 async def test_an_inbound_entry_is_mended_by_an_edit(store: Store, tmp_path: Path) -> None:
