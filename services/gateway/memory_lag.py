@@ -1,9 +1,12 @@
 """How far the long-term memory is behind what was said."""
 
 import asyncio
+from typing import Any
 
 from pentad.contracts.streams import REMEMBER
 from pentad.shared.store.store import Store
+
+_GROUP = str(REMEMBER.group)
 
 
 class MemoryLag:
@@ -20,12 +23,12 @@ class MemoryLag:
 
     async def _oldest(self, key: str) -> int | None:
         """When the oldest entry came that nobody has finished, in ms: one that is in work, or one that is unread."""
-        group = next((g for g in await self._groups(key) if g[b"name"].decode() == REMEMBER.group), None)
+        group = next((g for g in await self._groups(key) if g[b"name"].decode() == _GROUP), None)
         read = "-" if group is None else f"({group[b'last-delivered-id'].decode()}"
         waiting = [entry for entry, _ in await self._store.call("XRANGE", key, read, "+", "COUNT", 1)]
         if group is not None and group[b"pending"]:
-            waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, REMEMBER.group, "-", "+", 1)]
+            waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, _GROUP, "-", "+", 1)]
         return min((int(entry.split(b"-")[0]) for entry in waiting), default=None)
 
-    async def _groups(self, key: str) -> list[dict[bytes, object]]:
+    async def _groups(self, key: str) -> list[dict[bytes, Any]]:
         return await self._store.groups(key) if await self._store.call("EXISTS", key) else []

@@ -171,7 +171,8 @@ async def test_tasks_are_found_by_when_they_began_and_by_status_live_and_archive
         return await real(self, tenant, task)
 
     async def found(**query: Any) -> str:
-        names, cursor = "", {}
+        names = ""
+        cursor: dict[str, str] = {}
         while True:
             answer = await http.get("/v1/tasks", params={"limit": 2} | query | cursor)
             assert answer.status_code == 200, answer.text
