@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 
 from pentad.address import address_for
 from pentad.contracts.events import SessionEvent
-from pentad.contracts.records import ShownStatus, Task
+from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
@@ -16,7 +16,7 @@ from pentad.feed import PATIENCE_S, Feed, Notice, position
 from pentad.following import About, Turn, identifier, message_of, new_session
 from pentad.inspection import PAGE_LIMIT, Inspection, Management
 from pentad.memory_kinds import MemoryManager
-from pentad.observing import INTERVAL_S, Watching, of_session, of_tenant
+from pentad.observing import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.rest import Rest
 from pentad.runs import run_to_its_end
 from pentad.shared.settings import client_settings
@@ -187,18 +187,23 @@ class Agent:
         status: ShownStatus | None = None,
         limit: int = PAGE_LIMIT,
         interval_s: float = INTERVAL_S,
-    ) -> AsyncGenerator[list[Task], None]:
+        memory: bool = False,
+    ) -> AsyncGenerator[Observed, None]:
         """The newest tasks, at most ``limit``, the newest first: now, and again at each change, until it is closed.
 
         Of one session: told by its events. Of all of them: asked for every ``interval_s`` seconds. Survives lost
         connections as ``send`` does. Raises ``ClientError``.
+
+        ``memory``: each list has in ``memory`` how much is remembered and how far that is behind, asked for every
+        ``interval_s`` seconds, and comes again when that has changed, too.
         """
         session, watching = session_id or self.session_id, Watching(status, limit, self._patience_s, self._notice)
         if session is None:
             lists = of_tenant(self.inspection, watching, interval_s)
         else:
             lists = of_session(self.inspection, watching, self._address, identifier("session_id", session))
-        async with aclosing(lists) as found:
+        seen = with_memory(lists, self.inspection, interval_s) if memory else alone(lists)
+        async with aclosing(seen) as found:
             async for tasks in found:
                 yield tasks
 

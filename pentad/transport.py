@@ -80,6 +80,10 @@ class Address:
         detail = f" ({why})" if why else ""
         return GatewayUnreachable(f"no gateway answers at {self.url}{detail}: {self.hint}")
 
+    def not_now(self, why: str) -> GatewayUnreachable:
+        """A gateway answers; something behind it is away."""
+        return GatewayUnreachable(f"the gateway at {self.url} cannot do that now: {why}")
+
     def not_authorized(self) -> NotAuthorized:
         what = "does not know this API key" if self.api_key else "wants an API key"
         return NotAuthorized(f"the gateway at {self.url} {what}: {self.key_hint}")

@@ -134,6 +134,8 @@ def _add_tasks(commands: Any) -> None:
     tasks = _client(commands, "tasks", "List tasks.")
     tasks.add_argument("--status", choices=SHOWN_STATUSES, metavar="STATUS", help=", ".join(SHOWN_STATUSES))
     tasks.add_argument("--session", type=_name, help="only tasks of this conversation")
+    tasks.add_argument("--since", metavar="TIME", help="only those that began then or later, as 2030-01-31T12:00:00Z")
+    tasks.add_argument("--until", metavar="TIME", help="only those that began before it")
     tasks.add_argument("--limit", type=_count, default=_PAGE, help="how many at most; %(default)s when not given")
     tasks.add_argument("--watch", action="store_true", help="show the list again at each change, until Ctrl-C")
     _json(tasks, "print each task as a line of JSON")

@@ -160,9 +160,9 @@ class Recalling:
             return Recall("failed")
 
     async def _has_any(self, tenant: str, requester: Requester) -> bool:
-        number = (await self._memory.counts(Owner(tenant), requester)).tasks
-        await self._tenants.counted(tenant, number)
-        return number > 0
+        there = await self._memory.has_any(Owner(tenant), requester)
+        await self._tenants.looked(tenant, there=there)
+        return there
 
     async def _quoted(
         self, asked: RecallQuestion, wanted: MemoryQuestion, hits: Sequence[MemoryHit], requester: Requester
