@@ -47,7 +47,7 @@ class WakeUps(Handler, Generic[K]):
 
     @abstractmethod
     async def give_up(self, keys: K, taken: Taken, reason: str, attempts: int) -> None:
-        """Set aside what this actor cannot be served with, or end it, in a commit. ``attempts``: how often it failed."""
+        """Set aside what this actor cannot be served with, or end it. ``attempts``: how often it has failed."""
 
     def read_from(self, keys: K) -> int | None:
         """The position from which the actor's transcript is read; None reads none of it."""
