@@ -8,14 +8,14 @@ from typing import Any, get_args
 from pydantic_core import from_json
 
 from pentad.contracts.envelope import Budget
-from pentad.contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.events import EndStatus, TaskStatus, TaskUsage
 from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 
-ENDED = frozenset({"completed", "failed", "cancelled"})
-
+ENDED: frozenset[TaskStatus] = frozenset(get_args(EndStatus))
+LIVE: tuple[TaskStatus, ...] = tuple(status for status in get_args(TaskStatus) if status not in ENDED)
 
 ASKED = "question"
 """The reason of a task that waits for the answer to its question."""
