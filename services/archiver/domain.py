@@ -36,7 +36,7 @@ class EndedTask:
 def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> EndedTask:
     """Of a task in Redis."""
     said = owned(messages, header.user)
-    return EndedTask(header.tenant, header.task, header.session, said, header.ended_at, forgotten)
+    return EndedTask(header.tenant, header.task_id, header.session, said, header.ended_at, forgotten)
 
 
 def said_in_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> EndedTask:

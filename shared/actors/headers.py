@@ -67,7 +67,7 @@ class TaskHeader:
     """A task's small header. Times are ms of the server's clock; 0 and '' mean unset."""
 
     tenant: str
-    task: str
+    task_id: str
     session: str
     status: TaskStatus
     user: str = ""
@@ -160,7 +160,7 @@ class TaskHeader:
         told = (self.waits or self.status == "pending") and self.reason
         waiting = [self.reason] if told else [call.id for call in self.open]
         return Task(
-            task_id=self.task,
+            task_id=self.task_id,
             session_id=self.session,
             user_id=self.user or None,
             status=self.status,
@@ -229,7 +229,7 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
         return None
     try:
         # Headers of versions before 0.2 have no speaker.
-        return _task_header({"tenant": tenant, "task": task, "speaker": raw.get("user", b"").decode()}, raw)
+        return _task_header({"tenant": tenant, "task_id": task, "speaker": raw.get("user", b"").decode()}, raw)
     except (ValueError, TypeError) as error:
         raise DamagedError(f"the header of task {task} cannot be read ({type(error).__name__})") from error
 
