@@ -103,7 +103,7 @@ SESSION_WAKE = Stream(
     "pentad:{shard}:wake:session",
     "Sessions with mail, for any router.",
     (WakeUp,),
-    ("router", "task-runner"),
+    ("router", "gateway"),
     ("router",),
     "router",
     "dead",

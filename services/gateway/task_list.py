@@ -9,6 +9,7 @@ from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.services.gateway.pages import IndexEntry, Page, newest_first
 from pentad.services.gateway.queries import Queries
+from pentad.shared.actors.headers import LIVE
 from pentad.shared.actors.sessions import load_task
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -19,7 +20,6 @@ _CHUNK = 100
 """Index entries that are looked at together."""
 _HEADERS, _RECORDS, _LOOK_S = 2_000, 300, 2.0
 """What one request looks at, and for how long: a rare status in a long list comes in several pages."""
-_LIVE = frozenset({"pending", "active", "waiting", "stale"})
 """What no archived task is: its record need not be read to know."""
 
 
@@ -97,7 +97,7 @@ class TaskList:
     ) -> list[Task | None]:
         found = list(await asyncio.gather(*(self._live(tenant, entry) for entry in entries)))
         bounds.headers += len(entries)
-        if status in _LIVE:
+        if status in LIVE:
             return found
         missing = [n for n, task in enumerate(found) if task is None]
         bounds.records += len(missing)

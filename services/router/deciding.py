@@ -94,7 +94,7 @@ class Deciding:
         damaged: str = "",
     ) -> View:
         """What the decision sees. ``tasks``: those of the session, as far as they could be read, in their order."""
-        known = {task.task: task for task in tasks if task is not None}
+        known = {task.task_id: task for task in tasks if task is not None}
         return View(
             message=message,
             known=(*known.values(),),
@@ -150,7 +150,7 @@ class Deciding:
             task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
             writer.new(task, route)
         else:
-            task = TaskKeys(keys.shard, keys.tenant, route.task.task)
+            task = TaskKeys(keys.shard, keys.tenant, route.task.task_id)
             if route.action is not None:
                 writer.control(task, route.task, route)
                 return ""

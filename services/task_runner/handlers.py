@@ -208,8 +208,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
             reason=reason,
             attempts=attempts,
             at=rfc3339(step.taken.lease.now),
-            whom={"tenant_id": task.tenant, "session_id": task.session, "task_id": task.task},
-            chain=chain_of(message=writer.turn.correlation, task=task.task),
+            whom={"tenant_id": task.tenant, "session_id": task.session, "task_id": task.task_id},
+            chain=chain_of(message=writer.turn.correlation, task=task.task_id),
         )
         if step.task.ended:
             writer.restart()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, Link
+from pentad.shared.graph.knowledge import EdgeType, WalkedEdge
 from pentad.shared.immutable import immutable
 from pentad.shared.owners import Owner
 
@@ -171,7 +171,7 @@ async def _around(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Seq
     return neighbours_of(ids, links)
 
 
-def neighbours_of(ids: Sequence[str], links: Sequence[Link]) -> dict[str, Sequence[tuple[str, float]]]:
+def neighbours_of(ids: Sequence[str], links: Sequence[WalkedEdge]) -> dict[str, Sequence[tuple[str, float]]]:
     """The neighbours of these nodes, of several edges between two the cheapest. Pure."""
     costs: dict[str, dict[str, float]] = {node: {} for node in ids}
     for link in links:

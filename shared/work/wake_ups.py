@@ -47,7 +47,10 @@ class WakeUps(Handler, Generic[K]):
 
     @abstractmethod
     async def give_up(self, keys: K, taken: Taken, reason: str, attempts: int) -> None:
-        """Set aside what this actor cannot be served with, or end it. ``attempts``: how often it has failed."""
+        """Set aside what this actor cannot be served with, or end it. ``attempts``: how often it was tried.
+
+        A start that has ended without an outcome counts as one.
+        """
 
     def read_from(self, keys: K) -> int | None:
         """The position from which the actor's transcript is read; None reads none of it."""

@@ -121,14 +121,14 @@ def by_recency(tasks: tuple[TaskHeader, ...]) -> Route:
 
 def listed(tasks: tuple[TaskHeader, ...]) -> list[str]:
     """Their ids."""
-    return [task.task for task in tasks]
+    return [task.task_id for task in tasks]
 
 
 def kept_in_view(view: View, chosen: str) -> list[str]:
     """The tasks, beside the chosen one, that the session's next message may belong to: live ones before ended ones."""
-    others = [task for task in view.known if task.task != chosen and (not task.ended or _reopenable(view, task))]
+    others = [task for task in view.known if task.task_id != chosen and (not task.ended or _reopenable(view, task))]
     others.sort(key=lambda task: task.ended)
-    return [task.task for task in others[: RECENT_TASKS - 1]]
+    return [task.task_id for task in others[: RECENT_TASKS - 1]]
 
 
 def _may_take(view: View, task: TaskHeader) -> bool:

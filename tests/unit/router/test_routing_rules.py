@@ -55,7 +55,7 @@ def test_where_nothing_is_weighed_it_is_the_task_that_was_spoken_to_last(
     known: tuple[TaskHeader, ...], decision: str, target: str | None
 ) -> None:
     route = routed(view(known=known))
-    assert (route.decision, route.task.task if route.task else None) == (decision, target)
+    assert (route.decision, route.task.task_id if route.task else None) == (decision, target)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_the_rules_leave_open_is_a_question() -> None:
     known = (task("b", "active"), task("a", "waiting"), task("c", "completed"), task("d", "failed"))
     question = decide(view(known=known, weighed=True))
     assert isinstance(question, Question)
-    assert [each.task for each in question.tasks] == ["b", "a", "c"]
+    assert [each.task_id for each in question.tasks] == ["b", "a", "c"]
 
 
 def test_of_several_the_one_that_was_spoken_to_last_is_less_than_certain() -> None:
