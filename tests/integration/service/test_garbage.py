@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pentad.shared.service import garbage
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import run_services
 from pentad.shared.service.signals import Stop
