@@ -124,7 +124,9 @@ def _add_send(commands: Any) -> None:
     send = _client(commands, "send", "Send a message, follow its turn to the end, print what the agent says.")
     send.add_argument("text", metavar="TEXT", type=_text, help="the message")
     send.add_argument("--session", type=_name, help="the conversation it belongs to")
-    send.add_argument("--task", type=_name, help="the task it goes to; its conversation need not be named")
+    send.add_argument(
+        "--task", type=_name, help="the task it goes to; its conversation need not be named. new: a task of its own"
+    )
     send.add_argument("--instruction", metavar="NAME", type=_name, help="what is run: one of `pentad instructions`")
     send.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer; what it runs goes on")
     _json(send, "print every event as a line of JSON")

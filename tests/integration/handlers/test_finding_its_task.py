@@ -221,3 +221,16 @@ async def test_a_new_task_is_told_that_another_one_is_working_on_what_has_no_ans
     poem = f"user: {CONVERSATION[4][0]}"
     assert (begun, seen[:2]) == (["new", "new", "new"], [[flight], [flight, elsewhere, poem]])
     assert seen[2][:-1] == [flight, elsewhere, poem, "assistant: Done."], "an answer stands for itself"
+
+
+async def test_a_message_that_asks_for_a_new_task_begins_one_each_time(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, answering).prepare()
+    for text in (CONVERSATION[0][0], CONVERSATION[1][0], CONVERSATION[1][0]):
+        await flow.say(text, task_id="new")
+        await flow.drive()
+    decisions = await routed(store)
+    assert [(each["decision"], each["stage"]) for each in decisions] == [("new", "rule")] * 3
+    assert len({each["task_id"] for each in decisions}) == 3
+    await flow.say(CONVERSATION[0][0], task_id=decisions[1]["task_id"])
+    await flow.drive()
+    assert (await routed(store))[3]["task_id"] == decisions[1]["task_id"], "it is a task like any other"
