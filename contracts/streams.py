@@ -103,7 +103,7 @@ SESSION_WAKE = Stream(
     "pentad:{shard}:wake:session",
     "Sessions with mail, for any router.",
     (WakeUp,),
-    ("router", "task-runner"),
+    ("router", "gateway"),
     ("router",),
     "router",
     "dead",
@@ -309,3 +309,9 @@ def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, st
     work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, ERASE)
     fixed = [(stream, stream.key(shard)) for stream in work]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]
+
+
+def work_stream(key: str) -> Stream | None:
+    """The work stream of a shard that has this key; None for another key, and for a queue of tool calls."""
+    shard = (split_key(key) or (0, ""))[0]
+    return next((stream for stream, its_key in queues_of(shard, ()) if its_key == key), None)

@@ -19,7 +19,7 @@ Message = Mapping[str, Any]
 
 
 @immutable
-class Said:
+class EndedTask:
     """A task that has ended."""
 
     tenant: str
@@ -33,17 +33,17 @@ class Said:
     """Ids of segments that are not to be found any more."""
 
 
-def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> Said:
+def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> EndedTask:
     """Of a task in Redis."""
     said = owned(messages, header.user)
-    return Said(header.tenant, header.task, header.session, said, header.ended_at, forgotten)
+    return EndedTask(header.tenant, header.task_id, header.session, said, header.ended_at, forgotten)
 
 
-def said_in_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> Said:
+def said_in_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> EndedTask:
     """Of an archived one."""
     task, messages = record.task, owned(record.messages, record.task.user_id or "")
     ended = milliseconds(task.updated_at)
-    return Said(record.tenant_id, task.task_id, task.session_id, messages, ended, forgotten)
+    return EndedTask(record.tenant_id, task.task_id, task.session_id, messages, ended, forgotten)
 
 
 Share = Literal["none", "part", "whole"]
@@ -58,7 +58,7 @@ def share_of(messages: Sequence[Message], beginner: str, user: str) -> Share:
     return "part" if user in speakers else "none"
 
 
-def gone_points(said: Said, there: Collection[str]) -> list[str]:
+def gone_points(said: EndedTask, there: Collection[str]) -> list[str]:
     """Ids of what the task had before messages were moved away or segments forgotten. ``there``: of what it has now."""
     if not said.forgotten and not any(message.get("role") == EXCLUSION for message in said.messages):
         return []

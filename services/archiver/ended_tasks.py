@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import milliseconds, shard_in
 from pentad.contracts.streams import Stream
-from pentad.services.archiver.domain import Said, said_in_record, said_in_task
+from pentad.services.archiver.domain import EndedTask, said_in_record, said_in_task
 from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.read_so_far import ReadSoFar, read_on
 from pentad.shared.actors.erased_marks import erased_users, is_erased
@@ -75,7 +75,7 @@ class EndedTasks:
         now, raw_header, log, erased = await self._store.run("ended", [keys.header, keys.log, keys.erased], [begin])
         return now, task_header(keys.tenant, keys.task, pairs(raw_header)), log, bool(erased)
 
-    async def remaining(self, keys: TaskKeys, said: Said, whole: CutTask | None = None) -> "Remaining":
+    async def remaining(self, keys: TaskKeys, said: EndedTask, whole: CutTask | None = None) -> "Remaining":
         """The task in pieces, without what was forgotten, and without what a user has said who was erased since.
 
         ``whole``: it is cut already.
@@ -122,7 +122,7 @@ class Remaining:
 class ReadTask:
     """A task as it was read."""
 
-    said: Said
+    said: EndedTask
     remaining: Remaining
     so_far: ReadSoFar | None
     """None for an archived one."""

@@ -10,6 +10,7 @@ from pentad.services.archiver.erased_traces import embedded_texts, remove_events
 from pentad.services.archiver.kept_tasks import KeptTask, KeptTasks
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, count_wake_ups
+from pentad.shared.actors.headers import LIVE
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError
@@ -24,7 +25,6 @@ MOST_AT_ONCE = 16
 _END_S = 10.0
 """How long a task has to end when it is asked to. After that it is removed as it is, and its runner cannot commit."""
 _LOOK_S = 0.1
-_LIVE = ("pending", "active", "waiting", "stale")
 
 
 class ErasingTasks:
@@ -83,7 +83,7 @@ class ErasingTasks:
         keys = task.keys
         args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", task.session, keys.tenant]
         await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard)], args)
-        while await self._actors.post(keys, "cancel", b"{}", _LIVE, control="cancel") in _LIVE:
+        while await self._actors.post(keys, "cancel", b"{}", LIVE, control="cancel") in LIVE:
             if monotonic() > give_up:
                 return
             await asyncio.sleep(_LOOK_S)

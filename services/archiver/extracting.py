@@ -10,12 +10,13 @@ from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import said_in_record
 from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
 from pentad.services.archiver.erased_memory import Known
-from pentad.services.archiver.extraction_model import ExtractionModel, UnusableError
+from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared import metrics
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
+from pentad.shared.instructions.json_answers import UnusableAnswerError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.extracted import Extracted, extracted, without_forgotten
 from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
@@ -88,7 +89,7 @@ class Extracting:
         near = await self._near.to(keys, segments)
         try:
             value, model = await self._model.ask(instruction, extraction_question(segments, near), keys.actor)
-        except UnusableError as error:
+        except UnusableAnswerError as error:
             metrics.learned.labels("unusable").inc()
             kept: Kept = {"problem": str(error)}
         else:

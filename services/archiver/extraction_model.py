@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from pydantic_core import to_json
-
 from pentad.contracts.instructions import Instruction
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.instructions.builtin import MEMORY_ARCHIVER
-from pentad.shared.instructions.output import Output, WrongOutput, WrongSchema, with_schema
+from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.models.model_pool import ModelPool
-from pentad.shared.models.ports import ChatRequest, ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
 from pentad.shared.presence.instruction_book import InstructionBook
 
 _PATIENCE_S = 120.0
@@ -18,10 +16,6 @@ _MOST_CHARS = 20_000
 """Of an answer that cannot be used, which is sent back."""
 _MOST_BYTES = 1 << 17
 """Of an answer: more is kept with no task."""
-
-
-class UnusableError(Exception):
-    """The model has answered, and nothing can be made of it. Asked again it would say the same."""
 
 
 class ExtractionModel:
@@ -38,43 +32,25 @@ class ExtractionModel:
     async def ask(self, instruction: Instruction, question: str, caller: str) -> tuple[Any, str]:
         """The value that the model says, and which one it was.
 
-        Raises ``MemoryOutageError`` while no model is to be had, ``UnusableError``, and ``ModelFailed`` for an answer
-        that was cut off.
+        Raises ``MemoryOutageError`` while no model is to be had, ``UnusableAnswerError``, and ``ModelFailed`` for an
+        answer that was cut off.
         """
-        output = _output(instruction)
-        system = with_schema(instruction.system_prompt, instruction.output_schema)
-        said = [_line("system", system), _line("user", question)]
-        problem = ""
-        for _ in range(1 + instruction.repairs):
-            request = ChatRequest(said, None, _PATIENCE_S, caller=caller)
-            answer = await self._pool.ask(instruction.model, request, lambda kind, text: None)
-            if isinstance(answer, ModelFailed):
-                raise _failure(answer)
-            try:
-                if len(answer.text.encode("utf-8", "replace")) > _MOST_BYTES:
-                    raise WrongOutput(f"it has more than {_MOST_BYTES} bytes")
-                return output.read(answer.text), answer.model
-            except WrongOutput as error:
-                problem = str(error)
-                said += [
-                    _line("assistant", answer.text[:_MOST_CHARS]),
-                    _line("user", f"This cannot be used: {problem}."),
-                ]
-        raise UnusableError(problem)
-
-
-def _output(instruction: Instruction) -> Output:
-    try:
-        return Output(instruction.output_schema or {})
-    except WrongSchema as error:
-        raise UnusableError(str(error)) from None
+        try:
+            return await ask_json(
+                self._pool,
+                instruction,
+                question,
+                lambda value, model: (value, model),
+                patience_s=_PATIENCE_S,
+                most_chars=_MOST_CHARS,
+                most_bytes=_MOST_BYTES,
+                caller=caller,
+            )
+        except ModelFailed as error:
+            raise _failure(error) from None
 
 
 def _failure(error: ModelFailed) -> Exception:
     if isinstance(error, ModelUnavailable):
         return MemoryOutageError(f"nothing is learned from tasks: {error}")
-    return UnusableError(str(error)) if isinstance(error, ModelRefused) else error
-
-
-def _line(role: str, content: str) -> bytes:
-    return to_json({"role": role, "content": content.encode("utf-8", "replace").decode()})
+    return UnusableAnswerError(str(error)) if isinstance(error, ModelRefused) else error

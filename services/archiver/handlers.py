@@ -3,20 +3,19 @@
 from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.ids import rfc3339, shard_in
+from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord, TaskRecord
 from pentad.contracts.streams import ARCHIVE, EXTRACT, REMEMBER
+from pentad.services.archiver.ended_tasks import task_named
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import shown
-from pentad.shared.errors import PoisonError
-from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts, task_index, timers
+from pentad.shared.keys import SessionKeys, TaskKeys, task_index, timers
 from pentad.shared.records import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 
-_ANY = 1 << 30
 _AGAIN_MS = 5_000
 """When a task that was busy at its archiving is looked at again."""
 _MATERIALS = ("tools:", "instruction:")
@@ -35,18 +34,11 @@ class Archiving:
 
     async def handle(self, entry: Entry) -> None:
         """Archive the task that the entry names, unless it is gone, open again or not yet due."""
-        try:
-            tenant, task = actor_parts(entry.parse(WakeUp).actor)
-        except ValueError as error:
-            raise PoisonError(str(error)) from None
-        shard = shard_in(task, _ANY)
-        if shard is None or entry.stream != ARCHIVE.key(shard):
-            raise PoisonError(f"{task!r} is not a task of this shard")
-        keys = TaskKeys(shard, tenant, task)
+        keys = task_named(entry, ARCHIVE)
         names = [keys.header, keys.log, keys.steps, keys.big]
         now, raw_header, log, steps, big = await self._store.run("whole", names, [])
         fields = pairs(raw_header)
-        header = task_header(tenant, task, fields)
+        header = task_header(keys.tenant, keys.task, fields)
         if header is None:
             if not await self._stay_erased(keys):
                 await self._ask_to_extract(keys)  # it may have left Redis just before this was asked for
@@ -56,7 +48,7 @@ class Archiving:
         grace_ms = 0 if header.archive_of and header.archive_of == header.ended_at else self._grace_ms
         if (left := min(grace_ms, header.ended_at + grace_ms - now)) > 0:
             # The timer was set under a shorter grace time, or the clock has stepped back since.
-            await self._store.call("ZADD", timers(shard), "NX", now + left, f"archive {keys.actor}")
+            await self._store.call("ZADD", timers(keys.shard), "NX", now + left, f"archive {keys.actor}")
             return
         await self._records.write(record_of(header, log, steps, pairs(big), now))
         if await self._stay_erased(keys):

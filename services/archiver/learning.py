@@ -4,7 +4,7 @@ import asyncio
 
 from pentad.contracts.streams import LEARN
 from pentad.services.archiver.consolidating import consolidate
-from pentad.services.archiver.domain import Said
+from pentad.services.archiver.domain import EndedTask
 from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
 from pentad.services.archiver.erased_memory import Known
 from pentad.services.archiver.last_tasks import LastTasks
@@ -103,7 +103,7 @@ class Learning:
         metrics.learned.labels("node").inc(len(graph.nodes))
         metrics.learned.labels("edge").inc(len(graph.edges))
 
-    async def _find_facts(self, keys: TaskKeys, said: Said, graph: TaskGraph) -> None:
+    async def _find_facts(self, keys: TaskKeys, said: EndedTask, graph: TaskGraph) -> None:
         """Names and tasks are found by what was said; what was noted, or matters enough by now, is found by itself."""
         facts: dict[Owner, list[MemoryNode]] = {}
         for node in graph.nodes:

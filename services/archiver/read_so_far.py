@@ -55,7 +55,7 @@ def read_on(header: TaskHeader, entries: Sequence[bytes], earlier: ReadSoFar | N
     said = owned(messages, header.user)
     size = sum(map(len, fresh)) + (earlier.size if earlier is not None else 0)
     if earlier is None or not _adds(earlier, new) or said is not messages:
-        cut = cut_task(header.tenant, header.task, header.session, said)
+        cut = cut_task(header.tenant, header.task_id, header.session, said)
     else:
         cut = cut_further(earlier.cut, said, len(there))
     return ReadSoFar(entries[-1] if entries else b"", messages, said, cut, size)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from pentad.services.archiver.domain import Said, batches, gone_points
+from pentad.services.archiver.domain import EndedTask, batches, gone_points
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
@@ -44,7 +44,9 @@ class TaskWriter:
         """Make the collection of the embedding model, which can be searched while it is empty; returns its name."""
         return (await self._embedded(["a"], _AT_START))[0]
 
-    async def write(self, said: Said, task: CutTask, requester: Requester, written: Firsts, *, whole: bool) -> None:
+    async def write(
+        self, said: EndedTask, task: CutTask, requester: Requester, written: Firsts, *, whole: bool
+    ) -> None:
         """Write what is new in ``task``, which is ``said`` in pieces, and remove what was moved away.
 
         ``written``: what was written in this handling; it is added to. ``whole``: whatever the store has.
@@ -75,7 +77,7 @@ class TaskWriter:
         return found
 
     async def _write_new(
-        self, said: Said, task: CutTask, new: Sequence[Unwritten], collection: str, requester: Requester
+        self, said: EndedTask, task: CutTask, new: Sequence[Unwritten], collection: str, requester: Requester
     ) -> None:
         """The segments, and behind them what says that they are there."""
         vectors = await self._vectors_of(task, new, collection, requester)
@@ -101,7 +103,7 @@ class TaskWriter:
                 raise MemoryOutageError("another embedding model answers now: the task is embedded anew")
         return dict(zip(places, vectors, strict=True))
 
-    async def _remove(self, said: Said, task: CutTask) -> None:
+    async def _remove(self, said: EndedTask, task: CutTask) -> None:
         """What was moved to another task is not found here any more."""
         gone = gone_points(said, ids_of(task))
         there = [each.name for each in await self._vectors.collections() if each.name != FORGOTTEN] if gone else []

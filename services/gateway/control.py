@@ -7,12 +7,11 @@ from pentad.services.gateway.persisting import persist
 from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
 from pentad.services.gateway.queries import Queries
 from pentad.shared.actors.actors import Actors
-from pentad.shared.actors.headers import ENDED
+from pentad.shared.actors.headers import ENDED, LIVE
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.kinds import ControlKind
 
-_LIVE = ("pending", "active", "waiting", "stale")
 _VERBS: Mapping[ControlKind, str] = {"cancel": "stop", "pause": "pause", "resume": "go on"}
 
 
@@ -59,13 +58,13 @@ class Control:
             return
         except OutageError:
             raise _unasked("leave") from None
-        if status in _LIVE:
+        if status in LIVE:
             raise ProblemError(409, f"task {task} has not ended: cancel it first", ErrorCode.NOT_ALLOWED)
 
     async def _post(self, what: ControlKind, keys: TaskKeys) -> str:
         """Post it, which is one however often it is posted; the task's status. Raises ``RefusedWriteError``."""
         try:
-            return await persist(lambda: self._actors.post(keys, what, b"{}", _LIVE, control=what))
+            return await persist(lambda: self._actors.post(keys, what, b"{}", LIVE, control=what))
         except RefusedWriteError:
             raise
         except OutageError:

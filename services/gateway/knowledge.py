@@ -9,7 +9,7 @@ from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, Reach
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import Link, MemoryNode, Tally
+from pentad.shared.graph.knowledge import MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
 from pentad.shared.owners import Owner
 
@@ -104,7 +104,7 @@ def _reached(node: MemoryNode, how: Reached, owner: Owner) -> ReachedNode:
     return ReachedNode(**_told(node, owner), depth=how.depth, cost=round(how.cost, 4), came_from=how.came_from)
 
 
-def _edge(link: Link) -> KnownEdge:
+def _edge(link: WalkedEdge) -> KnownEdge:
     return KnownEdge(source=link.source, target=link.target, type=link.type.value, weight=link.weight)
 
 

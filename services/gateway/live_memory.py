@@ -44,7 +44,7 @@ class LiveMemory:
         cut, left = list[CutTask](), MOST_BYTES
         for header in headers:
             if header is not None and left > 0:
-                raw, before = await self._newest(TaskKeys(keys.shard, keys.tenant, header.task), left)
+                raw, before = await self._newest(TaskKeys(keys.shard, keys.tenant, header.task_id), left)
                 left -= sum(map(len, raw))
                 cut.append(await asyncio.to_thread(_cut, keys, header, raw, before))
         return cut
@@ -62,7 +62,7 @@ class LiveMemory:
 
 def _cut(keys: SessionKeys, header: TaskHeader, raw: Sequence[bytes], before: int) -> CutTask:
     messages = _at_their_places([shown(entry) for entry in raw], before)
-    return cut_task(keys.tenant, header.task, keys.session, owned(messages, header.user))
+    return cut_task(keys.tenant, header.task_id, keys.session, owned(messages, header.user))
 
 
 def _at_their_places(newest: list[dict[str, Any]], before: int) -> list[dict[str, Any]]:

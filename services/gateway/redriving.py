@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
-from pentad.contracts.streams import ARCHIVE, EMBED, ERASE, REMEMBER, SESSION_WAKE, TASK_WAKE, split_key
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, split_key, work_stream
 from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
 from pentad.services.gateway.letters import LetterName, Letters
 from pentad.services.gateway.problems import ProblemError, missing
@@ -157,12 +157,11 @@ class Redriving:
         count_wake_ups(TASK_WAKE, woken)
 
     async def _append(self, name: LetterName, plan: Append) -> None:
-        place = split_key(plan.stream)
-        if place is None or place[0] >= self._shards:
+        place, stream = split_key(plan.stream), work_stream(plan.stream)
+        if place is None or stream is None or place[0] >= self._shards:
             raise ProblemError(409, f"there is no shard for {plan.stream}: discard it")
         keys = [redriven(place[0], str(name)), plan.stream]
         appended = await self._store.run("redrive_entry", keys, [REDRIVEN_TTL_S, plan.data])
-        stream = next(each for each in (EMBED, ARCHIVE, REMEMBER, ERASE) if plan.stream == each.key(place[0]))
         metrics.published.labels(stream.name, stream.carries[0].__name__).inc(appended)
 
 

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-
-from pydantic_core import to_json
+from typing import Any
 
 from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.confirming import (
@@ -22,10 +21,10 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import VERDICT
 from pentad.shared.actors.sessions import last_turns
 from pentad.shared.instructions.builtin import ROUTER
-from pentad.shared.instructions.output import Output, WrongSchema, with_schema
+from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.model_pool import ModelPool
-from pentad.shared.models.ports import ChatRequest, ModelFailed
+from pentad.shared.models.ports import ModelFailed
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store
 
@@ -58,31 +57,18 @@ class RoutingModel:
             return f"it has not answered within {_PATIENCE_S:.0f} s"
 
     async def _asked(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
-        system = with_schema(instruction.system_prompt, instruction.output_schema)
-        try:
-            output = Output(instruction.output_schema or {})
-        except WrongSchema as error:
-            return str(error)
-        said = [_line("system", system), _line("user", question)]
-        for _ in range(1 + instruction.repairs):
-            request = ChatRequest(said, None, _PATIENCE_S)
-            answer = await self._pool.ask(instruction.model, request, lambda kind, text: None)
-            if isinstance(answer, ModelFailed):
-                return str(answer)
+        def read(value: Any, model: str) -> Verdict:
             try:
-                return verdict_of(output.read(answer.text), tasks, answer.model)
-            except (
-                ValueError,
-                KeyError,
-                TypeError,
-                OverflowError,
-            ) as error:  # an instruction of one's own may ask less
-                problem = str(error)[:_MOST_CHARS]
-                said += [
-                    _line("assistant", answer.text[:_MOST_CHARS]),
-                    _line("user", f"This cannot be used: {problem}."),
-                ]
-        return f"its answers cannot be used: {problem}"
+                return verdict_of(value, tasks, model)
+            except (KeyError, TypeError, OverflowError) as error:  # an instruction of one's own may ask less
+                raise ValueError(str(error)) from None
+
+        try:
+            return await ask_json(
+                self._pool, instruction, question, read, patience_s=_PATIENCE_S, most_chars=_MOST_CHARS
+            )
+        except (ModelFailed, UnusableAnswerError) as error:
+            return str(error)
 
 
 class ConfirmingModel:
@@ -136,7 +122,3 @@ class ConfirmingModel:
         if isinstance(verdict, Verdict):
             await self._store.call("HSET", keys.header, VERDICT, verdict_bytes(verdict, entry_id))
         return verdict
-
-
-def _line(role: str, content: str) -> bytes:
-    return to_json({"role": role, "content": content})

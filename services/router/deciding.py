@@ -12,7 +12,7 @@ from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.actors.session_header import SessionHeader
-from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, last_turns, load_tasks
+from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, as_session_context, last_turns, load_tasks
 from pentad.shared.actors.transcript import remaining
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -94,7 +94,7 @@ class Deciding:
         damaged: str = "",
     ) -> View:
         """What the decision sees. ``tasks``: those of the session, as far as they could be read, in their order."""
-        known = {task.task: task for task in tasks if task is not None}
+        known = {task.task_id: task for task in tasks if task is not None}
         return View(
             message=message,
             known=(*known.values(),),
@@ -150,7 +150,7 @@ class Deciding:
             task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
             writer.new(task, route)
         else:
-            task = TaskKeys(keys.shard, keys.tenant, route.task.task)
+            task = TaskKeys(keys.shard, keys.tenant, route.task.task_id)
             if route.action is not None:
                 writer.control(task, route.task, route)
                 return ""
@@ -162,12 +162,12 @@ class Deciding:
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
         """The last turns that a new task begins with."""
         if route.continues == "session":
-            turns = await last_turns(self._store, keys, CONTEXT_TURNS)
-        else:
-            record = await self._records.read(keys.tenant, message.task_id or "")
-            turns = [
+            return as_session_context(await last_turns(self._store, keys, CONTEXT_TURNS))
+        record = await self._records.read(keys.tenant, message.task_id or "")
+        return as_context(
+            [
                 SessionMessage(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
                 for m in remaining(record.messages if record else [])
                 if m.get("role") in ("user", "assistant") and m.get("content") and m.get("origin") != "recalled"
             ]
-        return as_context(turns)
+        )

@@ -71,7 +71,7 @@ class RouterHandler(WakeUps[SessionKeys]):
                 return
             taken = replace(taken, raw=pairs(await self._actors.store.call("HGETALL", keys.header)))
 
-    async def give_up(self, keys: SessionKeys, taken: Taken, reason: str) -> None:
+    async def give_up(self, keys: SessionKeys, taken: Taken, reason: str, attempts: int) -> None:
         """Set the oldest message aside: a dead letter, and an ``error`` to its sender."""
         mail = _first(taken)
         commit = self._deciding.commit(keys)
@@ -85,7 +85,7 @@ class RouterHandler(WakeUps[SessionKeys]):
                 taken.lease.wake_id,
                 [(f"{mail.number} {mail.kind}", mail.body)],
                 reason=reason,
-                attempts=taken.lease.starts,
+                attempts=attempts,
                 at=rfc3339(taken.lease.now),
                 whom={"tenant_id": keys.tenant, "session_id": keys.session},
                 chain=chain_of(message=arrived.message.message_id or "") if arrived else [],

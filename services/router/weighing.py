@@ -53,7 +53,7 @@ class Weighed:
         """What the session is to remember when the message goes this way."""
         kept = {name: self.digests[name] for name in self.changed}
         if route.task is not None:
-            kept[route.task.task] = self.digests[route.task.task].heard(self.message)
+            kept[route.task.task_id] = self.digests[route.task.task_id].heard(self.message)
         return Learnt({name: digest_bytes(digest) for name, digest in kept.items()})
 
 
@@ -77,7 +77,7 @@ class Weighing:
             if meanings:
                 message = replace(message, sketch=meanings.get(content))
         digests = {
-            task.task: _with_answer(digest, session, task, meanings)
+            task.task_id: _with_answer(digest, session, task, meanings)
             for task, digest in zip(question.tasks, stored, strict=True)
         }
         route = weighed(question, message, [*digests.values()], self._weights)
@@ -99,22 +99,22 @@ class Weighing:
 def learnt_by_rule(session: SessionHeader, task: TaskHeader, content: str) -> Learnt:
     """What the session remembers when no weighing was needed: the message went to this task."""
     digest = _with_answer(_stored(session, task), session, task, {}).heard(read_utterance(content))
-    return Learnt({task.task: digest_bytes(digest)})
+    return Learnt({task.task_id: digest_bytes(digest)})
 
 
 def _stored(session: SessionHeader, task: TaskHeader) -> TaskDigest:
     """As the last message has left it. A task that has had one message only is what that one said: its goal."""
-    kept = session.digests.get(task.task)
+    kept = session.digests.get(task.task_id)
     found = digest_of(kept) if kept is not None else None
     return found or TaskDigest().heard(read_utterance(task.goal))
 
 
 def _answers(session: SessionHeader, tasks: Sequence[TaskHeader]) -> list[str]:
-    return [session.answers[task.task] for task in tasks if task.task in session.answers]
+    return [session.answers[task.task_id] for task in tasks if task.task_id in session.answers]
 
 
 def _with_answer(
     digest: TaskDigest, session: SessionHeader, task: TaskHeader, meanings: dict[str, Sketch]
 ) -> TaskDigest:
-    text = session.answers.get(task.task)
+    text = session.answers.get(task.task_id)
     return digest if text is None else digest.answering(text, meanings.get(text))

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, TaskUsage, message_ref
 from pentad.contracts.records import Manifest, StepRecord
-from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, Fail, GoOn, Next
+from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, CutShort, Fail, Next
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.instructions import Chosen, kept_under
 from pentad.services.task_runner.manifest import manifest_of
@@ -62,7 +62,7 @@ class AnswerWriter(WaitWriter):
         self.read_clock()
         self._made = 1
         self._spend(answer.usage, of_turn=not redriven)
-        text = following.text if isinstance(following, Complete | GoOn) else answer.text
+        text = following.text if isinstance(following, Complete | CutShort) else answer.text
         question = following.question if isinstance(following, CallTools) else ""
         self._show(answer, following, asked, joined(text if _is_shown(following, asked) else "", question))
         self._keep_materials(asked)
@@ -73,14 +73,14 @@ class AnswerWriter(WaitWriter):
         calls = self.calls
         if isinstance(following, CallTools):
             calls = self.calls = request_calls(self, following.calls, asked.step, self._unique)
-        self._log_answer(answer, text, calls, asked, cut=isinstance(following, GoOn))
+        self._log_answer(answer, text, calls, asked, cut=isinstance(following, CutShort))
         self._keep_record(answer, asked, manifest)
         fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
         fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
         if isinstance(following, AskAgain):
             fields |= {"repairs": self.repairs + 1}
             self._ask_again(following)
-        elif isinstance(following, GoOn):
+        elif isinstance(following, CutShort):
             fields |= {"unanswered": 1}
             self._go_on(following)
         self._open(calls, fields)
@@ -204,7 +204,7 @@ class AnswerWriter(WaitWriter):
         self._log(user(text), origin="repair")
         self.commit.rewake()
 
-    def _go_on(self, following: GoOn) -> None:
+    def _go_on(self, following: CutShort) -> None:
         """The next step comes at once. It sees the message that has cut this one short, unless that was moved away."""
         self._say(following.text)
         self.commit.rewake()

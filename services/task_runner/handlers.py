@@ -182,36 +182,35 @@ class RunnerHandler(WakeUps[TaskKeys]):
             writer.end(decided.status, decided.reason, in_words(decided, step.task, self._steps.bounds))
         return await self._steps.commit(writer, step) != "overtaken"
 
-    async def give_up(self, keys: TaskKeys, taken: Taken, reason: str) -> None:
+    async def give_up(self, keys: TaskKeys, taken: Taken, reason: str, attempts: int) -> None:
         """The task cannot be handled: a dead letter, an ``error``, and its end."""
         step = bare(keys, taken)
         if step is None:
             await self._actors.commit(self._steps.empty(keys), taken)
             return
         try:
-            await self._end(self._steps.read(keys, taken, KnownTranscript()), reason)
+            await self._end(self._steps.read(keys, taken, KnownTranscript()), reason, attempts)
         except OutageError:
             raise
         except Exception:
             log.exception("%s is ended with its bare header", keys.actor)
-            await self._end(step, reason)
+            await self._end(step, reason, attempts)
 
-    async def _end(self, step: Step, reason: str) -> None:
+    async def _end(self, step: Step, reason: str, attempts: int) -> None:
         missing = [call for call in step.task.open if call.id not in step.arrived.results]
         closed = give_up(missing, "the task failed")
-        task = step.task
+        task, writer = step.task, self._steps.writer(step)
         letter = make_letter(
             "task_mail",
             TASK_WAKE.key(self._shard),
             step.taken.lease.wake_id,
             ((f"{m.number} {m.kind}", m.body) for m in step.taken.mail),
             reason=reason,
-            attempts=step.taken.lease.starts,
+            attempts=attempts,
             at=rfc3339(step.taken.lease.now),
-            whom={"tenant_id": task.tenant, "session_id": task.session, "task_id": task.task},
-            chain=chain_of(message=task.correlation, task=task.task),
+            whom={"tenant_id": task.tenant, "session_id": task.session, "task_id": task.task_id},
+            chain=chain_of(message=writer.turn.correlation, task=task.task_id),
         )
-        writer = self._steps.writer(step)
         if step.task.ended:
             writer.restart()
         writer.place_mail(closed, await self._steps.kept_aside(step))

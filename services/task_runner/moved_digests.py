@@ -26,7 +26,7 @@ def digest_of_rest(lines: Sequence[Line], without: Sequence[int]) -> bytes:
 
 def digest_with(session: SessionHeader, task: TaskHeader, content: str) -> bytes:
     """A task's digest with what it has answered since it was spoken to last, and with this message."""
-    kept, answer = session.digests.get(task.task), session.answers.get(task.task)
+    kept, answer = session.digests.get(task.task_id), session.answers.get(task.task_id)
     digest = (digest_of(kept) if kept is not None else None) or TaskDigest().heard(read_utterance(task.goal))
     if answer is not None:
         digest = digest.answering(answer)

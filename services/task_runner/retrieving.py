@@ -5,13 +5,12 @@ The rule decides where no model is there, where it is too slow, and where its an
 
 import asyncio
 from collections.abc import Sequence
-
-from pydantic_core import to_json
+from typing import Any
 
 from pentad.contracts.instructions import Instruction
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
-from pentad.shared.instructions.output import Output, WrongSchema, with_schema
+from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.recalling import RecallQuestion
 from pentad.shared.memory.searching import MemoryHit
@@ -26,7 +25,7 @@ from pentad.shared.memory.walk_question import (
     walk_question,
 )
 from pentad.shared.models.model_pool import ModelPool
-from pentad.shared.models.ports import ChatRequest, ModelFailed
+from pentad.shared.models.ports import ModelFailed
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store
 
@@ -83,26 +82,19 @@ class Retrieving:
     async def _asked(
         self, keys: TaskKeys, instruction: Instruction, said: Sequence[str], shown: Sequence[MemoryHit]
     ) -> WalkAnswer | str:
+        def read(value: Any, model: str) -> WalkAnswer:
+            return walk_answer(value, shown)
+
+        question = walk_question(said, shown)
         try:
-            output = Output(instruction.output_schema or {})
-        except WrongSchema as error:
+            return await ask_json(
+                self._pool,
+                instruction,
+                question,
+                read,
+                patience_s=self._patience_s,
+                most_chars=_MOST_CHARS,
+                caller=keys.actor,
+            )
+        except (ModelFailed, UnusableAnswerError) as error:
             return str(error)
-        system = with_schema(instruction.system_prompt, instruction.output_schema)
-        lines = [_line("system", system), _line("user", walk_question(said, shown))]
-        problem = ""
-        for _ in range(1 + instruction.repairs):
-            request = ChatRequest(lines, None, self._patience_s, caller=keys.actor)
-            answer = await self._pool.ask(instruction.model, request, lambda kind, text: None)
-            if isinstance(answer, ModelFailed):
-                return str(answer)
-            try:
-                return walk_answer(output.read(answer.text), shown)
-            except ValueError as error:
-                problem = str(error)[:_MOST_CHARS]
-                wrong = answer.text[:_MOST_CHARS]
-                lines += [_line("assistant", wrong), _line("user", f"This cannot be used: {problem}.")]
-        return f"its answers cannot be used: {problem}"
-
-
-def _line(role: str, content: str) -> bytes:
-    return to_json({"role": role, "content": content.encode("utf-8", "replace").decode()})

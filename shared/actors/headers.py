@@ -8,14 +8,14 @@ from typing import Any, get_args
 from pydantic_core import from_json
 
 from pentad.contracts.envelope import Budget
-from pentad.contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.events import EndStatus, TaskStatus, TaskUsage
 from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 
-ENDED = frozenset({"completed", "failed", "cancelled"})
-
+ENDED: frozenset[TaskStatus] = frozenset(get_args(EndStatus))
+LIVE: tuple[TaskStatus, ...] = tuple(status for status in get_args(TaskStatus) if status not in ENDED)
 
 ASKED = "question"
 """The reason of a task that waits for the answer to its question."""
@@ -67,7 +67,7 @@ class TaskHeader:
     """A task's small header. Times are ms of the server's clock; 0 and '' mean unset."""
 
     tenant: str
-    task: str
+    task_id: str
     session: str
     status: TaskStatus
     user: str = ""
@@ -160,7 +160,7 @@ class TaskHeader:
         told = (self.waits or self.status == "pending") and self.reason
         waiting = [self.reason] if told else [call.id for call in self.open]
         return Task(
-            task_id=self.task,
+            task_id=self.task_id,
             session_id=self.session,
             user_id=self.user or None,
             status=self.status,
@@ -229,7 +229,7 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
         return None
     try:
         # Headers of versions before 0.2 have no speaker.
-        return _task_header({"tenant": tenant, "task": task, "speaker": raw.get("user", b"").decode()}, raw)
+        return _task_header({"tenant": tenant, "task_id": task, "speaker": raw.get("user", b"").decode()}, raw)
     except (ValueError, TypeError) as error:
         raise DamagedError(f"the header of task {task} cannot be read ({type(error).__name__})") from error
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.owners import Owner
 
 
@@ -43,7 +43,7 @@ class Graph(Protocol):
         limit: int,
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
-    ) -> list[Link]:
+    ) -> list[WalkedEdge]:
         """The same without what they rest on. ``types``: none for all; ``as_of``: what was true at that time alone."""
         ...
 

@@ -85,7 +85,7 @@ class MemoryEdge:
 
 
 @immutable
-class Link:
+class WalkedEdge:
     """An edge as a walk through the graph needs it; of edges that differ in their owner alone, the heaviest."""
 
     source: str

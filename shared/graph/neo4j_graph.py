@@ -15,7 +15,7 @@ from pentad.shared.graph.graph_limits import (
     check_nodes,
     check_time,
 )
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
 from pentad.shared.graph.neo4j_rows import (
     TASK,
@@ -80,7 +80,7 @@ class Neo4jGraph:
         limit: int,
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
-    ) -> list[Link]:
+    ) -> list[WalkedEdge]:
         check_ids(ids)
         check_found(limit)
         check_time(as_of or 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.shared.errors import DamagedError
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, NodeKind, Support
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support, WalkedEdge
 from pentad.shared.graph.merging import edge_key, in_order, normal_name, rank
 from pentad.shared.owners import Owner
 
@@ -91,9 +91,9 @@ def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
         raise DamagedError(f"an edge of the graph cannot be read: {error!r}") from None
 
 
-def link_from(row: Mapping[str, Any]) -> Link:
+def link_from(row: Mapping[str, Any]) -> WalkedEdge:
     """A link as `cypher.LINKS` returns it."""
-    return Link(row["source"], row["target"], EdgeType(row["type"].lower()), row["weight"])
+    return WalkedEdge(row["source"], row["target"], EdgeType(row["type"].lower()), row["weight"])
 
 
 def _times(it: MemoryNode | MemoryEdge) -> dict[str, Any]:

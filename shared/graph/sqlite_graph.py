@@ -19,7 +19,7 @@ from pentad.shared.graph.graph_limits import (
     check_nodes,
     check_time,
 )
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import normal_name
 from pentad.shared.graph.sqlite_thread import SqliteThread
 from pentad.shared.owners import Owner
@@ -73,7 +73,7 @@ class SqliteGraph:
         limit: int,
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
-    ) -> list[Link]:
+    ) -> list[WalkedEdge]:
         check_ids(ids)
         check_found(limit)
         check_time(as_of or 0)

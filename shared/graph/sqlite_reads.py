@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pentad.shared.graph import sqlite_schema as sql
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, NodeKind, Support, Tally
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support, Tally, WalkedEdge
 from pentad.shared.graph.merging import in_order
 from pentad.shared.owners import Owner
 
@@ -33,13 +33,13 @@ def edges_at(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: 
 
 def links_at(
     wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
-) -> list[Link]:
+) -> list[WalkedEdge]:
     """The same as links."""
     asked: dict[str, Any] = {"tenant": owner.tenant, "user": owner.user or "", "limit": limit, "as_of": as_of}
     asked |= {"ids": json.dumps(list(ids)), "types": json.dumps(list(types))}
     more = " ".join((sql.OF_TYPES if types else "", sql.AT_THE_TIME if as_of is not None else ""))
     found = wire.execute(sql.LINKS % (more, more), asked)
-    return [Link(source, target, EdgeType(kind), weight) for source, target, kind, weight in found]
+    return [WalkedEdge(source, target, EdgeType(kind), weight) for source, target, kind, weight in found]
 
 
 def node_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> list[MemoryNode]:

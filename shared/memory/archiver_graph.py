@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.memory.archiver_calls import TIMEOUT_S, ArchiverCalls
 from pentad.shared.memory.graph_calls import CALLS, PREFIX
 from pentad.shared.owners import Owner
@@ -40,8 +40,8 @@ class ArchiverGraph:
         limit: int,
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
-    ) -> list[Link]:
-        found: list[Link] = await self._call("links", owner, list(ids), limit, list(types), as_of)
+    ) -> list[WalkedEdge]:
+        found: list[WalkedEdge] = await self._call("links", owner, list(ids), limit, list(types), as_of)
         return found
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:

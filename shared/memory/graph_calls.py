@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pentad.shared.graph.knowledge import EdgeType, Link, MemoryEdge, MemoryNode, Tally
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.memory.memory_calls import NOTHING, MemoryCall
 from pentad.shared.owners import Owner
 
@@ -26,7 +26,7 @@ CALLS: Mapping[str, MemoryCall] = {
         "upsert_edges": _call(None, list[MemoryEdge]),
         "nodes": _call(list[MemoryNode], Owner, list[str]),
         "edges": _call(list[MemoryEdge], Owner, list[str], int),
-        "links": _call(list[Link], Owner, list[str], int, list[EdgeType], int | None),
+        "links": _call(list[WalkedEdge], Owner, list[str], int, list[EdgeType], int | None),
         "named": _call(list[MemoryNode], Owner, list[str]),
         "end": _call(None, Owner, list[str], int),
         "remove": _call(None, Owner, list[str]),

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pentad.shared.service.connections import ConnectionLimits
+from pentad.shared.service.garbage import settle
 from pentad.shared.service.listening import DEFAULT_HOST, address_of, claim_port
-from pentad.shared.service.memory import settle
-from pentad.shared.service.port import Noting, RunnableService
+from pentad.shared.service.port import HasNotes, RunnableService
 from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
 from pentad.shared.service.this_machine import why_foreign
 
@@ -50,7 +50,7 @@ def _checks(service: RunnableService) -> dict[str, str | None]:
 
 def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
     """What services want a person to know although they serve."""
-    said = {f"{s.name}.{name}": text for s in services if isinstance(s, Noting) for name, text in s.notes().items()}
+    said = {f"{s.name}.{name}": text for s in services if isinstance(s, HasNotes) for name, text in s.notes().items()}
     return {name: f"{NOTE}{text}" for name, text in said.items()}
 
 

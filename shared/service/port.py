@@ -23,7 +23,7 @@ class RunnableService(Protocol):
 
 
 @runtime_checkable
-class Noting(Protocol):
+class HasNotes(Protocol):
     """A service that has something to say to whoever looks after it, although it serves."""
 
     def notes(self) -> Mapping[str, str]:

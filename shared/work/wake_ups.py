@@ -46,8 +46,11 @@ class WakeUps(Handler, Generic[K]):
         """Do what the actor's mail asks for, and commit. ``DamagedError``: trying again is no use."""
 
     @abstractmethod
-    async def give_up(self, keys: K, taken: Taken, reason: str) -> None:
-        """Set aside what this actor cannot be served with, or end it, in a commit."""
+    async def give_up(self, keys: K, taken: Taken, reason: str, attempts: int) -> None:
+        """Set aside what this actor cannot be served with, or end it. ``attempts``: how often it was tried.
+
+        A start that has ended without an outcome counts as one.
+        """
 
     def read_from(self, keys: K) -> int | None:
         """The position from which the actor's transcript is read; None reads none of it."""
@@ -64,7 +67,7 @@ class WakeUps(Handler, Generic[K]):
             return Done.LEFT
         with self._keeper.hold(keys, taken.lease) as held:
             if taken.lease.starts > MAX_STARTS:
-                await self.give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome")
+                await self.give_up(keys, taken, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
             else:
                 await self._attempts(keys, taken, held)
         return Done.COMMITTED
@@ -85,7 +88,7 @@ class WakeUps(Handler, Generic[K]):
                         return
                 log.exception("serving %s failed (attempt %d)", keys.actor, attempt)
                 if attempt == self._max_attempts or isinstance(error, DamagedError):
-                    await self.give_up(keys, taken, reason_of(error))
+                    await self.give_up(keys, taken, reason_of(error), taken.lease.starts - 1 + attempt)
                     return
                 await asyncio.sleep(_BACKOFF_S * 2**attempt)
             else:
@@ -108,7 +111,7 @@ class WakeUps(Handler, Generic[K]):
         if keys is None:
             return SetAside.NOTHING  # no header names it
         readable = self._is_readable(entry)
-        if readable and await self._given_up(keys, entry, letter.reason):
+        if readable and await self._given_up(keys, entry, letter):
             return SetAside.ENDED
         names = [entry.stream, DEAD.key(self._shard), keys.header]
         args: list[Argument] = [keys.group, entry.id, letter.to_json(), keys.actor, "" if readable else "1"]
@@ -116,13 +119,13 @@ class WakeUps(Handler, Generic[K]):
         count_wake_ups(keys.stream, woken)
         return SetAside.BURIED if done else SetAside.NOTHING
 
-    async def _given_up(self, keys: K, entry: Entry, reason: str) -> bool:
+    async def _given_up(self, keys: K, entry: Entry, letter: DeadLetter) -> bool:
         try:
             taken = await self._actors.take(keys, entry.id)
             if taken is None:
                 return False
             with self._keeper.hold(keys, taken.lease):
-                await self.give_up(keys, taken, reason)
+                await self.give_up(keys, taken, letter.reason, letter.attempts)
         except OutageError:
             raise
         except Exception:

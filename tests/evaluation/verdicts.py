@@ -79,7 +79,7 @@ class Judge:
             if self._confirming is not None:
                 route = await self._confirming(question, route, message)
                 stage = "model" if route.stage == "model" else "open"
-        chosen = NEW if route.task is None else route.task.task
+        chosen = NEW if route.task is None else route.task.task_id
         return Verdict(message, chosen, cast(VerdictStage, stage), candidates, embedding + time.perf_counter() - begun)
 
 

@@ -58,7 +58,7 @@ def read_move(body: Mapping[str, Any]) -> MoveRequest:
 def check_destination(source: TaskHeader, to: str, found: Destination) -> None:
     """Raises ``UnmovableError`` when that task cannot take a message of this one."""
     header = found.header
-    if to == source.task:
+    if to == source.task_id:
         raise UnmovableError("the message is in this task already")
     if header is None:
         state = "is archived: name a task that is not, or `new`" if found.archived else "is unknown"

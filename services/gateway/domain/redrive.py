@@ -9,22 +9,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from pentad.contracts.commands import EmbedCommand, EraseCommand, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.commands import InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.streams import (
-    ARCHIVE,
-    EMBED,
-    ERASE,
-    INBOUND,
-    MEMORY,
-    REMEMBER,
-    SESSION_WAKE,
-    TASK_WAKE,
-    split_key,
-)
+from pentad.contracts.streams import INBOUND, MEMORY, SESSION_WAKE, TASK_WAKE, split_key, work_stream
 from pentad.contracts.tools import TIMEOUT_S, Effect
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
@@ -251,21 +241,19 @@ def _going_on(letter: DeadLetter, calls: tuple[CallRequest, ...]) -> GoOn:
 
 
 def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
-    shard = (split_key(letter.stream) or (0, ""))[0]
-    if letter.stream in (SESSION_WAKE.key(shard), TASK_WAKE.key(shard)):
-        kind = SessionKeys if letter.stream == SESSION_WAKE.key(shard) else TaskKeys
-        return Wake(kind(shard, *_actor(_read(WakeUp, body))))
-    if letter.stream in (ARCHIVE.key(shard), REMEMBER.key(shard)):
-        woken = _read(WakeUp, body)
-        _actor(woken)
-        return Append(letter.stream, woken.to_json())
-    if letter.stream == ERASE.key(shard):
-        return Append(letter.stream, _read(EraseCommand, body).to_json())
-    if letter.stream == EMBED.key(shard):
-        return Append(letter.stream, _read(EmbedCommand, body).to_json())
-    if letter.stream == MEMORY.key(shard):
+    stream = work_stream(letter.stream)
+    if stream is None:
+        raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")
+    if stream is MEMORY:
         raise UnfitError("it is a call of the memory, and who made it has gone on: discard it")
-    raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")
+    command = _read(stream.carries[0], body)
+    if not isinstance(command, WakeUp):
+        return Append(letter.stream, command.to_json())
+    actor = _actor(command)
+    if stream in (SESSION_WAKE, TASK_WAKE):
+        shard = (split_key(letter.stream) or (0, ""))[0]
+        return Wake(SessionKeys(shard, *actor) if stream is SESSION_WAKE else TaskKeys(shard, *actor))
+    return Append(letter.stream, command.to_json())
 
 
 def _actor(woken: WakeUp) -> tuple[str, str]:

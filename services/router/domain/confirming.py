@@ -31,7 +31,7 @@ class Verdict:
 
 def candidates_of(question: Question, weighed: Route) -> list[TaskHeader]:
     """The tasks that the model is asked about: those that the weighing has named."""
-    by_id = {task.task: task for task in question.tasks}
+    by_id = {task.task_id: task for task in question.tasks}
     return [by_id[name] for name in weighed.candidates]
 
 
@@ -42,7 +42,7 @@ def asked(message: str, tasks: Sequence[TaskHeader], turns: Sequence[SessionMess
             "task": str(number),
             "status": task.status,
             "began_with": task.goal[:_CHARS],
-            "last_turns": [f"{turn.role}: {turn.content[:_CHARS]}" for turn in turns if turn.task_id == task.task][
+            "last_turns": [f"{turn.role}: {turn.content[:_CHARS]}" for turn in turns if turn.task_id == task.task_id][
                 -_TURNS:
             ],
         }
@@ -57,7 +57,7 @@ def verdict_of(value: object, tasks: Sequence[TaskHeader], model: str) -> Verdic
     if not isinstance(value, Mapping):
         raise TypeError("it is no object with `task`, `confidence` and `reason`")
     named = str(value["task"])[:_CHARS]
-    known = {str(number): task.task for number, task in enumerate(tasks, start=1)} | {NEW: NEW}
+    known = {str(number): task.task_id for number, task in enumerate(tasks, start=1)} | {NEW: NEW}
     if named not in known:
         raise ValueError(f"task: there is no {named!r}; there are {', '.join(known)}")
     confidence = min(1.0, max(0.0, float(value["confidence"])))
@@ -77,7 +77,7 @@ def kept_verdict(kept: bytes, entry_id: str, tasks: Sequence[TaskHeader]) -> Ver
         verdict = Verdict(str(task), float(confidence), str(reason), str(model))
     except (ValueError, TypeError):
         return None
-    known = {NEW, *(each.task for each in tasks)}
+    known = {NEW, *(each.task_id for each in tasks)}
     return verdict if about == entry_id and verdict.task in known else None
 
 
@@ -86,7 +86,7 @@ def confirmed(question: Question, weighed: Route, verdict: Verdict, threshold: f
     if verdict.confidence < threshold:
         unsure = f"{weighed.reason}; {verdict.model} was asked and is not sure ({verdict.confidence:.2f})"
         return replace(weighed, reason=unsure)
-    task = next((task for task in question.tasks if task.task == verdict.task), None)
+    task = next((task for task in question.tasks if task.task_id == verdict.task), None)
     return replace(
         weighed,
         decision="new" if task is None else "reopen" if task.ended else "append",

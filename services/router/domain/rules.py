@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import field
 from typing import Literal
 
-from pentad.contracts.commands import InboundMessage
+from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlAction, Decision, RoutingStage
 from pentad.services.router.domain.control import control_of
@@ -78,9 +78,11 @@ def decide(view: View) -> Route | Question:
     if refusal is not None:
         return refusal
     tasks = tuple(task for task in view.known if _may_take(view, task))
+    runs = view.message.instruction or DEFAULT_INSTRUCTION
+    if view.message.task_id == NEW_TASK:
+        return Route("new", "the message asks for a new task", instruction=runs, candidates=listed(tasks))
     if view.message.task_id is not None:
         return _to_named(view, listed(tasks))
-    runs = view.message.instruction or DEFAULT_INSTRUCTION
     control = _control(view, tasks) if view.weighed else None
     if control is not None:
         return control
@@ -121,14 +123,14 @@ def by_recency(tasks: tuple[TaskHeader, ...]) -> Route:
 
 def listed(tasks: tuple[TaskHeader, ...]) -> list[str]:
     """Their ids."""
-    return [task.task for task in tasks]
+    return [task.task_id for task in tasks]
 
 
 def kept_in_view(view: View, chosen: str) -> list[str]:
     """The tasks, beside the chosen one, that the session's next message may belong to: live ones before ended ones."""
-    others = [task for task in view.known if task.task != chosen and (not task.ended or _reopenable(view, task))]
+    others = [task for task in view.known if task.task_id != chosen and (not task.ended or _reopenable(view, task))]
     others.sort(key=lambda task: task.ended)
-    return [task.task for task in others[: RECENT_TASKS - 1]]
+    return [task.task_id for task in others[: RECENT_TASKS - 1]]
 
 
 def _may_take(view: View, task: TaskHeader) -> bool:

@@ -31,7 +31,7 @@ def is_sure(route: Route) -> bool:
 def _likeliest(question: Question, ranking: Ranking) -> Route:
     best = ranking.best
     shown = [(chance.rank, chance.probability) for chance in ranking.candidates() if chance.rank is not None]
-    scores = {question.tasks[rank].task: round(probability, 3) for rank, probability in shown}
+    scores = {question.tasks[rank].task_id: round(probability, 3) for rank, probability in shown}
     task = None if best.rank is None else question.tasks[best.rank]
     return Route(
         "new" if task is None else "reopen" if task.ended else "append",

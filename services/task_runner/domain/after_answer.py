@@ -93,7 +93,7 @@ class Fail:
 
 
 @immutable
-class GoOn:
+class CutShort:
     """A message has cut the answer short: what was said stays, and the next step sees the message."""
 
     text: str
@@ -106,7 +106,7 @@ class NothingSaid:
     problem: str
 
 
-Next = CallTools | Complete | AskAgain | Fail | GoOn
+Next = CallTools | Complete | AskAgain | Fail | CutShort
 
 
 @immutable
@@ -150,13 +150,13 @@ def _why_nothing(answer: ModelAnswer) -> str:
     return f"the model {answer.model} {thought}: {why}"
 
 
-def after_cut(said: ModelAnswer, rules: Rules) -> GoOn | None:
+def after_cut(said: ModelAnswer, rules: Rules) -> CutShort | None:
     """What a task does with an answer that a message has cut short; None when there is nothing to keep.
 
     Its tool calls are never made: they need not be whole. Of an answer that must be JSON nothing is kept: nobody was
     told any of it.
     """
-    return GoOn(said.text) if rules.read is None and said.text.strip() else None
+    return CutShort(said.text) if rules.read is None and said.text.strip() else None
 
 
 def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCall:

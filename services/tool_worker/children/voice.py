@@ -37,8 +37,8 @@ def give_voice(level: int, form: LogForm = "console") -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     printed = logging.getLogger("printed")
     printed.setLevel(logging.INFO)
-    sys.stdout = Said(printed, logging.INFO, sys.stdout)
-    sys.stderr = Said(printed, logging.WARNING, out)
+    sys.stdout = LoggedOutput(printed, logging.INFO, sys.stdout)
+    sys.stderr = LoggedOutput(printed, logging.WARNING, out)
 
 
 class SpokenLine(logging.Formatter):
@@ -67,7 +67,7 @@ def _at(record: logging.LogRecord) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
-class Said(io.TextIOBase):
+class LoggedOutput(io.TextIOBase):
     """Stands where a standard stream was: whole lines go to the log, each speaker's apart."""
 
     def __init__(self, log: logging.Logger, level: int, stream: TextIO) -> None:
@@ -121,5 +121,5 @@ class Said(io.TextIOBase):
 def fall_silent() -> None:
     """The call whose code ran here is over."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, Said):
+        if isinstance(stream, LoggedOutput):
             stream.finish()

@@ -35,7 +35,7 @@ async def gateway(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """One that waits longer for the archiver than a busy machine stalls."""
     for adapter in (ArchiverGraph, ArchiverVectors):
         patient = partial(adapter, timeout_s=PATIENCE_S)
-        monkeypatch.setattr(f"pentad.shared.memory.opening.{adapter.__name__}", patient)
+        monkeypatch.setattr(f"pentad.shared.memory.choosing_stores.{adapter.__name__}", patient)
     keys = "us-key:us,them-key:them"
     async with running(redis_url, pentad_data_dir=tmp_path, pentad_api_keys=keys) as service:
         yield service
@@ -233,6 +233,8 @@ async def test_a_node_that_is_taken_away_is_not_found_and_leaves_its_statement(
         ({"kind": "entity", "text": "Oslo"}, "kind"),
         ({"kind": "task", "text": "task-0-1"}, "kind"),
         ({"kind": ["fact"], "text": "a"}, "kind"),
+        ({"kind": "fact", "text": "a", "user": "ada"}, "'user' is none of kind, text, user_id"),
+        ({"kind": "fact", "text": "a", "metadata": {}}, "'metadata'"),
         ({"kind": "fact", "text": 7}, "text"),
         ({"kind": "fact", "text": " ?! "}, "text"),
         ({"kind": "fact", "text": "x" * 2_001}, "text"),
@@ -259,6 +261,7 @@ async def test_a_wrong_node_is_refused_in_words(http: httpx2.AsyncClient, body: 
         ({}, "source"),
         ({"source": "a", "target": "../b"}, "target"),
         ({"source": "a", "target": "a", "type": "related_to"}, "target"),
+        ({"source": "a", "target": "b", "type": "related_to", "user": "ada"}, "'user' is none of source, target"),
         ({"source": "a", "target": "b", "type": "loves"}, "type"),
         ({"source": "a", "target": "b", "type": "related_to", "weight": -0.1}, "weight"),
         ({"source": "a", "target": "b", "type": "related_to", "weight": "1"}, "weight"),

@@ -9,7 +9,7 @@ import pytest
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.exporting import exported, line_of
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, Link, NodeKind, Tally
+from pentad.shared.graph.knowledge import EdgeType, NodeKind, Tally, WalkedEdge
 from pentad.shared.graph.merging import in_order, merged_edges, merged_nodes
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node, support
@@ -155,14 +155,14 @@ async def test_links_are_narrowed_by_type_and_time_the_heaviest_first(graph: Gra
         ]
     )
     related, part = EdgeType.RELATED_TO, EdgeType.PART_OF
-    heavy = [Link("a", "d", related, 0.9), Link("c", "a", part, 0.9)]
-    assert await graph.links(ada, ["a"], 9) == [*heavy, Link("a", "b", related, 0.3)]
-    assert await graph.links(ours, ["a"], 9) == [*heavy, Link("a", "b", related, 0.2)]
+    heavy = [WalkedEdge("a", "d", related, 0.9), WalkedEdge("c", "a", part, 0.9)]
+    assert await graph.links(ada, ["a"], 9) == [*heavy, WalkedEdge("a", "b", related, 0.3)]
+    assert await graph.links(ours, ["a"], 9) == [*heavy, WalkedEdge("a", "b", related, 0.2)]
     assert await graph.links(ours, ["a"], 1) == heavy[:1]
     assert await graph.links(ours, ["a"], 9, [part]) == heavy[1:]
-    assert await graph.links(ours, ["a"], 9, as_of=10) == [*heavy, Link("a", "b", related, 0.2)]
+    assert await graph.links(ours, ["a"], 9, as_of=10) == [*heavy, WalkedEdge("a", "b", related, 0.2)]
     assert await graph.links(ours, ["a"], 9, as_of=20) == heavy
-    assert await graph.links(ada, ["a"], 9, as_of=20) == [*heavy, Link("a", "b", related, 0.3)]
+    assert await graph.links(ada, ["a"], 9, as_of=20) == [*heavy, WalkedEdge("a", "b", related, 0.3)]
     assert len(await graph.links(ada, ["a", "b", "c", "d"], 9)) == 4
     found = await graph.edges(ada, ["b", "a"], 9)
     assert [(e.source, e.target, e.owner.user) for e in found][:3] == [

@@ -11,7 +11,18 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.streams import ARCHIVE, DEAD, INBOUND, INBOUND_DEAD, REMEMBER, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.streams import (
+    ARCHIVE,
+    DEAD,
+    EXTRACT,
+    INBOUND,
+    INBOUND_DEAD,
+    LEARN,
+    REMEMBER,
+    SESSION_WAKE,
+    TASK_WAKE,
+    TOOL_CALLS,
+)
 from pentad.services.gateway.domain.redrive import proposal
 from pentad.services.gateway.letters import LetterName, Letters, parse_name
 from pentad.services.gateway.problems import ProblemError
@@ -31,7 +42,7 @@ from tests.integration.handlers.flow import SESSION, Flow, answer
 
 ECHO = ("echo", '{"text":"x"}')
 QUEUE = TOOL_CALLS.key(0, queue="default")
-WORK = (REMEMBER.key(0), ARCHIVE.key(0), TASK_WAKE.key(0))
+WORK = (EXTRACT.key(0), LEARN.key(0), REMEMBER.key(0), ARCHIVE.key(0), TASK_WAKE.key(0))
 
 
 def script(request: ChatRequest) -> Any:
@@ -76,7 +87,7 @@ async def transcript(flow: Flow) -> list[str]:
 
 
 async def prepared(store: Store, folder: Path, **settings: Any) -> tuple[Flow, Operator]:
-    flow = await Flow(store, folder, script, pentad_max_attempts=1, **settings).prepare()
+    flow = await Flow(store, folder, script, **({"pentad_max_attempts": 1} | settings)).prepare()
     return flow, Operator(flow)
 
 
@@ -123,6 +134,24 @@ async def test_a_message_that_was_not_routed_is_answered_under_its_own_id(store:
     assert await operator.refused(name) == f"409 dead letter {name} was redriven before"
     assert await store.call("HGET", load(0), "mail") in (None, b"0")
     assert await store.call("XLEN", DEAD.key(0)) == 0
+
+
+@pytest.mark.parametrize("kind", ["message", "task"])
+async def test_a_letter_of_mail_says_how_often_it_was_tried(store: Store, tmp_path: Path, kind: str) -> None:
+    flow, operator = await prepared(store, tmp_path, pentad_max_attempts=2)
+    await (unrouted(flow) if kind == "message" else broken_task(flow, "hello"))
+    _, letter = await operator.only()
+    assert letter.attempts == 2
+
+
+async def test_a_letter_of_a_tasks_mail_goes_back_to_the_message_that_it_has(store: Store, tmp_path: Path) -> None:
+    flow, operator = await prepared(store, tmp_path)
+    await flow.say("hello")
+    await flow.drive()
+    await broken_task(flow, "and this?")
+    _, letter = await operator.only()
+    (mail,) = [json.loads(body)["message"] for body in letter.body.values()]
+    assert (mail["content"], letter.chain[0].id) == ("and this?", mail["message_id"])
 
 
 async def test_an_inbound_entry_is_mended_by_an_edit(store: Store, tmp_path: Path) -> None:
@@ -423,19 +452,19 @@ async def test_wake_ups_and_other_work_go_back(store: Store, tmp_path: Path) -> 
     task = await flow.task()
     woken = WakeUp(actor=task.actor).to_json().decode()
     about = {"entry_id": "5-0", "reason": "bad", "attempts": 1, "at": "now", "fields": {"data": woken}, "chain": []}
-    for stream in (REMEMBER.key(0), ARCHIVE.key(0), TASK_WAKE.key(0), SESSION_WAKE.key(0)):
+    for stream in (*WORK, SESSION_WAKE.key(0)):
         await store.call("XADD", DEAD.key(0), "*", "data", json.dumps({"stream": stream, **about}))
     waiting = [await store.call("XLEN", key) for key in WORK]
-    *_, session, actor, archive, remember = [
-        parse_name(str(i["id"])) for i in (await operator.letters.page(10, None)).items
+    session, *others = [parse_name(str(i["id"])) for i in (await operator.letters.page(10, None)).items][
+        : len(WORK) + 1
     ]
     assert session is not None
     assert "to be woken" in await operator.refused(session)  # there is no session of that name
-    for name in (actor, archive, remember):
+    for name in others:
         assert name is not None
         await operator.redriving.redrive(name, None)
     added = [await store.call("XLEN", key) for key in WORK]
-    assert [now - then for now, then in zip(added, waiting, strict=True)] == [1, 1, 1]
+    assert [now - then for now, then in zip(added, waiting, strict=True)] == [1] * len(WORK)
     await flow.drive()
 
 

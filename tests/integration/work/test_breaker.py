@@ -87,7 +87,7 @@ class _Broken(WakeUps[TaskKeys]):
         commit.consume(taken.read)
         await self._actors.commit(commit, taken)
 
-    async def give_up(self, keys: TaskKeys, taken: Taken, reason: str) -> None:
+    async def give_up(self, keys: TaskKeys, taken: Taken, reason: str, attempts: int) -> None:
         self.given_up[keys.task] += 1
 
 

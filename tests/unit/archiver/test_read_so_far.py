@@ -12,7 +12,7 @@ from pentad.shared.actors.transcript import entry
 from pentad.shared.segments.segmenting import MOST_OF_TASK, MOST_OF_TEXT
 
 AT = "2030-01-31T12:00:00.000Z"
-HEADER = TaskHeader(tenant="acme", task="task-0-1", session="s1", status="completed", user="ada")
+HEADER = TaskHeader(tenant="acme", task_id="task-0-1", session="s1", status="completed", user="ada")
 
 
 def line(number: int, user: str | None = "ada", **more: Any) -> bytes:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from pentad.contracts.commands import EmbedCommand, InboundMessage, ToolCallCommand, WakeUp
+from pentad.contracts.commands import EmbedCommand, EraseCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter, Link
+from pentad.contracts.streams import EMBED, ERASE, MEMORY, SESSION_WAKE, TASK_WAKE, Stream, queues_of
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.redrive import (
     Append,
@@ -166,21 +167,32 @@ def test_a_call_of_an_archived_task_is_its_turns_message_and_that_of_one_gone_is
             planned(CALL, around=around)
 
 
-def test_other_work_goes_back_to_its_stream_or_wakes_its_actor() -> None:
-    embed = EmbedCommand(event_id="e", at="now", tenant_id="t", session_id="s", texts=["x"], reply_to="r")
-    data = embed.to_json()
-    assert planned(letter("entry", "pentad:{0}:embed", {"data": data.decode()})) == Append("pentad:{0}:embed", data)
-    woken = WakeUp(actor=f"acme/{TASK}").to_json()
-    archive = letter("entry", "pentad:{0}:archive", {"data": woken.decode()})
-    assert planned(archive) == Append("pentad:{0}:archive", woken)
+EMBEDDED = EmbedCommand(event_id="e", at="now", tenant_id="t", session_id="s", texts=["x"], reply_to="r").to_json()
+ERASED = EraseCommand(kind="task", tenant_id="acme", name=TASK).to_json()
+WOKEN = WakeUp(actor=f"acme/{TASK}").to_json()
+ENTRIES = [stream for stream, _ in queues_of(2, ()) if stream not in (SESSION_WAKE, TASK_WAKE, MEMORY)]
+
+
+@pytest.mark.parametrize("stream", ENTRIES, ids=[stream.name for stream in ENTRIES])
+def test_an_entry_of_every_work_stream_goes_back_to_it(stream: Stream) -> None:
+    data = {EMBED.name: EMBEDDED, ERASE.name: ERASED}.get(stream.name, WOKEN)
+    key = stream.key(2)
+    assert planned(letter("entry", key, {"data": data.decode()})) == Append(key, data)
+    with pytest.raises(UnfitError):
+        planned(letter("entry", key, {"data": data.decode()}), {"actor": "acme", "kind": "all", "texts": 7})
+
+
+def test_other_work_wakes_its_actor_or_is_refused() -> None:
     for stream, kind in (("session", SessionKeys), ("task", TaskKeys)):
-        of = letter("entry", f"pentad:{{2}}:wake:{stream}", {"data": woken.decode()})
+        of = letter("entry", f"pentad:{{2}}:wake:{stream}", {"data": WOKEN.decode()})
         assert planned(of) == Wake(kind(2, "acme", TASK))
         for actor in ("acme", "/x", "acme/-", "-/x"):
             with pytest.raises(UnfitError, match="no actor"):
                 planned(of, {"actor": actor})
     with pytest.raises(UnfitError, match="does not know"):
         planned(letter("entry", "elsewhere", {"data": "{}"}))
+    with pytest.raises(UnfitError, match="who made it has gone on"):
+        planned(letter("entry", MEMORY.key(2), {"data": "{}"}))
 
 
 def test_a_body_that_only_looks_like_messages_is_not_said() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pentad.shared.errors import MemoryRefusedError
-from pentad.shared.graph.knowledge import EdgeType, Link
+from pentad.shared.graph.knowledge import EdgeType, WalkedEdge
 from pentad.shared.graph.traversal import Walk, neighbours_of
 from pentad.shared.owners import Owner
 
@@ -16,9 +16,9 @@ def test_a_walk_without_bounds_is_refused(depth: int, nodes: int) -> None:
 
 def test_of_several_edges_between_two_the_cheapest_counts_in_both_directions() -> None:
     links = [
-        Link("a", "b", EdgeType.RELATED_TO, 0.2),
-        Link("b", "a", EdgeType.PART_OF, 1.0),
-        Link("c", "a", EdgeType.RELATED_TO, 1.0),
-        Link("c", "d", EdgeType.RELATED_TO, 0.0),
+        WalkedEdge("a", "b", EdgeType.RELATED_TO, 0.2),
+        WalkedEdge("b", "a", EdgeType.PART_OF, 1.0),
+        WalkedEdge("c", "a", EdgeType.RELATED_TO, 1.0),
+        WalkedEdge("c", "d", EdgeType.RELATED_TO, 0.0),
     ]
     assert neighbours_of(["a", "d"], links) == {"a": [("b", 0.01), ("c", 0.01)], "d": [("c", 1.01)]}

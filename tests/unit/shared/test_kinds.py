@@ -1,7 +1,10 @@
-"""Kinds of mail and timers, and the bell's length: the scripts spell what `shared/kinds.py` does."""
+"""Kinds of mail and timers, the bell's length, a task's states: the scripts spell what Python does."""
 
 import re
+from typing import get_args
 
+from pentad.contracts.events import TaskStatus
+from pentad.shared.actors.headers import ENDED, LIVE
 from pentad.shared.kinds import BELL_LENGTH, MAIL_KINDS, MOVE, REDRIVE, RESULT, TIMER_KINDS, USER
 from pentad.shared.store.script import script_files
 
@@ -30,3 +33,10 @@ def test_every_timer_but_the_archivers_becomes_mail_of_its_kind() -> None:
 
 def test_the_bell_has_one_length() -> None:
     assert re.findall(r"'MAXLEN', '~', '(\d+)'", SCRIPTS) == [str(BELL_LENGTH)]
+
+
+def test_scripts_tell_live_tasks_from_ended_ones_as_headers_do() -> None:
+    lines = [line for line in SCRIPTS.splitlines() if line.count("status ==") > 2 or line.count("status ~=") > 2]
+    spelled = [frozenset(re.findall(r"status [=~]= '(\w+)'", line)) for line in lines]
+    assert set(spelled) == {ENDED, frozenset(LIVE)}
+    assert {*LIVE, *ENDED} == {*get_args(TaskStatus)}

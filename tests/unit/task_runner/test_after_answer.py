@@ -9,8 +9,8 @@ from pentad.services.task_runner.domain.after_answer import (
     AskAgain,
     CallTools,
     Complete,
+    CutShort,
     Fail,
-    GoOn,
     Next,
     NothingSaid,
     Rules,
@@ -54,11 +54,11 @@ def test_an_answer_without_text_or_calls_is_none(
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"), [("let me", GoOn("let me")), (" so\n", GoOn(" so\n")), ("", None), (" \n", None)]
+    ("text", "kept"), [("let me", CutShort("let me")), (" so\n", CutShort(" so\n")), ("", None), (" \n", None)]
 )
 @pytest.mark.parametrize("calls", [(), (ToolCallDraft("echo", '{"te'),), (ToolCallDraft("echo", "{}"),)])
 def test_of_an_answer_that_is_cut_its_text_stays_and_no_call_is_made(
-    text: str, kept: GoOn | None, calls: tuple[ToolCallDraft, ...]
+    text: str, kept: CutShort | None, calls: tuple[ToolCallDraft, ...]
 ) -> None:
     said = ModelAnswer(text, "thought", calls, "stop", Usage(1, 1), "m")
     assert after_cut(said, Rules({"echo": ECHO})) == kept

@@ -6,7 +6,7 @@ from pentad.services.task_runner.domain.ending import in_words
 from pentad.services.task_runner.domain.plan import Bounds, End
 from pentad.shared.actors.headers import TaskHeader
 
-TASK = TaskHeader(tenant="default", task="task-0-a", session="s1", status="active", turn_steps=10, deadline=60_000)
+TASK = TaskHeader(tenant="default", task_id="task-0-a", session="s1", status="active", turn_steps=10, deadline=60_000)
 BOUNDS = Bounds(10, 10_000, 50_000, 20_000)
 
 

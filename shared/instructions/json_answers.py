@@ -1,0 +1,59 @@
+"""Asks a model what an instruction asks: its answer must be JSON, and one that cannot be used is asked for again."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic_core import to_json
+
+from pentad.contracts.instructions import Instruction
+from pentad.shared.instructions.output import Output, WrongOutput, WrongSchema, with_schema
+from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.ports import ChatRequest, ModelFailed
+
+T = TypeVar("T")
+
+
+class UnusableAnswerError(Exception):
+    """The model has answered, and nothing can be made of it. Asked again it would say the same."""
+
+
+async def ask_json(
+    pool: ModelPool,
+    instruction: Instruction,
+    question: str,
+    read: Callable[[Any, str], T],
+    *,
+    patience_s: float,
+    most_chars: int,
+    most_bytes: int | None = None,
+    caller: str = "",
+) -> T:
+    """What ``read`` makes of the model's value and of the model's id. ``read`` raises ``ValueError`` for a wrong value.
+
+    ``most_chars``: of a wrong answer, and of what is wrong with it; both are sent back. ``most_bytes``: of an answer.
+    Raises ``ModelFailed`` and ``UnusableAnswerError``.
+    """
+    try:
+        output = Output(instruction.output_schema or {})
+    except WrongSchema as error:
+        raise UnusableAnswerError(str(error)) from None
+    lines = [_line("system", with_schema(instruction.system_prompt, instruction.output_schema))]
+    lines.append(_line("user", question))
+    problem = ""
+    for _ in range(1 + instruction.repairs):
+        request = ChatRequest(lines, None, patience_s, caller=caller)
+        answer = await pool.ask(instruction.model, request, lambda kind, text: None)
+        if isinstance(answer, ModelFailed):
+            raise answer.with_traceback(None)
+        try:
+            if most_bytes is not None and len(answer.text.encode("utf-8", "replace")) > most_bytes:
+                raise WrongOutput(f"it has more than {most_bytes} bytes")
+            return read(output.read(answer.text), answer.model)
+        except ValueError as error:
+            problem = str(error)[:most_chars]
+            lines += [_line("assistant", answer.text[:most_chars]), _line("user", f"This cannot be used: {problem}.")]
+    raise UnusableAnswerError(f"its answers cannot be used: {problem}")
+
+
+def _line(role: str, content: str) -> bytes:
+    return to_json({"role": role, "content": content.encode("utf-8", "replace").decode()})
