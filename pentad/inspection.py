@@ -141,13 +141,17 @@ class Inspection:
         depth: int | None = None,
         limit: int | None = None,
         strategy: Literal["bfs", "dfs", "astar"] | None = None,
+        edge_type: str | None = None,
+        as_of: str | None = None,
         user_id: str | None = None,
     ) -> Neighbourhood:
         """What lies around a node, itself the first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
-        ``strategy``: breadth first, depth first, or along the heaviest edges first. Raises ``NotFound``, ``Refused``.
+        ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.
+        ``as_of``, a time of RFC 3339: along what was true then. Raises ``NotFound``, ``Refused``.
         """
         asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy, "user_id": user_id}
+        asked |= {"type": edge_type, "as_of": as_of}
         path = path_of("memory", "nodes", node_id, "neighbours")
         return Neighbourhood.model_validate(await self._rest.call("GET", path, **asked))
 

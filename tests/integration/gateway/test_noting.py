@@ -10,6 +10,7 @@ import pytest
 
 from pentad.client import connect
 from pentad.contracts.ids import rfc3339
+from pentad.errors import Refused
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.errors import MemoryOutageError
@@ -287,5 +288,10 @@ async def test_python_adds_joins_and_takes_away(gateway: GatewayService, stores:
         edge = await agent.management.add_edge(one.id, other.id, "part_of", weight=0.7)
         assert (edge.type, edge.weight) == ("part_of", 0.7)
         assert (await agent.inspection.memory_stats()).edges == 1
+        around = agent.inspection.memory_neighbours
+        assert [node.id for node in (await around(one.id, edge_type="part_of")).nodes] == [one.id, other.id]
+        assert [node.id for node in (await around(one.id, edge_type="contradicts")).nodes] == [one.id]
+        with pytest.raises(Refused, match="as_of"):
+            await around(one.id, as_of="yesterday")
         await agent.management.delete_node(one.id)
         assert (await agent.inspection.memory_stats()).nodes == 1
