@@ -25,8 +25,8 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.choosing_stores import embedded_graph, embedded_vectors, server_graph, server_vectors
 from pentad.shared.memory.current import adopt
-from pentad.shared.memory.opening import embedded_graph, embedded_vectors, server_graph, server_vectors
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.seldom import Seldom

@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from pentad.contracts.streams import EMBED
-from pentad.services.embedding.current import CurrentEmbedding
+from pentad.services.embedding.current_model import CurrentEmbedding
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.model_health import keep_reporting

@@ -14,8 +14,8 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.memory.choosing_stores import graph_of, vectors_of
 from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.memory.recalling import Recalling
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
@@ -23,7 +23,7 @@ from pentad.shared.models.registry import described
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
-from pentad.shared.service.memory import settle
+from pentad.shared.service.garbage import settle
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings

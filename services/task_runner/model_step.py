@@ -15,7 +15,6 @@ from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answered import AnswerWriter, Asked
-from pentad.services.task_runner.asking import Asking, rules_of
 from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
@@ -31,6 +30,7 @@ from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
 from pentad.services.task_runner.domain.retry import RetryReason, after_model_error
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
+from pentad.services.task_runner.model_question import ModelQuestion, rules_of
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -118,7 +118,7 @@ class ModelSteps:
 
     async def _asking(
         self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed], recall: Recall | None
-    ) -> Asking:
+    ) -> ModelQuestion:
         """What the model is asked with, its mail placed."""
         toolbox = await self._offer(chosen)
         writer = self._steps.writer(step)
@@ -127,9 +127,13 @@ class ModelSteps:
         writer.use_redrives()
         most, system = self._steps.settings.pentad_calls_per_step, chosen.system(step.task)
         asked = Asked(chosen, toolbox, system, step.transcript.messages, step.task.step + 1, recall)
-        return Asking(step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held))
+        return ModelQuestion(
+            step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held)
+        )
 
-    def _asked(self, asking: Asking, planned: AskModel | CallAgain) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
+    def _asked(
+        self, asking: ModelQuestion, planned: AskModel | CallAgain
+    ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
         if isinstance(planned, CallAgain):
             return _answer_of(planned)
         step, asked = asking.step, asking.asked
@@ -145,7 +149,7 @@ class ModelSteps:
         return self._models.ask(asked.chosen.instruction.model, request, asking.deltas.add)
 
     async def _answered(
-        self, asking: Asking, answer: ModelAnswer, following: Next, *, redriven: bool = False
+        self, asking: ModelQuestion, answer: ModelAnswer, following: Next, *, redriven: bool = False
     ) -> StepOutcome:
         """Commit the step."""
         step, writer = asking.step, asking.writer
@@ -162,7 +166,7 @@ class ModelSteps:
             asking.deltas.stop()
         return "committed" if outcome == "continued" else outcome
 
-    async def _cut(self, asking: Asking, said: ModelAnswer) -> StepOutcome:
+    async def _cut(self, asking: ModelQuestion, said: ModelAnswer) -> StepOutcome:
         """A message has cut the answer short: what was said is a step; where nothing was, its cost alone is kept."""
         following = after_cut(said, asking.rules)
         if following is not None:

@@ -8,17 +8,17 @@ from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET
+from pentad.services.tool_worker.builtins.builtin_source import Builtins
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
-from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
+from pentad.shared.memory.choosing_stores import graph_of, vectors_of
 from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.opening import graph_of, vectors_of
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.plugins.doubts import doubts

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pentad.shared.service.connections import ConnectionLimits
+from pentad.shared.service.garbage import settle
 from pentad.shared.service.listening import DEFAULT_HOST, address_of, claim_port
-from pentad.shared.service.memory import settle
 from pentad.shared.service.port import HasNotes, RunnableService
 from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
 from pentad.shared.service.this_machine import why_foreign

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pentad.contracts.streams import Service
 from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
+from pentad.shared.service.garbage import settle
 from pentad.shared.service.http import HttpServer, health_app, unmet
 from pentad.shared.service.listening import DEFAULT_PORTS, Listening
-from pentad.shared.service.memory import settle
 from pentad.shared.service.options import Options, add_serve_options
 from pentad.shared.service.port import Announcing, RunnableService
 from pentad.shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop

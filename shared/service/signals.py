@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from pentad.shared.service.memory import own_process
+from pentad.shared.service.garbage import own_process
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ async def gateway(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """One that waits longer for the archiver than a busy machine stalls."""
     for adapter in (ArchiverGraph, ArchiverVectors):
         patient = partial(adapter, timeout_s=PATIENCE_S)
-        monkeypatch.setattr(f"pentad.shared.memory.opening.{adapter.__name__}", patient)
+        monkeypatch.setattr(f"pentad.shared.memory.choosing_stores.{adapter.__name__}", patient)
     keys = "us-key:us,them-key:them"
     async with running(redis_url, pentad_data_dir=tmp_path, pentad_api_keys=keys) as service:
         yield service

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.service import memory
+from pentad.shared.service import garbage
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import run_services
 from pentad.shared.service.signals import Stop
@@ -134,7 +134,7 @@ class Ready:
 async def test_a_full_collection_does_not_look_at_what_was_there_at_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "_ours", True)  # as in a process that `run_loop` runs
+    monkeypatch.setattr(garbage, "_ours", True)  # as in a process that `run_loop` runs
     gc.collect()
     before = len(gc.get_objects(generation=2))
     service = Ready(stop := Stop())

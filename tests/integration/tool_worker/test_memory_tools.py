@@ -10,8 +10,8 @@ import pytest
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import MEMORY_FORGET, RECALLING_TOOLS, Effect, ToolOutcome
+from pentad.services.tool_worker.builtins.builtin_source import Builtins
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
-from pentad.services.tool_worker.builtins.running import Builtins
 from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.shared.actors.transcript import entry
 from pentad.shared.embedder.embedder import HashingEmbedder

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from pentad.services.tool_worker.builtins.running import Builtins
+from pentad.services.tool_worker.builtins.builtin_source import Builtins
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.sources import ToolSources

@@ -11,7 +11,7 @@ from pentad.shared.models.ports import ModelAnswer
 
 
 @immutable
-class Asking:
+class ModelQuestion:
     """One question."""
 
     step: Step
