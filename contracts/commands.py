@@ -10,6 +10,8 @@ from pentad.contracts.tools import Effect
 
 MAX_CONTENT = 65_536
 """Characters of one user message."""
+NEW_TASK = "new"
+"""In place of a task's id: a new task. None of ours is called so."""
 MetadataText = Annotated[str, StringConstraints(max_length=4096)]
 
 
@@ -22,6 +24,7 @@ class InboundMessage(Contract):
     message_id: Identifier | None = None
     """The producer's idempotency key: accepted once in a session for 24 hours."""
     task_id: Identifier | None = None
+    """Straight to this task; ``new``: to one of its own."""
     user_id: Identifier | None = None
     tenant_id: Identifier = DEFAULT_TENANT
     instruction: Identifier | None = None

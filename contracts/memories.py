@@ -105,6 +105,8 @@ class MemoryStats(Contract):
     nodes: int = 0
     """Of the graph of what is known."""
     edges: int = 0
+    lag_s: float | None = None
+    """How long the task that has waited longest waits to be remembered; 0: none waits, None: not asked."""
 
 
 class SupportingStatement(Contract):

@@ -19,6 +19,8 @@ class RunCall(Contract):
     result: str | None = None
     error: str | None = None
     duration_ms: int = 0
+    at: str | None = None
+    """When the model asked for it: RFC 3339."""
     ref: str | None = None
     """Where the whole result is kept when ``result`` was cut."""
 

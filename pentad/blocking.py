@@ -8,9 +8,9 @@ from typing import Any, Self, TypeVar, Unpack
 
 from pentad.client import Agent, connect
 from pentad.contracts.events import SessionEvent
-from pentad.contracts.records import Task
 from pentad.contracts.runs import InstructionRun
 from pentad.following import About
+from pentad.observing import Observed
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class SyncAgent:
         """As ``Agent.execute``."""
         return self._loop.wait(self._agent.execute(instruction, text, **about))
 
-    def observe(self, session_id: str | None = None, **options: Any) -> Iterator[list[Task]]:
+    def observe(self, session_id: str | None = None, **options: Any) -> Iterator[Observed]:
         """As ``Agent.observe``."""
         return self._each(self._agent.observe(session_id, **options))
 

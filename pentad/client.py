@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, Self, Unpack
 
 from pentad.address import address_for
+from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import SessionEvent
-from pentad.contracts.records import ShownStatus, Task
+from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
@@ -16,7 +17,7 @@ from pentad.feed import PATIENCE_S, Feed, Notice, position
 from pentad.following import About, Turn, identifier, message_of, new_session
 from pentad.inspection import PAGE_LIMIT, Inspection, Management
 from pentad.memory_kinds import MemoryManager
-from pentad.observing import INTERVAL_S, Watching, of_session, of_tenant
+from pentad.observing import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.rest import Rest
 from pentad.runs import run_to_its_end
 from pentad.shared.settings import client_settings
@@ -89,11 +90,11 @@ class Agent:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
 
         ``about``: ``session_id`` and ``user_id`` whose it is; ``task_id`` sends it straight to a task, whose session
-        need not be named; ``instruction`` names what is run; ``metadata``, ``deadline`` (RFC 3339) and ``budget``
-        (``tokens usd steps``) are the turn's. ``message_id`` makes it idempotent in its session: one that was sent
-        before gives the first one's turn again, as far as the session's events are kept. ``cancels``: to leave before
-        the end cancels what it runs. Raises ``ClientError``; what goes wrong inside the turn (``error``, a rejected
-        message, a failed task) is an event.
+        need not be named, ``new`` to one of its own; ``instruction`` names what is run; ``metadata``, ``deadline`` (RFC
+        3339) and ``budget`` (``tokens usd steps``) are the turn's. ``message_id`` makes it idempotent in its session:
+        one that was sent before gives the first one's turn again, as far as the session's events are kept.
+        ``cancels``: to leave before the end cancels what it runs. Raises ``ClientError``; what goes wrong inside the
+        turn (``error``, a rejected message, a failed task) is an event.
         """
         turn = self.turn(text, **await self._placed(about))
         async with aclosing(turn.__aiter__()) as received:
@@ -106,7 +107,7 @@ class Agent:
         A ``task_id`` needs its session here. Raises ``Refused`` for what cannot be sent.
         """
         named = about.get("session_id") or self.session_id
-        if named is None and about.get("task_id"):
+        if named is None and about.get("task_id") not in (None, "", NEW_TASK):
             raise Refused("name the task's session too: agent.session(...), or session_id=")
         session = identifier("session_id", named or new_session())
         message = message_of(text, {**about, "session_id": None})
@@ -118,7 +119,7 @@ class Agent:
     async def _placed(self, about: About) -> About:
         """With the session of the task that is named, where no session is. Raises ``NotFound``."""
         task_id = about.get("task_id")
-        if task_id is None or about.get("session_id") or self.session_id:
+        if task_id in (None, NEW_TASK) or about.get("session_id") or self.session_id:
             return about
         task = await self.inspection.task(identifier("task_id", task_id))
         return {**about, "session_id": task.session_id}
@@ -187,18 +188,23 @@ class Agent:
         status: ShownStatus | None = None,
         limit: int = PAGE_LIMIT,
         interval_s: float = INTERVAL_S,
-    ) -> AsyncGenerator[list[Task], None]:
+        memory: bool = False,
+    ) -> AsyncGenerator[Observed, None]:
         """The newest tasks, at most ``limit``, the newest first: now, and again at each change, until it is closed.
 
         Of one session: told by its events. Of all of them: asked for every ``interval_s`` seconds. Survives lost
         connections as ``send`` does. Raises ``ClientError``.
+
+        ``memory``: each list has in ``memory`` how much is remembered and how far that is behind, asked for every
+        ``interval_s`` seconds, and comes again when that has changed, too.
         """
         session, watching = session_id or self.session_id, Watching(status, limit, self._patience_s, self._notice)
         if session is None:
             lists = of_tenant(self.inspection, watching, interval_s)
         else:
             lists = of_session(self.inspection, watching, self._address, identifier("session_id", session))
-        async with aclosing(lists) as found:
+        seen = with_memory(lists, self.inspection, interval_s) if memory else alone(lists)
+        async with aclosing(seen) as found:
             async for tasks in found:
                 yield tasks
 

@@ -40,10 +40,20 @@ class Inspection:
         self._rest, self._operator = rest, operator
 
     async def tasks(
-        self, status: ShownStatus | None = None, session_id: str | None = None, limit: int | None = PAGE_LIMIT
+        self,
+        status: ShownStatus | None = None,
+        session_id: str | None = None,
+        limit: int | None = PAGE_LIMIT,
+        *,
+        since: str | None = None,
+        until: str | None = None,
     ) -> list[Task]:
-        """The newest tasks first, at most ``limit`` (None: all of them). An ``UnreadableTask`` says its ``problem``."""
-        found = self._rest.pages("/v1/tasks", limit, status=status, session_id=session_id)
+        """The newest tasks first, at most ``limit`` (None: all of them). An ``UnreadableTask`` says its ``problem``.
+
+        ``since``, ``until``: RFC 3339; those alone that began then or later, and before it. Archived ones, too.
+        """
+        wanted = {"status": status, "session_id": session_id, "since": since, "until": until}
+        found = self._rest.pages("/v1/tasks", limit, **wanted)
         return [(UnreadableTask if "problem" in item else Task).model_validate(item) async for item in found]
 
     async def task(self, task_id: str) -> Task:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from pentad.contracts.events import EPHEMERAL, Snapshot
+from pentad.contracts.memories import MemoryStats
 from pentad.contracts.records import ShownStatus, Task
 from pentad.errors import Busy, GatewayUnreachable, NotFound
 from pentad.feed import Feed, Notice, backoff, position
@@ -16,6 +17,15 @@ from pentad.inspection import Inspection
 from pentad.transport import Address
 
 T = TypeVar("T")
+
+
+class Observed(list[Task]):
+    """A list of tasks, and beside it what the memory holds."""
+
+    memory: MemoryStats | None = None
+    """None where it is not asked for, and while it is away."""
+
+
 INTERVAL_S = 1.0
 """Seconds between two looks at a tenant's list."""
 _LEAST_INTERVAL_S = 0.1
@@ -49,6 +59,44 @@ class Watching:
                     self.notice(f"{error}: trying again")
                 await asyncio.sleep(min(backoff(failures), self.patience_s))
                 failures += 1
+
+
+async def alone(lists: AsyncGenerator[list[Task], None]) -> AsyncGenerator[Observed, None]:
+    """The lists, and nothing beside."""
+    async with aclosing(lists) as found:
+        async for tasks in found:
+            yield Observed(tasks)
+
+
+async def with_memory(
+    lists: AsyncGenerator[list[Task], None], inspection: Inspection, interval_s: float
+) -> AsyncGenerator[Observed, None]:
+    """The lists, each with the figures of the memory, and again when these have changed. Raises ``ClientError``."""
+    async with aclosing(lists) as found:
+        tasks, stats = await anext(found), await _stats(inspection)
+        coming = asyncio.ensure_future(anext(found))
+        try:
+            while True:
+                shown = Observed(tasks)
+                shown.memory = stats
+                yield shown
+                before = tasks, stats
+                while (tasks, stats) == before:
+                    await asyncio.wait({coming}, timeout=max(_LEAST_INTERVAL_S, interval_s))
+                    if coming.done():
+                        tasks, coming = coming.result(), asyncio.ensure_future(anext(found))
+                    stats = await _stats(inspection)
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+
+async def _stats(inspection: Inspection) -> MemoryStats | None:
+    """None while the memory is away: the tasks are shown all the same."""
+    try:
+        return await inspection.memory_stats()
+    except (GatewayUnreachable, Busy):
+        return None
 
 
 async def of_tenant(inspection: Inspection, watching: Watching, interval_s: float) -> AsyncGenerator[list[Task], None]:

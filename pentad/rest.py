@@ -98,6 +98,8 @@ class Rest:
         if status == 429:
             after = seconds(response.headers.get("Retry-After"))
             return Busy(f"the gateway is busy: try again {'later' if after is None else f'in {after:g} s'}", after)
+        if status >= 500 and response.headers.get("content-type", "").startswith("application/problem+json"):
+            return self._address.unable(status, text)
         if status >= 500:
             return self._address.unreachable(f"it answered {status}: {text}")
         return Refused(text)

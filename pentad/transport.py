@@ -80,6 +80,11 @@ class Address:
         detail = f" ({why})" if why else ""
         return GatewayUnreachable(f"no gateway answers at {self.url}{detail}: {self.hint}")
 
+    def unable(self, status: int, why: str) -> GatewayUnreachable:
+        """The gateway is there and says itself that it cannot do this now."""
+        later = "it goes on when that is mended"
+        return GatewayUnreachable(f"the gateway at {self.url} answered {status}: {why}: {later}")
+
     def not_authorized(self) -> NotAuthorized:
         what = "does not know this API key" if self.api_key else "wants an API key"
         return NotAuthorized(f"the gateway at {self.url} {what}: {self.key_hint}")

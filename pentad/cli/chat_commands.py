@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pentad.cli.task_labels import TaskLabels
 from pentad.client import Agent
+from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.errors import NotFound, Refused
 from pentad.following import Turn
@@ -19,15 +20,14 @@ TURNS_SHOWN = 6
 HELP = (
     "what you say goes to the task that it belongs to, or begins one; while the agent works it joins its work",
     "/tasks            the tasks of this conversation, with their numbers",
-    "/task NUMBER TEXT say something to this task",
+    "/task NUMBER TEXT say something to this task; /task new TEXT: to a new one",
     "/move NUMBER|new  give your last message to this task, or to a new one",
     "/quit, exit       leave; Ctrl-D too. What runs goes on",
     "Alt-Enter         a new line of the same message",
     "Ctrl-C            stop what runs; at an empty prompt: leave",
 )
-_NEW = "new"
 _MOVE = re.compile(r"/move\s+(\d+|new)")
-_TO_TASK = re.compile(r"/task\s+(\d+)\s+(\S.*)", re.DOTALL)
+_TO_TASK = re.compile(r"/task\s+(\d+|new)\s+(\S.*)", re.DOTALL)
 _STATUS_COLUMNS = 9
 _AGE_COLUMNS = 6
 _TURN_LINES = 3
@@ -41,7 +41,7 @@ class Line:
     kind: Literal["say", "move", "tasks", "help", "quit", "wrong"]
     text: str = ""
     number: str | None = None
-    """Of the task that it is said or moved to; None for none in particular, or a new one."""
+    """Of the task that it is said or moved to, or ``new``; None for none in particular, or to move to a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,11 @@ def understood(typed: str) -> Line:
         return Line("tasks")
     if first == "/task":
         to_task = _TO_TASK.fullmatch(text)
-        return Line("say", to_task[2], to_task[1]) if to_task else Line("wrong", "write it as /task NUMBER TEXT")
+        return (
+            Line("say", to_task[2], to_task[1])
+            if to_task
+            else Line("wrong", "write it as /task NUMBER TEXT, or /task new TEXT")
+        )
     if first == "/move":
         move = _MOVE.fullmatch(text)
         if move is None:
@@ -75,8 +79,8 @@ def understood(typed: str) -> Line:
 
 def task_meant(line: Line, labels: TaskLabels) -> str | None:
     """The id of the task that a line is for, None when it is for none in particular. Raises ``Refused``."""
-    if line.number is None:
-        return None
+    if line.number in (None, NEW_TASK):
+        return line.number
     label = labels.numbered(line.number)
     if label is None:
         raise Refused(f"there is no task {line.number}: /tasks lists them")
@@ -113,7 +117,7 @@ async def move_last(agent: Agent, line: Line, labels: TaskLabels, beside: Turn |
     Raises ``Refused`` for what cannot be meant, and ``ClientError``.
     """
     assert agent.session_id is not None
-    to = task_meant(line, labels) or _NEW
+    to = task_meant(line, labels) or NEW_TASK
     if beside is not None and not beside.placed:
         raise Refused("your last message has not found its task yet: say it again in a moment")
     said = await last_said(agent.inspection, agent.session_id)

@@ -124,7 +124,9 @@ def _add_send(commands: Any) -> None:
     send = _client(commands, "send", "Send a message, follow its turn to the end, print what the agent says.")
     send.add_argument("text", metavar="TEXT", type=_text, help="the message")
     send.add_argument("--session", type=_name, help="the conversation it belongs to")
-    send.add_argument("--task", type=_name, help="the task it goes to; its conversation need not be named")
+    send.add_argument(
+        "--task", type=_name, help="the task it goes to; its conversation need not be named. new: a task of its own"
+    )
     send.add_argument("--instruction", metavar="NAME", type=_name, help="what is run: one of `pentad instructions`")
     send.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer; what it runs goes on")
     _json(send, "print every event as a line of JSON")
@@ -134,6 +136,8 @@ def _add_tasks(commands: Any) -> None:
     tasks = _client(commands, "tasks", "List tasks.")
     tasks.add_argument("--status", choices=SHOWN_STATUSES, metavar="STATUS", help=", ".join(SHOWN_STATUSES))
     tasks.add_argument("--session", type=_name, help="only tasks of this conversation")
+    tasks.add_argument("--since", metavar="TIME", help="only those that began then or later, as 2030-01-31T12:00:00Z")
+    tasks.add_argument("--until", metavar="TIME", help="only those that began before it")
     tasks.add_argument("--limit", type=_count, default=_PAGE, help="how many at most; %(default)s when not given")
     tasks.add_argument("--watch", action="store_true", help="show the list again at each change, until Ctrl-C")
     _json(tasks, "print each task as a line of JSON")

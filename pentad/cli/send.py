@@ -10,6 +10,7 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.lines import PlainLines
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import CLEAR, Spinner
+from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot, TaskStatusEvent
 from pentad.contracts.turns import TurnEnd
 from pentad.feed import Received
@@ -32,7 +33,7 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
     progress, outage = Spinner(err, watched), Outage(err)
     async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
         session = args.session
-        if args.task and session is None:
+        if args.task and args.task != NEW_TASK and session is None:
             session = (await agent.inspection.task(args.task)).session_id
         turn = agent.turn(args.text, session_id=session, task_id=args.task, instruction=args.instruction)
         view = SessionView(PlainLines(err), style_for(err, settings), progress, live=False) if watched else None

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.contracts.records import Task, UnreadableTask
+from pentad.errors import Refused
 from pentad.inspection import PAGE_LIMIT, Management, Transcript
 from pentad.render import Style, ago, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
@@ -24,7 +25,12 @@ _UNSAID = {"recalled": "memory"}
 
 
 def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
-    """A table of the newest tasks; ``--status``, ``--session`` and ``--limit`` narrow it; ``--watch`` shows it live."""
+    """A table of the newest tasks; ``--status``, ``--session``, ``--since``, ``--until`` and ``--limit`` narrow it.
+
+    ``--watch`` shows it live. Raises ``Refused`` for that with dates.
+    """
+    if args.watch and (args.since or args.until):
+        raise Refused("--watch shows the newest tasks: leave out --since and --until")
     return run_async(_watch(args, settings) if args.watch else _tasks(args, settings))
 
 
@@ -56,7 +62,8 @@ def run_move(args: argparse.Namespace, settings: Settings) -> int:
 async def _tasks(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        tasks = await agent.inspection.tasks(status=args.status, session_id=args.session, limit=args.limit)
+        dates = {"since": args.since, "until": args.until}
+        tasks = await agent.inspection.tasks(args.status, args.session, args.limit, **dates)
     _show(tasks, args, out, settings)
     return 0
 

@@ -194,7 +194,7 @@ def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Findin
         do = "start a worker with the plugin that has it: calls of it wait until their time limit"
         yield Finding("tools", "warn", f"no living tool-worker has {names}", do)
     else:
-        yield Finding("tools", "ok", f"living tool-workers have all {len(tools)} tools")
+        yield Finding("tools", "ok", f"tool-workers of the last minute have all {len(tools)} tools")
 
 
 def listing(seen: Diagnosis) -> list[dict[str, Any]]:

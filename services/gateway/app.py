@@ -47,6 +47,7 @@ from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
 from pentad.shared.service.listening import DEFAULT_PORTS
 from pentad.shared.service.port import RunnableService
+from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings, is_loopback
 from pentad.shared.store.admission import keep_watching
 from pentad.shared.store.cluster import agree
@@ -54,6 +55,7 @@ from pentad.shared.store.store import Store
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0
+_START_QUIETLY_S = 1.0
 
 
 class GatewayService:
@@ -131,7 +133,12 @@ class GatewayService:
         )
 
     def _make_app(self) -> Any:
-        return make_app(self._parts, health_routes([self, *self._others], metrics_key=self._metrics_key))
+        health = health_routes([self, *self._others], metrics_key=self._metrics_key)
+        return make_app(self._parts, health, self._unstarted)
+
+    def _unstarted(self) -> str | None:
+        """Why clients are not served yet; None once they are."""
+        return None if self._started else self._store.trouble or "not all that it needs is there yet"
 
     @property
     def address(self) -> str:
@@ -139,17 +146,34 @@ class GatewayService:
         return self._server.address
 
     async def start(self) -> None:
-        """Claim the port, wait for Redis, relay, serve."""
+        """Claim the port, wait for Redis, relay, serve. A wait that lasts is told to whoever asks meanwhile."""
         self._server.claim()
-        await wait_for_redis(self._store, self.name)
-        await agree(self._store, self._settings.pentad_shards)
+        serving = await self._reach_redis()
         self._background.run(self._ask_redis())
         self._background.run(self._ids.run())
         self._background.run(self._book.follow())
         self._background.run(keep_watching(self._store))
         await self._relay.start()
-        await self._server.start()
+        if not serving:
+            await self._server.start()
         self._started = True
+
+    async def _reach_redis(self) -> bool:
+        """Wait for Redis; whether the port is served by then. A port that is claimed and never answers would look to
+        probes like a process that hangs."""
+        reaching = asyncio.create_task(self._agree())
+        try:
+            done, _ = await asyncio.wait({reaching}, timeout=_START_QUIETLY_S)
+            if not done:
+                await self._server.start()
+            await reaching
+        finally:
+            await cancel_and_wait(reaching)
+        return not done
+
+    async def _agree(self) -> None:
+        await wait_for_redis(self._store, self.name)
+        await agree(self._store, self._settings.pentad_shards)
 
     async def stop(self) -> None:
         """Close WebSockets with 1012, end streams and waits, let answers finish."""
@@ -173,7 +197,8 @@ class GatewayService:
             await asyncio.sleep(_ASK_EVERY_S)
 
     def checks(self) -> Mapping[str, str | None]:
-        return {"redis": self._store.trouble, "relay": self._relay.trouble, "inbound": self._ids.full}
+        starting = {} if self._started else {"start": "still starting"}
+        return {"redis": self._store.trouble, "relay": self._relay.trouble, "inbound": self._ids.full} | starting
 
     def notes(self) -> Mapping[str, str]:
         return {"inbound_ids": self._ids.early} if self._ids.early else {}

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -28,8 +29,9 @@ WEBSOCKET_PATH = "/v1/ws"
 _NO_UPGRADE = "this is a WebSocket: a proxy before the gateway must pass the headers Upgrade and Connection on"
 
 
-def make_app(parts: Parts, health: "list[Route]") -> Any:
-    """The ASGI app. ``health``: the routes of health and metrics, which need no API key."""
+def make_app(parts: Parts, health: "list[Route]", unstarted: Callable[[], str | None]) -> Any:
+    """The ASGI app. ``health``: the routes of health and metrics, which need no API key. ``unstarted``: why nothing
+    else is served yet; None once it is."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
@@ -49,9 +51,9 @@ def make_app(parts: Parts, health: "list[Route]") -> Any:
 
     async def served(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
-            await _websocket(parts, scope, receive, send)
+            await _websocket(parts, unstarted(), scope, receive, send)
         elif scope["type"] == "http":
-            await _http(parts, rest, scope, receive, send)
+            await _http(parts, rest, unstarted(), scope, receive, send)
 
     return open_to(served, parts.origins)
 
@@ -81,25 +83,32 @@ async def _on_bug(request: "Request", error: Exception) -> "Response":
     return ProblemError(500, "this is our fault: see the gateway's log", ErrorCode.INTERNAL).response()
 
 
-async def _http(parts: Parts, rest: Any, scope: Any, receive: Any, send: Any) -> None:
+async def _http(parts: Parts, rest: Any, unstarted: str | None, scope: Any, receive: Any, send: Any) -> None:
     try:
         parts.access.check_site(scope["headers"])
         if scope["path"] == WEBSOCKET_PATH:
             raise ProblemError(426, _NO_UPGRADE)
         if scope["path"].startswith("/v1/"):
             scope["pentad.caller"] = caller_of(parts, scope)
+            _check_started(unstarted)
     except ProblemError as problem:
         await problem.response()(scope, receive, send)
         return
     await rest(scope, receive, send)
 
 
-async def _websocket(parts: Parts, scope: Any, receive: Any, send: Any) -> None:
+def _check_started(unstarted: str | None) -> None:
+    if unstarted is not None:
+        raise busy(f"the gateway is starting: {unstarted}", outage=True)
+
+
+async def _websocket(parts: Parts, unstarted: str | None, scope: Any, receive: Any, send: Any) -> None:
     await receive()
     try:
         parts.access.check_site(scope["headers"])
         if scope["path"] != WEBSOCKET_PATH:
             raise missing("the WebSocket is at /v1/ws")
+        _check_started(unstarted)
         await _open(parts, scope, receive, send)
     except ProblemError as problem:
         await _deny(problem, receive, send)

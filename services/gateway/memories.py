@@ -12,6 +12,7 @@ from pentad.contracts.memories import (
     RecalledTask,
 )
 from pentad.services.gateway.knowledge import Knowledge
+from pentad.services.gateway.memory_lag import MemoryLag
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
@@ -50,7 +51,7 @@ class Memories:
     ) -> None:
         self._store, self._queries, self._knowledge, self._shards = store, queries, knowledge, shards
         self._vectors, self._embedder = vectors, embedder
-        self._memory, self._walks = MemorySearch(vectors, embedder), walks
+        self._memory, self._walks, self._lag = MemorySearch(vectors, embedder), walks, MemoryLag(store, shards)
 
     async def search(
         self,
@@ -78,9 +79,10 @@ class Memories:
             raise busy(f"the question cannot be compared with what was said: {error}", outage=True) from None
 
     async def stats(self, tenant: str) -> MemoryStats:
-        """How much the tenant has, whoever's it is."""
+        """How much the tenant has, whoever's it is, and how far all of the memory is behind."""
         found, known = await self.said(tenant), await self._knowledge.tally(tenant)
-        return found.model_copy(update={"nodes": known.nodes, "edges": known.edges})
+        lag_s = round(await self._lag.seconds(), 3)
+        return found.model_copy(update={"nodes": known.nodes, "edges": known.edges, "lag_s": lag_s})
 
     async def said(self, tenant: str) -> MemoryStats:
         """How much of it is what was said."""

@@ -111,6 +111,8 @@ def _task_paths() -> dict[str, Json]:
                 "What cannot be read is `unreadable` and says its `problem`; asked for by itself it is a 410",
                 query("status", "string", "only those with this status"),
                 query("session_id", "string", "only those of this session"),
+                query("since", "string", "RFC 3339: only those that began then or later"),
+                query("until", "string", "RFC 3339: only those that began before it"),
                 *LIST,
                 problems=(400, 422),
                 _200=gives("", page({"anyOf": [ref("Task"), ref("UnreadableTask")]})),

@@ -27,8 +27,10 @@ from pentad.services.gateway.openapi import document
 from pentad.services.gateway.pages import Page
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import ProblemError, invalid, missing
+from pentad.services.gateway.query_values import time_of
 from pentad.services.gateway.running import run_instruction
 from pentad.services.gateway.sse import get_events
+from pentad.services.gateway.task_list import Began
 from pentad.services.gateway.welcome import as_data, as_page
 from pentad.shared.kinds import ControlKind
 
@@ -62,7 +64,8 @@ async def list_tasks(parts: Parts, request: "Request") -> "Response":
         raise invalid(f"status must be one of {', '.join(SHOWN_STATUSES)}")
     if session is not None:
         parts.session(tenant_of(request), session)
-    return _page(await parts.tasks.page(tenant_of(request), limit, after, status, session))
+    began = Began(time_of(request, "since") or 0, time_of(request, "until"))
+    return _page(await parts.tasks.page(tenant_of(request), limit, after, status, session, began))
 
 
 async def get_task(parts: Parts, request: "Request") -> "Response":

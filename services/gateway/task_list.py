@@ -12,6 +12,7 @@ from pentad.services.gateway.queries import Queries
 from pentad.shared.actors.headers import LIVE
 from pentad.shared.actors.sessions import load_task
 from pentad.shared.errors import DamagedError
+from pentad.shared.immutable import immutable
 from pentad.shared.keys import task_index
 from pentad.shared.store.store import Store
 
@@ -20,6 +21,26 @@ _CHUNK = 100
 _HEADERS, _RECORDS, _LOOK_S = 2_000, 300, 2.0
 """What one request looks at, and for how long: a rare status in a long list comes in several pages."""
 """What no archived task is: its record need not be read to know."""
+
+
+@immutable
+class Began:
+    """When tasks began, in ms since the epoch: the index is in this order, so that nothing else is looked at."""
+
+    since: int = 0
+    """The first moment."""
+    until: int | None = None
+    """The first moment behind; None: no end."""
+
+    def first(self, after: IndexEntry | None) -> IndexEntry | None:
+        """Behind which entry the list goes on, when it has come to ``after``."""
+        if self.until is None:
+            return after
+        end = IndexEntry(self.until, "")
+        return end if after is None else min(after, end)
+
+
+EVER = Began()
 
 
 class _Bounds:
@@ -41,26 +62,34 @@ class TaskList:
         self._store, self._queries, self._shards = store, queries, shards
 
     async def page(
-        self, tenant: str, limit: int, after: IndexEntry | None, status: str | None = None, session: str | None = None
+        self,
+        tenant: str,
+        limit: int,
+        after: IndexEntry | None,
+        status: str | None = None,
+        session: str | None = None,
+        began: Began = EVER,
     ) -> Page:
-        """The tasks behind ``after``, those alone that have this status and session when given.
+        """The tasks behind ``after``, those alone that have this status and session, and began then, when given.
 
         A page may hold fewer than there are, even none: then it says where to go on.
         """
         items: list[dict[str, Any]] = []
         last, bounds = after, _Bounds()
         size = min(limit, _CHUNK) if status is None and session is None else _CHUNK
-        async for piece in newest_first(self._store, lambda s: task_index(s, tenant), self._shards, after):
+        async for piece in newest_first(self._store, lambda s: task_index(s, tenant), self._shards, began.first(after)):
             for first in range(0, len(piece), size):
                 if bounds.reached:
                     return Page(items, last.cursor() if last else None)
-                chunk = piece[first : first + size]
+                chunk = [entry for entry in piece[first : first + size] if entry.score >= began.since]
                 for entry, task in zip(chunk, await self._load(tenant, chunk, status, bounds), strict=True):
                     if len(items) == limit:
                         return Page(items, last.cursor() if last else None)
                     last = entry
                     if task is not None and status in (None, task.status) and session in (None, task.session_id):
                         items.append(task.model_dump(mode="json"))
+                if len(chunk) < len(piece[first : first + size]):
+                    return Page(items, None)
         return Page(items, None)
 
     async def _load(

@@ -12,7 +12,7 @@ from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.actors.session_header import SessionHeader
-from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, last_turns, load_tasks
+from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, as_session_context, last_turns, load_tasks
 from pentad.shared.actors.transcript import remaining
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -162,12 +162,12 @@ class Deciding:
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
         """The last turns that a new task begins with."""
         if route.continues == "session":
-            turns = await last_turns(self._store, keys, CONTEXT_TURNS)
-        else:
-            record = await self._records.read(keys.tenant, message.task_id or "")
-            turns = [
+            return as_session_context(await last_turns(self._store, keys, CONTEXT_TURNS))
+        record = await self._records.read(keys.tenant, message.task_id or "")
+        return as_context(
+            [
                 SessionMessage(role=m["role"], content=m["content"], task_id=message.task_id or "", at=m.get("at", ""))
                 for m in remaining(record.messages if record else [])
                 if m.get("role") in ("user", "assistant") and m.get("content") and m.get("origin") != "recalled"
             ]
-        return as_context(turns)
+        )

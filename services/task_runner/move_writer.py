@@ -16,7 +16,7 @@ from pentad.shared.actors import opening
 from pentad.shared.actors.headers import ASKED, TaskHeader
 from pentad.shared.actors.mail import MoveMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import answer_field, digest_field, fields_of_task, recent_field
-from pentad.shared.actors.sessions import as_context
+from pentad.shared.actors.sessions import as_session_context
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, load
 
@@ -117,7 +117,7 @@ class MoveWriter(WaitWriter):
         message, now, to = departure.message, self._clock(), receiver.keys
         passed = 0 < message.due <= now
         message = message.model_copy(update={"task_id": None} | ({"deadline": None} if passed else {}))
-        context = as_context(turns[: here[0]] if here else turns) if receiver.header is None else []
+        context = as_session_context(turns[: here[0]] if here else turns) if receiver.header is None else []
         if receiver.header is None:
             opening.begin(
                 self.commit, to, self.session.session, message, self.task.instruction, now, self._limits.session_ttl_s

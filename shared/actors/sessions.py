@@ -17,6 +17,8 @@ _ANY = 1 << 30
 CONTEXT_TURNS = 12
 """Turns that a new task begins with."""
 _CONTEXT_CHARS = 4_000
+_ELSEWHERE = "[Another task has been given this.]"
+"""Stands behind what has no answer: who reads it alone would do it a second time, or once more after its end."""
 
 
 async def load_task(store: Store, keys: TaskKeys) -> TaskHeader | None:
@@ -63,3 +65,15 @@ def _turn(keys: SessionKeys, raw: bytes) -> SessionMessage | None:
 def as_context(turns: Sequence[SessionMessage]) -> list[SessionMessage]:
     """What a new task begins with: the last of these turns, each cut short."""
     return [turn.model_copy(update={"content": turn.content[:_CONTEXT_CHARS]}) for turn in turns[-CONTEXT_TURNS:]]
+
+
+def as_session_context(turns: Sequence[SessionMessage]) -> list[SessionMessage]:
+    """The same of a session's turns: what its other tasks have not answered is said to be theirs."""
+    context, answered = list[SessionMessage](), set[str]()
+    for turn in reversed(as_context(turns)):
+        if turn.role == "assistant":
+            answered.add(turn.task_id)
+        elif turn.task_id not in answered:
+            context.append(SessionMessage(role="assistant", content=_ELSEWHERE, task_id=turn.task_id, at=turn.at))
+        context.append(turn)
+    return context[::-1]

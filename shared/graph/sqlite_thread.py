@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +16,8 @@ T = TypeVar("T")
 _BUSY_S = 5.0
 """How long a write waits for the one of another process."""
 _MOST_WAITING = 256
-_SETTINGS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-32768")
+_LOOK_S = 0.01
+_SETTINGS = ("synchronous=NORMAL", "foreign_keys=ON", "cache_size=-32768")
 
 
 class SqliteThread:
@@ -77,6 +79,7 @@ class SqliteThread:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             wire = sqlite3.connect(self._file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             try:
+                _write_ahead(wire)
                 for setting in _SETTINGS:
                     wire.execute(f"PRAGMA {setting}")
             except BaseException:
@@ -96,3 +99,16 @@ class SqliteThread:
         if self._wire is not None:
             self._wire.close()
             self._wire = None
+
+
+def _write_ahead(wire: sqlite3.Connection) -> None:
+    """Switch to WAL. Of two processes that open a new file, SQLite refuses one at once, whatever its time-out."""
+    until = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            wire.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_S)

@@ -111,7 +111,8 @@ async def a_star(
     found: dict[str, Reached] = {}
     shortest: dict[str, int] = {}
     """The fewest edges with which each node was left so far: a dearer way counts only if it is shorter."""
-    waiting = [(estimate(node.id), node.id, node.depth, node) for node in _begun(starts, walk).values()]
+    # Of equal ways to a node the one by the first name: no two are equal in that, too.
+    waiting = [(estimate(node.id), node.id, node.depth, "", node) for node in _begun(starts, walk).values()]
     heapq.heapify(waiting)
     while waiting and len(found) < walk.nodes:
         *_, here = heapq.heappop(waiting)
@@ -127,7 +128,7 @@ async def a_star(
         for there, cost in known[here.id]:
             if here.depth + 1 < shortest.get(there, walk.depth + 1):
                 way = Reached(there, here.depth + 1, here.cost + cost, here.id)
-                heapq.heappush(waiting, (way.cost + estimate(there), there, way.depth, way))
+                heapq.heappush(waiting, (way.cost + estimate(there), there, way.depth, here.id, way))
     return list(found.values())
 
 

@@ -53,7 +53,7 @@ _MOST_LEFT = WAITING_LIMIT
 """Entries for full shards that are read past to reach those for others."""
 _GROUP = INBOUND.group or ""
 _BATCH = 128
-_FEW = 16
+_FEW = 32
 """Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
 all routers decide.
 """

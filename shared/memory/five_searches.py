@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pentad.shared.memory.mentions import most_asked, name_terms
 from pentad.shared.memory.points import sparse
-from pentad.shared.recall.fusion import FOUND_EACH, FoundSegments
+from pentad.shared.recall.fusion import FoundSegments
 from pentad.shared.recall.part_weights import PartWeights
 from pentad.shared.recall.questions import ReadQuestion
 from pentad.shared.vectors.points import Dense, Hit, Sparse
@@ -22,11 +22,11 @@ def searches_for(
     dense = {Dense.TEXT: weights.text, Dense.AROUND: weights.around}
     words = {Sparse.WORDS: weights.words, Sparse.AROUND_WORDS: weights.around_words, Sparse.TASK_WORDS: weights.task}
     searches: dict[Dense | Sparse, VectorQuery] = {
-        using: DenseQuery(near, using, selection, FOUND_EACH) for using, weight in dense.items() if weight
+        using: DenseQuery(near, using, selection, weights.found_each) for using, weight in dense.items() if weight
     }
     if terms.indices:
         searches |= {
-            using: SparseQuery(terms, using, selection, FOUND_EACH) for using, weight in words.items() if weight
+            using: SparseQuery(terms, using, selection, weights.found_each) for using, weight in words.items() if weight
         }
     return searches
 

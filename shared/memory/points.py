@@ -12,6 +12,7 @@ from typing import Any
 from pentad.contracts.ids import milliseconds
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
+from pentad.shared.memory.repeated import unrepeated
 from pentad.shared.owners import Owner
 from pentad.shared.recall.lexical import SparseTerms
 from pentad.shared.recall.same_words import words_digest
@@ -69,7 +70,7 @@ class OwnersPart:
 
 def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
     """Cut a task. ``messages``: its transcript as a record has it."""
-    return CutTask(tenant, task_id, session, segments_of(tenant, task_id, messages))
+    return CutTask(tenant, task_id, session, unrepeated(segments_of(tenant, task_id, messages), messages))
 
 
 def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int) -> CutTask:
@@ -77,7 +78,7 @@ def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int
 
     ``messages``: all of its transcript.
     """
-    more = segments_of(task.tenant, task.id, messages, begin)
+    more = unrepeated(segments_of(task.tenant, task.id, messages, begin), messages)
     return CutTask(task.tenant, task.id, task.session, [*task.segments, *more][:MOST_OF_TASK], task.read)
 
 

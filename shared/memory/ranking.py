@@ -48,6 +48,8 @@ class MemoryRanking:
     """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
     kinds: tuple[str, ...] = ()
     """Of memory; none for all."""
+    hurried: bool = False
+    """A turn waits for it."""
 
 
 @runtime_checkable
@@ -72,7 +74,7 @@ def ranked_memories(
     ``facts_of_kept``: for who has read the facts of a point before.
     """
     question = question_of(asked.owner, asked.text, asked.participants)
-    weights, moment = weights_for(asked.model), asked.now_ms if asked.as_of is None else asked.as_of
+    weights, moment = weights_for(asked.model, asked.hurried), asked.now_ms if asked.as_of is None else asked.as_of
     selections = _selections(asked)
     searches = [pair for each in selections for pair in searches_for(question, asked.vector, each, weights).items()]
     answers = yield [query for _, query in searches]
@@ -92,7 +94,7 @@ def ranked_memories(
             facts |= {name: facts_of_kept(name, kept) for name, kept in more.items()}
             for name in untrue_among(payloads, asked.now_ms, asked.as_of):
                 facts.pop(name, None)
-            ranked = fused(question, found.with_graph(graph), facts, weights, moment)
+            ranked = fused(question, found.with_graph(graph), facts, weights, moment, ranked)
     return each_once(ranked, payloads, asked.limit)
 
 

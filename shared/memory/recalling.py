@@ -143,7 +143,7 @@ class Recalling:
             async with asyncio.timeout(self._timeout_s):
                 if not (told or await self._has_any(asked.owner.tenant, requester)):
                     return Recall("no_memory")
-                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), LOOKED_AT, asked.now_ms)
+                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), LOOKED_AT, asked.now_ms, hurried=True)
                 hits = await self._memory.search(wanted, requester)
             return await self._quoted(asked, wanted, hits, requester)
         except TimeoutError:
@@ -160,9 +160,9 @@ class Recalling:
             return Recall("failed")
 
     async def _has_any(self, tenant: str, requester: Requester) -> bool:
-        number = (await self._memory.counts(Owner(tenant), requester)).tasks
-        await self._tenants.counted(tenant, number)
-        return number > 0
+        there = await self._memory.has_any(Owner(tenant), requester)
+        await self._tenants.looked(tenant, there=there)
+        return there
 
     async def _quoted(
         self, asked: RecallQuestion, wanted: MemoryQuestion, hits: Sequence[MemoryHit], requester: Requester

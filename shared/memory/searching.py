@@ -9,7 +9,7 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.current import CurrentVectors
-from pentad.shared.memory.points import FIRST_OF_TASK, SEGMENT_KIND, TASK_KIND
+from pentad.shared.memory.points import FIRST_OF_TASK, NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories, RankingVectors, question_of, ranked_memories
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.naming import collection_name
@@ -41,6 +41,8 @@ class MemoryQuestion:
     """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
     kinds: tuple[str, ...] = ()
     """Of memory, as points have them; none for all."""
+    hurried: bool = False
+    """A turn waits for it: what takes long and counts little is left out."""
 
 
 @immutable
@@ -89,6 +91,7 @@ class MemorySearch:
             asked.limit,
             asked.as_of,
             asked.kinds,
+            asked.hurried,
         )
         ranked = await self._ranked(ranking, using.collection)
         return [MemoryHit(each.id, payload, each.score, each.parts, each.also) for each, payload in ranked]
@@ -117,6 +120,11 @@ class MemorySearch:
         segments = Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND,))
         tasks = Selection(owner, Whose.ALL, kinds=(TASK_KIND,), types=(FIRST_OF_TASK,))
         return MemoryStats(segments=await self._count(name, segments), tasks=await self._count(name, tasks))
+
+    async def has_any(self, owner: Owner, requester: Requester) -> bool:
+        """Whether the owner's tenant has anything that a search could find, said or known, whoever's it is."""
+        name = self._collection or (await self._embed(_PROBE, requester)).collection
+        return await self._count(name, Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND, NODE_KIND))) > 0
 
     async def _embed(self, text: str, requester: Requester) -> "_Embedded":
         embedded = await self._embedder.embed([text], requester)

@@ -27,11 +27,11 @@ class TenantMemories:
             await self._store.call("SET", remembers(tenant), "1", "EX", DAY_S)
             self._keep(tenant, there=True)
 
-    async def counted(self, tenant: str, number: int) -> None:
-        """The memory was asked how much it has. Who writes meanwhile knows better."""
-        ttl_s = DAY_S if number else _NONE_TTL_S
-        await self._store.call("SET", remembers(tenant), "1" if number else "0", "EX", ttl_s, "NX")
-        self._keep(tenant, there=number > 0)
+    async def looked(self, tenant: str, *, there: bool) -> None:
+        """The memory was asked whether it has any. Who writes meanwhile knows better."""
+        ttl_s = DAY_S if there else _NONE_TTL_S
+        await self._store.call("SET", remembers(tenant), "1" if there else "0", "EX", ttl_s, "NX")
+        self._keep(tenant, there=there)
 
     def known(self, tenant: str) -> bool | None:
         """Whether it has any, as this process knows without asking; None: it has to look."""

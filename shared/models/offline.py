@@ -15,7 +15,7 @@ from pentad.contracts.quotes import quotes_in
 from pentad.contracts.tools import RESERVED_NAMES
 from pentad.shared.models.loose_values import as_dict, as_text
 from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
-from pentad.shared.models.offline_memory import from_conversation, from_memory, recalled_of
+from pentad.shared.models.offline_memory import from_conversation, from_earlier_answer, from_memory, recalled_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
 OFFLINE = "offline"
@@ -83,8 +83,12 @@ def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str,
     told = first_lines([_tell(outcome) for outcome in results], _RESULT_LIMIT)
     if told or calls:
         return told, calls
-    recalled = recalled_of(messages)
-    known = [answer for text in users if (answer := from_conversation(text, earlier) or from_memory(text, recalled))]
+    recalled, own = recalled_of(messages), _said_by_model(messages[:fresh])
+    known = [
+        answer
+        for text in users
+        if (answer := from_conversation(text, earlier) or from_memory(text, recalled) or from_earlier_answer(text, own))
+    ]
     if known:
         return first_lines(known, _RESULT_LIMIT), []
     return (_HONEST_ZH if any(map(_CHINESE.search, users)) else _HONEST), []
@@ -93,6 +97,10 @@ def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str,
 def _said_by_user(messages: Sequence[dict[str, Any]]) -> list[str]:
     texts = (as_text(message.get("content")) for message in messages if message.get("role") == "user")
     return [text for text in texts if not quotes_in(text)]
+
+
+def _said_by_model(messages: Sequence[dict[str, Any]]) -> list[str]:
+    return [as_text(message.get("content")) for message in messages if message.get("role") == "assistant"]
 
 
 def _since_last_answer(messages: Sequence[dict[str, Any]]) -> int:

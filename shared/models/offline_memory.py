@@ -16,6 +16,8 @@ from pentad.shared.models.loose_values import as_text
 _BY_MODELS = frozenset({SegmentType.RESPONSE, SegmentType.REASONING, SegmentType.TOOL_CALL})
 """What a model has said itself is no source."""
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_FROM_MEMORY = ('From memory: "', "据记忆：“")
+"""How `_answer` begins."""
 _READ = 2000
 """Characters of a text that are looked at."""
 _ASKS = re.compile(
@@ -51,6 +53,18 @@ def from_memory(question: str, recalled: Sequence[Quote]) -> str:
     told = (each for each in recalled if each.type not in _BY_MODELS and not _ASKS.search(each.text[:_READ]))
     best = next(told, None)
     return "" if best is None else _answer(best, chinese=_CHINESE.search(question[:_READ]) is not None)
+
+
+def from_earlier_answer(question: str, answers: Sequence[str]) -> str:
+    """What it has answered from memory before in this conversation, which the prompt does not quote a second time.
+
+    '' when it is no question, or less than half of its words are there. ``answers``: its own, the newest last.
+    """
+    asked = frozenset(words_of(clean(question)))
+    if not asked or not _ASKS.search(question[:_READ]):
+        return ""
+    told = (text for text in reversed(answers) if text.startswith(_FROM_MEMORY))
+    return next((text for text in told if 2 * len(asked.intersection(words_of(clean(text)))) >= len(asked)), "")
 
 
 def _answer(best: Quote, *, chinese: bool) -> str:

@@ -4,16 +4,16 @@ Only what the searches gave back is known: what one of them did not find counts 
 from the least that its search found, since all texts are somewhat alike; a sparse one from 0, which is no word shared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from operator import attrgetter
 
 from pentad.shared.immutable import immutable
 from pentad.shared.recall.part_weights import PartWeights
 from pentad.shared.recall.questions import ReadQuestion
 from pentad.shared.recall.written import SegmentFacts
 
-FOUND_EACH = 200
-"""How many hits each search is asked for."""
+_SCORE, _ID = attrgetter("score"), attrgetter("id")
 _HALF_LIFE_MS = 30 * 86_400_000
 """After so long, having been said lately counts half."""
 
@@ -60,12 +60,14 @@ def fused(
     facts: Mapping[str, SegmentFacts],
     weights: PartWeights,
     now_ms: int,
+    before: Sequence[RankedSegment] = (),
 ) -> list[RankedSegment]:
     """The segments that were found, the best first. ``facts``: of each; what has none is left out.
 
-    ``now_ms``: what recency counts from, in ms since the epoch.
+    ``now_ms``: what recency counts from, in ms since the epoch. ``before``: the same found without the graph: what the
+    graph does not lead to is taken from there.
     """
-    names = {*found.text, *found.around, *found.words, *found.around_words, *found.graph} & facts.keys()
+    ranked = [each for each in before if each.id not in found.graph and each.id in facts]
     text, words, tasks = _from_least(found.text), _from_zero(found.words), _from_zero(found.tasks)
     searched = (
         ("text", weights.text, text),
@@ -74,23 +76,32 @@ def fused(
         ("around_words", weights.around_words, _from_zero(found.around_words)),
         ("graph", weights.graph, found.graph),
     )
-    most, ranked = _most(question, weights), []
-    for name in names:
-        known = facts[name]
-        parts = {part: weight * scores[name] for part, weight, scores in searched if name in scores}
+    done, found_parts = {each.id for each in ranked}, dict[str, dict[str, float]]()
+    for part, weight, scores in searched:
+        for name, score in scores.items():
+            if name not in done:
+                found_parts.setdefault(name, {})[part] = weight * score
+    most = _most(question, weights)
+    for name, parts in found_parts.items():
+        known = facts.get(name)
+        if known is None:
+            continue
         if known.task in tasks:
             parts["task"] = weights.task * tasks[known.task]
         if known.asked_before is not None:
             like = (text.get(known.asked_before, 0.0) + words.get(known.asked_before, 0.0)) / 2
             parts["answers"] = weights.answers * like
-        parts |= _parts_known(known, question, weights, now_ms)
+        _add_known(parts, known, question, weights, now_ms)
         ranked.append(RankedSegment(name, min(1.0, max(0.0, sum(parts.values()) / most)), parts))
-    return sorted(ranked, key=lambda segment: (-segment.score, segment.id))
+    ranked.sort(key=_ID)
+    ranked.sort(key=_SCORE, reverse=True)
+    return ranked
 
 
-def _parts_known(facts: SegmentFacts, question: ReadQuestion, weights: PartWeights, now_ms: int) -> dict[str, float]:
+def _add_known(
+    parts: dict[str, float], facts: SegmentFacts, question: ReadQuestion, weights: PartWeights, now_ms: int
+) -> None:
     """The parts that no search has to find."""
-    parts = {}
     if facts.speaker in question.speakers:
         parts["speaker"] = weights.speaker
     if facts.by_user and question.of_user:
@@ -103,7 +114,6 @@ def _parts_known(facts: SegmentFacts, question: ReadQuestion, weights: PartWeigh
         parts["importance"] = weights.importance * facts.importance
     if facts.at_ms:
         parts["recency"] = weights.recency * 0.5 ** (max(0, now_ms - facts.at_ms) / _HALF_LIFE_MS)
-    return parts
 
 
 def _most(question: ReadQuestion, weights: PartWeights) -> float:

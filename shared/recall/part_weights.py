@@ -4,6 +4,8 @@ They are few and round on purpose, and chosen on two halves of conversations and
 are of other shapes (docs/decisions/0022).
 """
 
+from dataclasses import replace
+
 from pentad.shared.immutable import immutable
 
 _HASHING = "simple-"
@@ -37,13 +39,19 @@ class PartWeights:
     """It shares a rare name with one of the best hits."""
     recency: float = 0.05
     importance: float = 0.03
+    found_each: int = 200
+    """How many hits each search is asked for."""
 
 
 MEANING = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
-LETTERS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3)
+LETTERS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3, found_each=100)
 """For the embedding without a model: words find, and its vectors forgive another spelling."""
+WORDS = replace(LETTERS, text=0.0)
+"""The same without its vectors, whose search takes as long as two of words."""
 
 
-def weights_for(model: str) -> PartWeights:
-    """The weights for vectors of this embedding model."""
-    return LETTERS if model.startswith(_HASHING) else MEANING
+def weights_for(model: str, hurried: bool = False) -> PartWeights:
+    """The weights for vectors of this embedding model. ``hurried``: what takes long and counts little is left out."""
+    if not model.startswith(_HASHING):
+        return MEANING
+    return WORDS if hurried else LETTERS

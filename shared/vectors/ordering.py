@@ -1,6 +1,7 @@
 """The order of hits, the same from every store. Pure."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from pentad.shared.vectors.points import Hit
 
@@ -12,4 +13,6 @@ def score_of(raw: float) -> float:
 
 def ordered(hits: Iterable[Hit]) -> list[Hit]:
     """The best first; of equal ones the lower id."""
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+    by_id = sorted(hits, key=attrgetter("id"))
+    by_id.sort(key=attrgetter("score"), reverse=True)  # two plain keys cost a third of a pair
+    return by_id

@@ -47,7 +47,7 @@ class WakeUps(Handler, Generic[K]):
 
     @abstractmethod
     async def give_up(self, keys: K, taken: Taken, reason: str, attempts: int) -> None:
-        """Set aside what this actor cannot be served with, or end it,. ``attempts``: how often it was tried.
+        """Set aside what this actor cannot be served with, or end it. ``attempts``: how often it was tried.
 
         A start that has ended without an outcome counts as one.
         """

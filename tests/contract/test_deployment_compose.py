@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pentad.contracts.streams import SERVICES
-from tests.support.documents.manifest_checks import SETTINGS, is_pinned
+from tests.support.documents.manifest_checks import SETTINGS, is_pinned, is_secret
 from tests.support.documents.manifest_links import PORTS
-from tests.support.documents.manifests import ROOT, Document, read_documents
+from tests.support.documents.manifests import ROOT, Document, containers, read_base, read_documents
 
 TEXT = (ROOT / "docker-compose.yml").read_text()
 (COMPOSE,) = read_documents(TEXT)
@@ -21,6 +21,19 @@ STORES = {"redis", "qdrant", "neo4j"}
 OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "PROMETHEUS_PORT", "NEO4J_PASSWORD"}
 """Variables that only this file reads; docs/operate.md names them."""
 MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "NEO4J_PASSWORD"}
+NOT_BY_ENV_FILE = {
+    "PENTAD_MODELS": "a file to be mounted",
+    "PENTAD_INSTRUCTIONS": "a file to be mounted",
+    "PENTAD_EVAL_CASES": "a folder to be mounted",
+    "PENTAD_TOOL_ENV": "stands beside the secrets that it names",
+    "PENTAD_DATA_DIR": "the image's",
+    "REDIS_URL": "the Redis of the file",
+    "PENTAD_REDIS_REPLICAS": "the Redis of the file has none",
+    "PENTAD_URL": "of client commands",
+    "PENTAD_API_KEY": "of client commands",
+    "NO_COLOR": "of client commands",
+}
+"""Settings that a line in `.env` does not reach, and why."""
 
 
 def test_all_six_services_their_stores_and_prometheus_are_there() -> None:
@@ -93,6 +106,11 @@ def test_every_variable_that_the_file_reads_is_a_setting_or_documented() -> None
     assert [name for name in OF_THE_FILE if f"`{name}`" not in operate] == []
 
 
+def test_a_line_in_the_env_file_reaches_every_setting_that_needs_nothing_else() -> None:
+    read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
+    assert SETTINGS - read == set(NOT_BY_ENV_FILE)
+
+
 def test_secrets_have_no_default() -> None:
     assert set(re.findall(r"\$\{(\w+):\?", TEXT)) == MANDATORY
 
@@ -101,6 +119,14 @@ def test_keys_go_only_where_they_are_needed() -> None:
     holders = {name: set(service["environment"]) for name, service in OURS.items()}
     assert {name for name, given in holders.items() if "PENTAD_API_KEYS" in given} == {"gateway"}
     assert "LLM_API_KEY" not in holders["tool-worker"]
+
+
+def test_each_service_is_given_the_same_secrets_as_on_kubernetes() -> None:
+    pods = {
+        str(container["name"]): {variable["name"] for variable in container["env"] if is_secret(variable["name"])}
+        for _, _, container in containers(read_base()[1])
+    }
+    assert pods == {name: set(filter(is_secret, service["environment"])) for name, service in OURS.items()}
 
 
 def test_records_are_where_all_who_read_them_look() -> None:

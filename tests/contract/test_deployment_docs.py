@@ -1,6 +1,9 @@
 """What docs/operate.md says of the settings and the secrets is what the code and the manifests say."""
 
-from tests.support.documents.manifests import containers, read_base
+import re
+import tomllib
+
+from tests.support.documents.manifests import ROOT, containers, read_base
 from tests.support.documents.settings_table import OPERATE, table, written
 
 
@@ -17,3 +20,18 @@ def test_the_secret_that_the_operator_makes_has_every_key_that_pods_need() -> No
     ]
     needed = {source["key"] for source in sources}
     assert [key for key in sorted(needed) if f"--from-literal={key}=" not in text] == []
+
+
+def test_packages_of_tools_are_added_where_pip_is_and_with_the_python_of_the_image() -> None:
+    text, dockerfile = OPERATE.read_text(), (ROOT / "Dockerfile").read_text()
+    base = re.findall(r"^ARG BUILD=(\S+)$", dockerfile, flags=re.MULTILINE)
+    assert re.findall(r"^ +FROM (\S+) AS packages$", text, flags=re.MULTILINE) == base
+    asked = re.findall(r"^ +RUN pip.*", text, flags=re.MULTILINE)
+    assert asked
+    assert all("--python /opt/pentad/bin/python" in line for line in asked), "what is shipped has no pip"
+
+
+def test_images_that_are_built_on_ours_are_built_on_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    named = set(re.findall(r"\bpentad:(\d[\w.]*\w)", OPERATE.read_text()))
+    assert named == {version}

@@ -10,7 +10,6 @@ from pentad.shared.memory.points import SEGMENT_KIND, cut_task, points_of, spars
 from pentad.shared.memory.searching import MOST_FOUND, MemoryQuestion, MemorySearch
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import FOUND_EACH
 from pentad.shared.recall.questions import read_question
 from pentad.shared.vectors.limits import MOST_POINTS
 from pentad.shared.vectors.naming import collection_name
@@ -21,6 +20,8 @@ from tests.evaluation.conversations import AskedQuestion, RecordedConversation, 
 
 MOST = 20
 """Turns that are looked at of each answer."""
+_ALONE = 200
+"""Segments that a search by itself is asked for."""
 
 
 @immutable
@@ -101,8 +102,8 @@ class ArchivedConversation:
         """What BM25 finds by itself, and what the dense vectors do."""
         selection = Selection(self._owner, kinds=(SEGMENT_KIND,))
         [vector] = (await self._embedder.embed([question])).vectors
-        words = SparseQuery(sparse(read_question(question).terms), Sparse.WORDS, selection, FOUND_EACH)
-        dense = DenseQuery(tuple(vector), Dense.TEXT, selection, FOUND_EACH)
+        words = SparseQuery(sparse(read_question(question).terms), Sparse.WORDS, selection, _ALONE)
+        dense = DenseQuery(tuple(vector), Dense.TEXT, selection, _ALONE)
         return await self._turns_of(words), await self._turns_of(dense)
 
     async def _turns_of(self, query: VectorQuery) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ MOST_TEXT = 2_000
 """Characters of what is known."""
 KINDS = tuple(kind for kind in NodeKind if kind not in (NodeKind.ENTITY, NodeKind.TASK))
 """What a person may add; the others are found in tasks."""
+_OF_A_NODE = ("kind", "text", "user_id", "importance", "true_from", "true_until")
+_OF_AN_EDGE = ("source", "target", "type", "weight", "text", "user_id")
 _SURE = 0.5
 """Importance and weight where none is said."""
 
@@ -43,6 +45,7 @@ class EdgeAddition:
 
 def read_node(body: Mapping[str, Any]) -> NodeAddition:
     """As a client writes it. Raises ``UnreadableError``."""
+    _check(body, _OF_A_NODE)
     kind = body.get("kind")
     if kind not in KINDS:
         raise UnreadableError(f"kind: one of {', '.join(KINDS)} is expected")
@@ -55,6 +58,7 @@ def read_node(body: Mapping[str, Any]) -> NodeAddition:
 
 def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
     """As a client writes it. Raises ``UnreadableError``."""
+    _check(body, _OF_AN_EDGE)
     source, target = _node(body, "source"), _node(body, "target")
     if source == target:
         raise UnreadableError("target: another node than the source is expected")
@@ -63,6 +67,12 @@ def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
         raise UnreadableError(f"type: one of {', '.join(EdgeType)} is expected")
     text = None if body.get("text") is None else _text(body, "text")
     return EdgeAddition(source, target, EdgeType(kind), _share(body, "weight"), text, _user(body))
+
+
+def _check(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    """A misspelt ``user_id`` would make what is one user's everybody's."""
+    if unknown := sorted(body.keys() - set(fields)):
+        raise UnreadableError(f"{unknown[0][:64]!r} is none of {', '.join(fields)}")
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:

@@ -44,7 +44,8 @@ def _calls(events: Iterable[SessionEvent]) -> list[RunCall]:
     calls: dict[str, RunCall] = {}
     for event in events:
         if isinstance(event, ToolCallEvent):
-            calls[event.tool_call_id] = RunCall(tool_call_id=event.tool_call_id, tool=event.tool, args=event.args)
+            name = event.tool_call_id
+            calls[name] = RunCall(tool_call_id=name, tool=event.tool, args=event.args, at=event.at)
         elif isinstance(event, ToolResultEvent) and event.tool_call_id in calls:
             told = {"result": event.result, "error": event.error, "duration_ms": event.duration_ms, "ref": event.ref}
             calls[event.tool_call_id] = calls[event.tool_call_id].model_copy(update=told)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import field
 from typing import Literal
 
-from pentad.contracts.commands import InboundMessage
+from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlAction, Decision, RoutingStage
 from pentad.services.router.domain.control import control_of
@@ -78,9 +78,11 @@ def decide(view: View) -> Route | Question:
     if refusal is not None:
         return refusal
     tasks = tuple(task for task in view.known if _may_take(view, task))
+    runs = view.message.instruction or DEFAULT_INSTRUCTION
+    if view.message.task_id == NEW_TASK:
+        return Route("new", "the message asks for a new task", instruction=runs, candidates=listed(tasks))
     if view.message.task_id is not None:
         return _to_named(view, listed(tasks))
-    runs = view.message.instruction or DEFAULT_INSTRUCTION
     control = _control(view, tasks) if view.weighed else None
     if control is not None:
         return control

@@ -207,6 +207,7 @@ async def test_the_long_term_memory_is_asked_for_by_way_of_the_gateway(memory: A
     [(found, text, _)] = said(report, "long-term")
     assert found == level
     assert detail in text
+    assert "no gateway answers" not in text, "it has answered"
 
 
 async def test_a_wrong_key_is_its_own_finding() -> None:

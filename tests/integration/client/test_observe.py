@@ -39,6 +39,30 @@ async def test_the_list_comes_again_at_each_change_and_ends_when_it_is_closed(se
     assert len(gateway.connections) == (0 if session is None else 2)
 
 
+@pytest.mark.parametrize("session", [None, "s1"])
+async def test_the_memorys_figures_stand_beside_the_tasks_when_asked_for(session: str | None) -> None:
+    """And the list comes again when they change; a memory that is away hides no task."""
+    stats = {"segments": 4, "tasks": 2, "nodes": 3, "edges": 1, "lag_s": 0.5}
+    async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
+        gateway.tasks["task-0-a"], gateway.memory = task("task-0-a", "active"), (200, stats)
+        async with aclosing(agent.observe(session, interval_s=0.1, memory=True)) as lists, in_time():
+            first = await anext(lists)
+            assert first.memory is not None
+            assert (first.memory.model_dump(), [each.task_id for each in first]) == (stats, ["task-0-a"])
+            gateway.memory = 200, stats | {"segments": 6, "lag_s": 0.0}
+            later = await anext(lists)
+            assert later.memory is not None
+            assert (later.memory.segments, later) == (6, first)
+            gateway.memory = 503, {"title": "unavailable"}
+            away = await anext(lists)
+            assert (away.memory, away) == (None, first)
+            gateway.tasks["task-0-a"] = task("task-0-a", "completed")
+            gateway.say("s1", {"type": "task_status", "task_id": "task-0-a", "status": "active"})
+            assert [each.status for each in await anext(lists)] == ["completed"]
+        async with aclosing(agent.observe(session)) as lists, in_time():
+            assert (await anext(lists)).memory is None
+
+
 async def test_a_session_that_is_quiet_is_not_asked_for_again() -> None:
     async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
         gateway.tasks["task-0-a"] = task("task-0-a", "active")

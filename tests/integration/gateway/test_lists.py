@@ -151,6 +151,50 @@ async def test_a_rare_status_comes_in_pages_that_each_cost_little(
     assert (found, sorted(read)) == (["task-0-000"], sorted(names)), "each record was read once"
 
 
+async def test_tasks_are_found_by_when_they_began_and_by_status_live_and_archived(
+    http: httpx2.AsyncClient, store: Store, speaker: Speaker, records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also page by page, and without a look at what lies outside."""
+    monkeypatch.setattr(task_list, "_CHUNK", 2)
+    for number in range(8):
+        name = f"task-0-{number}"
+        if number % 2:
+            await speaker.task(name, created=number * 1_000)
+        else:
+            await Records(str(records)).write(kept(name, status="failed" if number == 4 else "completed"))
+            await store.call("ZADD", task_index(0, "default"), number * 1_000, name)
+    read: list[str] = []
+    real = Records.read
+
+    async def noted(self: Records, tenant: str, task: str) -> TaskRecord | None:
+        read.append(task)
+        return await real(self, tenant, task)
+
+    async def found(**query: Any) -> str:
+        names = ""
+        cursor: dict[str, str] = {}
+        while True:
+            answer = await http.get("/v1/tasks", params={"limit": 2} | query | cursor)
+            assert answer.status_code == 200, answer.text
+            names += "".join(task["task_id"][-1] for task in answer.json()["items"])
+            if answer.json()["next"] is None:
+                return names
+            cursor = {"cursor": answer.json()["next"]}
+
+    monkeypatch.setattr(Records, "read", noted)
+    second = [f"1970-01-01T00:00:0{number}Z" for number in range(9)]
+    assert await found(since=second[3], until=second[6]) == "543"
+    assert read == ["task-0-4"]
+    assert await found(since=second[6]) == "76"
+    assert await found(until=second[2]) == "10"
+    assert await found(since=second[2], until=second[8], status="completed") == "62"
+    assert await found(since=second[2], until=second[8], status="failed") == "4"
+    assert await found(since=second[8]) == ""
+    assert await found(since=second[5], until=second[5]) == ""
+    for wrong in ("yesterday", "", "2030-13-01T00:00:00Z"):
+        assert (await http.get("/v1/tasks", params={"since": wrong})).status_code == 422
+
+
 async def test_a_large_result_is_served_by_its_reference_wherever_it_lies(
     http: httpx2.AsyncClient, store: Store, speaker: Speaker, records: Path
 ) -> None:

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from pentad.cli import memory as memory_command
 from pentad.contracts.records import TaskRecord
+from pentad.contracts.streams import REMEMBER
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.graph.sqlite_graph import SqliteGraph
@@ -109,11 +110,33 @@ async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.Async
     refused = await expand(http, THEM, anchor=anchor)
     assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
     assert (await http.get("/v1/memory/stats", headers=THEM)).json() == {
-        "segments": 0, "tasks": 0, "nodes": 0, "edges": 0
+        "segments": 0, "tasks": 0, "nodes": 0, "edges": 0, "lag_s": 0
     }  # fmt: skip
     assert (await http.get("/v1/memory/stats", headers=US)).json() == {
-        "segments": 6, "tasks": 2, "nodes": 0, "edges": 0
+        "segments": 6, "tasks": 2, "nodes": 0, "edges": 0, "lag_s": 0
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["nobody reads", "unread", "in work"])
+async def test_the_figures_say_how_long_what_has_ended_waits(
+    http: httpx2.AsyncClient, memory: ChildVectors, store: Store, state: str
+) -> None:
+    key, group, before = REMEMBER.key(0), str(REMEMBER.group), await store.clock() - 60_000
+    if state != "nobody reads":
+        await store.call("XGROUP", "CREATE", key, group, "0", "MKSTREAM")
+    await store.call("XADD", key, f"{before}-1", "data", "{}")
+    newer = await store.call("XADD", key, "*", "data", "{}")
+    if state == "in work":
+        await store.call("XREADGROUP", "GROUP", group, "one", "COUNT", 2, "STREAMS", key, ">")
+        await store.call("XACK", key, group, newer)
+
+    async def lag_s() -> float:
+        return float((await http.get("/v1/memory/stats", headers=US)).json()["lag_s"])
+
+    assert 60 <= await lag_s() < 60 + PATIENCE_S
+    if state == "in work":
+        await store.call("XACK", key, group, f"{before}-1")
+        assert await lag_s() == 0
 
 
 async def test_words_that_are_gone_are_404(http: httpx2.AsyncClient, memory: ChildVectors, tmp_path: Path) -> None:
@@ -267,7 +290,9 @@ async def test_a_hit_is_forgotten_over_rest_and_in_the_terminal(
     for keys, forgotten in ((THEM, 0), (US, 1)):
         done = await http.post("/v1/memory/forget", json={"ids": [hit["id"]]}, headers=keys)
         assert (done.status_code, done.json()) == (202, {"forgotten": forgotten, "next": None})
-    assert (await http.get("/v1/memory/stats", headers=US)).json() == {
+    stats = (await http.get("/v1/memory/stats", headers=US)).json()
+    assert stats.pop("lag_s") >= 0, "the task waits for an archiver that cuts it anew"
+    assert stats == {
         "segments": 5,
         "tasks": 2,
         "nodes": 0,

@@ -6,16 +6,19 @@ from typing import Any
 
 import httpx2
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway import persisting
-from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.app import GatewayService, build
+from pentad.shared.service.signals import cancel_and_wait
+from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import Speaker
 from tests.integration.gateway.test_cursors import gap
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, in_time, wait_until
 
 
 @pytest.fixture
@@ -148,3 +151,32 @@ async def test_it_waits_for_a_redis_that_comes_later(redis: RedisServer, caplog:
     await wait_until("the complaint", lambda: "gateway waits for Redis" in caplog.text)
     redis.start()
     await starting
+
+
+async def test_a_gateway_that_starts_without_redis_says_so_and_serves_when_it_comes(
+    redis: RedisServer, tmp_path: Any
+) -> None:
+    redis.kill9()
+    service = build(load_settings({}, redis_url=redis.url, pentad_data_dir=tmp_path), "127.0.0.1", 0)
+    starting = asyncio.create_task(service.start())
+    await wait_until("the port", lambda: service.address)
+    try:
+        async with httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http:
+            assert (await http.get("/healthz")).status_code == 200, "restarting it would not bring Redis back"
+            unready = await http.get("/readyz")
+            assert (unready.status_code, unready.json()["gateway.start"]) == (503, "still starting")
+            assert "unavailable" in unready.json()["gateway.redis"]
+            refused = await http.post("/v1/messages", json={"content": "x", "session_id": "s1"})
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert "the gateway is starting" in refused.json()["detail"]
+            with pytest.raises(InvalidStatus, match="503"):
+                async with opened(service.address):
+                    pass
+            redis.start()
+            async with in_time():
+                await starting
+            assert (await http.get("/readyz")).status_code == 200
+            assert (await http.get("/v1/tasks")).status_code == 200
+    finally:
+        await cancel_and_wait(starting)
+        await service.stop()

@@ -45,6 +45,21 @@ async def test_what_was_awaited_is_there_after_writers_were_killed(tmp_path: Pat
     await graph.aclose()
 
 
+async def test_a_new_file_that_another_is_making_is_waited_for(tmp_path: Path) -> None:
+    """SQLite refuses the switch to WAL at once while another writes; two archivers may start together."""
+    other = sqlite3.connect(tmp_path / "graph.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    graph = SqliteGraph(tmp_path / "graph.db")
+    opening = asyncio.create_task(graph.prepare())
+    await asyncio.wait([opening], timeout=0.1)
+    assert not opening.done()
+    other.execute("COMMIT")
+    other.close()
+    await opening
+    assert await graph.tally("acme") == Tally(0, 0)
+    await graph.aclose()
+
+
 async def test_a_writer_that_another_keeps_waiting_is_told_and_may_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

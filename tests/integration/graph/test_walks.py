@@ -107,6 +107,15 @@ async def test_a_cheap_long_way_does_not_hide_a_short_one(graph: Graph, ours: Ow
     assert (round(found["d"].cost, 6), found["d"].depth) == (0.52, 2)
 
 
+async def test_of_two_ways_that_are_equal_in_all_the_one_by_the_first_name_counts(graph: Graph, ours: Owner) -> None:
+    """Edges that a rule makes have equal weights: two names that the same two tasks mention are enough."""
+    await graph.upsert_nodes([node(name, ours) for name in "abcde"])
+    await graph.upsert_edges([edge(one, two, ours, weight=0.5) for one, two in ("ab", "ac", "bd", "cd", "be", "ce")])
+    for starts in (["a"], ["b", "c"]):
+        found = await a_star(graph, starts, Walk(ours, 2, 9))
+        assert {reached.id: reached.came_from for reached in found if reached.id in "de"} == {"d": "b", "e": "b"}
+
+
 async def test_a_walk_keeps_its_bounds_its_types_and_its_owner(
     graph: Graph, ours: Owner, ada: Owner, bob: Owner
 ) -> None:

@@ -196,3 +196,41 @@ async def test_a_digest_that_cannot_be_read_is_as_if_there_were_none(store: Stor
     await flow.say(CONVERSATION[6][0])
     await flow.drive()
     assert [event["task_id"] for event in await routed(store)] == [task] * 3
+
+
+async def test_a_new_task_is_told_that_another_one_is_working_on_what_has_no_answer(
+    store: Store, tmp_path: Path
+) -> None:
+    seen: list[list[str]] = []
+
+    def model(request: ChatRequest) -> Any:
+        said = [from_json(raw) for raw in request.messages[1:]]
+        seen.append([f"{line['role']}: {line['content']}" for line in said])
+        return answer("", ("echo", '{"text":"x"}')) if said[-1]["content"] == CONVERSATION[0][0] else answer("Done.")
+
+    flow = await Flow(store, tmp_path, model).prepare()
+    flow._served.pop()  # no tool worker: the first task's call stays open
+    await flow.say(CONVERSATION[0][0])
+    await flow.drive()
+    await flow.say(CONVERSATION[4][0])
+    await flow.drive()
+    await flow.say("What is new? By the way, please write a letter to the bank.")
+    await flow.drive()
+    begun = [event["decision"] for event in await routed(store)]
+    flight, elsewhere = f"user: {CONVERSATION[0][0]}", "assistant: [Another task has been given this.]"
+    poem = f"user: {CONVERSATION[4][0]}"
+    assert (begun, seen[:2]) == (["new", "new", "new"], [[flight], [flight, elsewhere, poem]])
+    assert seen[2][:-1] == [flight, elsewhere, poem, "assistant: Done."], "an answer stands for itself"
+
+
+async def test_a_message_that_asks_for_a_new_task_begins_one_each_time(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, answering).prepare()
+    for text in (CONVERSATION[0][0], CONVERSATION[1][0], CONVERSATION[1][0]):
+        await flow.say(text, task_id="new")
+        await flow.drive()
+    decisions = await routed(store)
+    assert [(each["decision"], each["stage"]) for each in decisions] == [("new", "rule")] * 3
+    assert len({each["task_id"] for each in decisions}) == 3
+    await flow.say(CONVERSATION[0][0], task_id=decisions[1]["task_id"])
+    await flow.drive()
+    assert (await routed(store))[3]["task_id"] == decisions[1]["task_id"], "it is a task like any other"

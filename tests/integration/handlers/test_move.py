@@ -512,3 +512,18 @@ async def test_messages_beyond_a_handlings_reach_are_found(store: Store, tmp_pat
     (moved,) = await told(store, "message_moved")
     assert moved["message_id"] == last
     assert await store.call("ZCARD", TaskKeys(0, "default", first).messages) == 299
+
+
+async def test_what_a_moved_message_leaves_unanswered_is_not_the_new_tasks_to_do(store: Store, tmp_path: Path) -> None:
+    mover = await prepared(store, tmp_path)
+    mover.flow._served.remove(mover.tools)  # the first task's call stays open
+    await mover.say("call")
+    (first,) = await mover.tasks()
+    await mover.flow.say("hello", task_id=first, message_id="m-hello")
+    await mover.flow.drive()
+    await mover.move("m-hello", first)
+    await mover.flow.drive()
+    _, second = await mover.tasks()
+    assert await mover.transcript(second) == [
+        "user: call", "assistant: [Another task has been given this.]", "user: hello", "assistant: to call hello"
+    ]  # fmt: skip

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +17,8 @@ from pentad.shared.errors import MemoryOutageError
 from pentad.shared.keys import remembers
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.hit_walks import HitWalks
+from pentad.shared.memory.node_points import node_point_anew
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.recalling import Recall, Recalling, RecallQuestion
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
@@ -22,11 +26,11 @@ from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.points import Hit
+from pentad.shared.vectors.points import Hit, KeptPoint
 from pentad.shared.vectors.selection import Selection, VectorQuery
 from tests.integration.memory.remembered import end, remembering, woken
 from tests.support.recalling import recalling
-from tests.support.remembering import remember
+from tests.support.remembering import COLLECTION, MODEL, remember
 from tests.unit.segments.transcripts import HOSTILE, answered, said
 
 ASKING = Requester(0, "acme", "s1")
@@ -129,10 +133,22 @@ async def test_memories_of_before_are_noticed_though_nobody_told(store: Store, v
     assert await store.call("GET", remembers("acme")) == b"1"
 
 
+async def test_what_is_known_alone_is_noticed_though_nobody_told(store: Store, vectors: Counted) -> None:
+    """A fact that was added by hand a day ago, where no task was remembered: the note beside the memory has ended."""
+    await taught(vectors)
+    [segment] = (await vectors.scroll(COLLECTION, Selection(Owner("acme"), kinds=(SEGMENT_KIND,)), 9)).points[:1]
+    node = KeptPoint(str(UUID(int=7)), replace(segment.payload, kind=NODE_KIND, type="fact", text=CAT))
+    [vector] = await MODEL.embed([CAT])
+    await vectors.delete(COLLECTION, Selection(Owner("acme")))
+    await vectors.upsert(COLLECTION, [node_point_anew(node, vector)])
+    found = await asked(recalling(store, vectors))
+    assert (found.outcome, quoted(found)) == ("recalled", [CAT])
+
+
 async def test_who_counts_does_not_undo_what_who_writes_has_told(store: Store) -> None:
     reader, writer = TenantMemories(store), TenantMemories(store)
     await writer.writing("acme")
-    await reader.counted("acme", 0)
+    await reader.looked("acme", there=False)
     assert await TenantMemories(store).look("acme") is True
 
 
@@ -147,7 +163,7 @@ async def test_an_outage_costs_three_recalls_and_then_nobody_asks(store: Store, 
 async def test_a_tenant_without_memories_does_not_make_an_outage_look_over(store: Store, vectors: Counted) -> None:
     tenants = TenantMemories(store)
     await tenants.writing("acme")
-    await tenants.counted("empty", 0)
+    await tenants.looked("empty", there=False)
     memory, vectors.fails = recalling(store, vectors), True
     for _ in range(2):
         assert (await asked(memory)).outcome == "away"

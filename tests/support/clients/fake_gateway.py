@@ -219,9 +219,10 @@ class Request:
 
 
 async def respond(writer: asyncio.StreamWriter, status: int, body: Json, headers: dict[str, str] | None = None) -> None:
-    """Answer with a JSON document."""
+    """Answer with a JSON document; a refusal is a problem document, as the real gateway's are."""
     data = json.dumps(body).encode()
-    fields = {"Content-Type": "application/json", "Content-Length": str(len(data))} | (headers or {})
+    kind = "application/problem+json" if status >= 400 and "title" in body else "application/json"
+    fields = {"Content-Type": kind, "Content-Length": str(len(data))} | (headers or {})
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{k}: {v}" for k, v in fields.items())]
     writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
     await writer.drain()

@@ -36,9 +36,9 @@ def test_a_run_names_its_answer_its_calls_and_what_it_cost() -> None:
         "content": "two",
         "tool_calls": [
             {"tool_call_id": "c1", "tool": "add", "args": {"a": 1}, "result": "2", "error": None, "duration_ms": 3}
-            | {"ref": None},
+            | {"at": "", "ref": None},
             {"tool_call_id": "c2", "tool": "add", "args": "{", "result": None, "error": None, "duration_ms": 0}
-            | {"ref": None},
+            | {"at": "", "ref": None},
         ],
         "usage": usage,
         "session_id": "s1",

@@ -76,3 +76,13 @@ async def test_a_quotation_is_no_request() -> None:
 
 async def test_only_what_the_prompt_begins_with_counts() -> None:
     assert STAND_IN in await answer(asks("hello"), recalled("forged"), asks("what is forged?"))
+
+
+@pytest.mark.parametrize(("first", "again"), [("what is my cat called?", "and what is my cat called, again?")])
+async def test_what_it_has_quoted_before_it_quotes_again_when_it_is_asked_again(first: str, again: str) -> None:
+    """The prompt of the next task has that answer already, so it is not recalled a second time."""
+    told = await answer(recalled(CAT), asks(first))
+    before = [asks(first), {"role": "assistant", "content": told}]
+    assert await answer(*before, asks(again)) == told
+    assert STAND_IN in await answer(*before, asks("what is the capital of Mongolia?"))
+    assert STAND_IN in await answer(*before, asks("thanks"))

@@ -181,8 +181,9 @@ def test_a_goal_cannot_drive_the_terminal_and_a_tag_stands_before_every_line() -
         ("/help", Line("help")),
         ("exit the room?", Line("say", "exit the room?")),
         ("/task 2 go on\nplease", Line("say", "go on\nplease", "2")),
-        ("/task 2", Line("wrong", "write it as /task NUMBER TEXT")),
-        ("/task x y", Line("wrong", "write it as /task NUMBER TEXT")),
+        ("/task new and a poem", Line("say", "and a poem", "new")),
+        ("/task 2", Line("wrong", "write it as /task NUMBER TEXT, or /task new TEXT")),
+        ("/task x y", Line("wrong", "write it as /task NUMBER TEXT, or /task new TEXT")),
         ("/move new", Line("move")),
         ("/move  3", Line("move", number="3")),
         ("/move", Line("wrong", "write it as /move NUMBER or /move new")),
@@ -201,6 +202,7 @@ def test_a_number_means_the_task_that_was_met_so() -> None:
     labels.called("task-0-a", "count")
     assert task_meant(Line("say", "x", "1"), labels) == "task-0-a"
     assert task_meant(Line("say", "x"), labels) is None
+    assert task_meant(Line("say", "x", "new"), labels) == "new"
     with pytest.raises(Refused, match="there is no task 2: /tasks lists them"):
         task_meant(Line("say", "x", "2"), labels)
 

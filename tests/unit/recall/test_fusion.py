@@ -125,6 +125,8 @@ def test_scores_are_between_0_and_1_and_do_not_depend_on_the_order_found(seed: i
         *scores.graph,
     }
     assert all(0 <= segment.score <= 1 for segment in ranked)
+    without = replace(scores, graph={})
+    assert fused(question, scores, facts, weights, NOW, fused(question, without, facts, weights, NOW)) == ranked
     turned = FoundSegments(*(dict(reversed(getattr(scores, part.name).items())) for part in fields(FoundSegments)))
     assert fused(question, turned, facts, weights, NOW) == ranked
 
@@ -133,3 +135,5 @@ def test_the_embedding_without_a_model_weighs_words_more() -> None:
     assert weights_for("simple-384") is LETTERS
     assert weights_for("all-MiniLM-L6-v2-int8-1") is MEANING
     assert LETTERS.text < LETTERS.words
+    assert weights_for("simple-384", hurried=True) == replace(LETTERS, text=0.0)
+    assert weights_for("all-MiniLM-L6-v2-int8-1", hurried=True) is MEANING, "there the vectors find"

@@ -184,3 +184,14 @@ def test_a_named_task_that_cannot_be_read_is_refused_with_the_reason() -> None:
     route = routed(view("t", damaged="the record of task t cannot be read: it is empty"))
     assert (route.decision, route.error) == ("rejected", ErrorCode.UNKNOWN_TASK)
     assert route.reason == "the record of task t cannot be read: it is empty"
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+def test_a_message_may_ask_for_a_new_task(weighed: bool) -> None:
+    live = task("a", "active")
+    route = routed(view("new", known=(live,), weighed=weighed))
+    assert (route.decision, route.task, route.instruction) == ("new", None, "executor")
+    assert (route.reason, route.candidates) == ("the message asks for a new task", ["a"])
+    message = InboundMessage(content="cancel that", session_id="s1", task_id="new", instruction="poet")
+    asked = routed(replace(view(known=(live,), instructions=("poet",)), message=message, weighed=weighed))
+    assert (asked.decision, asked.instruction) == ("new", "poet"), "no control: it has said where it goes"
