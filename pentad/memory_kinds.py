@@ -28,7 +28,7 @@ class WorkingMemory:
         self._session = session_id
 
     async def add(self, text: str, *, session_id: str | None = None, user_id: str | None = None) -> str:
-        """Say it, and do not wait for what is answered. Returns the id of the message."""
+        """Send a message of this text without waiting for its answer. Returns the id of the message."""
         body = {"content": text, "session_id": self._named(session_id)} | ({"user_id": user_id} if user_id else {})
         return str((await self._rest.call("POST", "/v1/messages", body=body))["message_id"])
 

@@ -53,7 +53,7 @@ class EndedTasks:
             so_far = None
             now, header, entries, erased = await self._from_redis(keys, 0)
         if header is None:
-            self._last.take(keys.actor)
+            self._last.pop(keys.actor)
             record = await self._records.read(keys.tenant, keys.task)
             if record is None:
                 return None

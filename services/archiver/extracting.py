@@ -57,7 +57,7 @@ class Extracting:
         keys = task_named(entry, EXTRACT)
         record = await self._records.read(keys.tenant, keys.task)
         if record is None:
-            self._unkept.take(keys.actor)
+            self._unkept.pop(keys.actor)
             return
         said = said_in_record(record, await self._ended.forgotten(keys))
         remaining = await self._ended.remaining(keys, said)
@@ -78,7 +78,7 @@ class Extracting:
         if kept is not None:
             self._unkept.put(keys.actor, kept)
             await self._records.write(record.model_copy(update={"extraction": kept}))
-            self._unkept.take(keys.actor)
+            self._unkept.pop(keys.actor)
         return kept
 
     async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> Kept | None:

@@ -25,14 +25,14 @@ class LastTasks(Generic[T]):
 
     def put(self, actor: str, known: T, weight: int = 1) -> None:
         """Know this of a task from now on; what weighs more than half of all is not kept."""
-        self.take(actor)
+        self.pop(actor)
         if 2 * weight <= self._most:
             self._known[actor] = known, weight
             self._weight += weight
         while self._weight > self._most:
             self._weight -= self._known.popitem(last=False)[1][1]
 
-    def take(self, actor: str) -> T | None:
+    def pop(self, actor: str) -> T | None:
         """What is known of a task; nothing from now on, until it is put back."""
         known, weight = self._known.pop(actor, (None, 0))
         self._weight -= weight

@@ -47,7 +47,7 @@ class Learning:
         it: what has changed since is seen behind the write.
         """
         keys = task_named(entry, LEARN)
-        learned = self._learned.take(keys.actor)
+        learned = self._learned.pop(keys.actor)
         task = self._ended.last(keys)
         if entry.redelivered:
             task = learned = None

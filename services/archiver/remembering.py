@@ -51,7 +51,7 @@ class Remembering:
         except BaseException:
             self._unfinished.put(keys.actor, True)
             raise
-        self._unfinished.take(keys.actor)
+        self._unfinished.pop(keys.actor)
 
     async def _remember(self, keys: TaskKeys, cause: str, *, whole: bool) -> None:
         """Write it until it is written as it is. A slower writer of an older one writes the newer one behind it.

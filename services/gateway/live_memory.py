@@ -34,7 +34,7 @@ class LiveMemory:
         return await asyncio.to_thread(working_hits, asked, await self._tasks(keys))
 
     async def counts(self, keys: SessionKeys) -> MemoryStats:
-        """How much it is, whoever says it."""
+        """How many segments and tasks it has, of all users."""
         tasks = await self._tasks(keys)
         return MemoryStats(segments=sum(len(task.segments) for task in tasks), tasks=len(tasks))
 

@@ -160,7 +160,7 @@ class MoveWriter(WaitWriter):
             self.commit.event(self.session, TaskStart(**self.stamp(why), goal=goal))
 
     def begins_with(self, departure: Departure, content: str) -> None:
-        """The first task's goal is its first message; the one that leaves was that, if its goal says so."""
+        """Where the message that leaves was the task's first one, its goal is made from this text, now the first."""
         if content and self.task.goal == opening.goal_of(departure.message.content):
             self.commit.set(self.keys.header, goal=opening.goal_of(content))
 

@@ -14,7 +14,7 @@ class GraphFileLock:
         self._file = file
         self._handle: int | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Raises ``MemoryTakenError`` while another process has it. Safe to call twice."""
         if self._handle is not None:
             return

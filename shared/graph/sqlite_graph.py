@@ -40,7 +40,7 @@ class SqliteGraph:
 
     async def open(self) -> None:
         """Be the one archiver that has it. Raises ``MemoryTakenError`` while another has: try again, or go without."""
-        self._lock.take()
+        self._lock.acquire()
 
     async def prepare(self) -> None:
         if not self._is_prepared:

@@ -54,10 +54,10 @@ def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def graph_of_task(task: CutTask, before: str, learned: int = 0, *, facts: bool = True) -> TaskGraph:
-    """All that it adds; nothing for one in which nothing was said. ``before``: see `task_before`.
+    """The nodes and edges that a task adds; none where nothing was said in it. ``before``: see `task_before`.
 
-    ``learned``: what so many of its segments add, the first, is in the graph: told is what that lacks, and no more.
-    ``facts``: with what people state, as no model is asked for it.
+    ``learned``: the graph has what the first so many segments add, so only the rest is returned.
+    ``facts``: also the facts that people state, where no model is asked for them.
     """
     nodes: list[MemoryNode] = []
     edges: list[MemoryEdge] = []

@@ -219,7 +219,7 @@ def _details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
 
 
 def sparse(terms: SparseTerms) -> SparseVector:
-    """Terms as a store takes them."""
+    """A sparse vector of the terms and their weights."""
     return SparseVector(tuple(terms), tuple(terms.values()))
 
 

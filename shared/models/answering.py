@@ -129,13 +129,13 @@ class _Asking:
     def _closing(self, model: LiveModel) -> DeltaSink:
         """An answer that begins is proof enough: nobody waits for its end."""
 
-        def take(kind: Literal["content", "thinking"], text: str) -> None:
+        def shown(kind: Literal["content", "thinking"], text: str) -> None:
             if not model.circuit.closed:
                 model.circuit.answered(monotonic(), probe=True)
                 self._gate.probed(model.entry.id)
             self._on_delta(kind, text)
 
-        return take
+        return shown
 
 
 def unknown(model_id: str | None) -> ModelUnavailable:

@@ -43,7 +43,7 @@ class OfflineModel:
 
     @property
     def place(self) -> None:
-        """Here."""
+        """None: it runs in this process."""
         return None
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:

@@ -150,9 +150,10 @@ class Store:
         return replies
 
     def listen(self, stream: str, after: str, block_ms: int) -> Heard:
-        """Ask for the first entry of a stream behind this one, as soon as there is one; None comes after so long.
+        """Ask for the first entry of a stream after this one, or for None when there is none within ``block_ms``.
 
-        The question leaves at once, and nothing else that is asked waits behind it. It is for `heard` to await.
+        The command is sent at once, on a connection of its own, so that no other command waits for it. `heard` awaits
+        the reply.
         """
         return self._blocking_wire.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 

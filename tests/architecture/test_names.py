@@ -1,4 +1,4 @@
-"""A public class has a name of its own: who reads it, or looks for it, finds one thing."""
+"""A name has one meaning: who reads it, or looks for it, finds one thing."""
 
 import ast
 from collections import defaultdict
@@ -27,3 +27,15 @@ def test_a_second_class_of_a_name_is_noticed(tmp_path: Path) -> None:
         (tmp_path / "shared").mkdir(exist_ok=True)
         (tmp_path / "shared" / f"{name}.py").write_text("class Step: ...\nclass _Row: ...\n")
     assert twice(modules(tmp_path)) == {"Step": ["shared/one.py", "shared/other.py"]}
+
+
+def test_to_take_is_said_of_an_actor_alone() -> None:
+    """A word of ARCHITECTURE.md: a worker takes a session or a task, with its lease."""
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    found = [
+        module.path
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, functions) and node.name == "take"
+    ]
+    assert found == ["shared/actors/actors.py"]

@@ -16,7 +16,7 @@ def test_what_is_taken_is_known_no_more_and_its_place_is_free() -> None:
     known = LastTasks[int](20)
     for _ in range(50):
         known.put("t/1", 1, 2)
-        assert (known.take("t/1"), known.take("t/1"), len(known)) == (1, None, 0)
+        assert (known.pop("t/1"), known.pop("t/1"), len(known)) == (1, None, 0)
     for number in range(30):
         known.put(f"t/{number}", number, 2)
     assert len(known) == 10
