@@ -14,6 +14,7 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.errors import MemoryOutageError
+from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import remembers
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.hit_walks import HitWalks
@@ -133,7 +134,9 @@ async def test_memories_of_before_are_noticed_though_nobody_told(store: Store, v
     assert await store.call("GET", remembers("acme")) == b"1"
 
 
-async def test_what_is_known_alone_is_noticed_though_nobody_told(store: Store, vectors: Counted) -> None:
+async def test_what_is_known_alone_is_noticed_though_nobody_told(
+    store: Store, vectors: Counted, tmp_path: Path
+) -> None:
     """A fact that was added by hand a day ago, where no task was remembered: the note beside the memory has ended."""
     await taught(vectors)
     [segment] = (await vectors.scroll(COLLECTION, Selection(Owner("acme"), kinds=(SEGMENT_KIND,)), 9)).points[:1]
@@ -141,8 +144,10 @@ async def test_what_is_known_alone_is_noticed_though_nobody_told(store: Store, v
     [vector] = await MODEL.embed([CAT])
     await vectors.delete(COLLECTION, Selection(Owner("acme")))
     await vectors.upsert(COLLECTION, [node_point_anew(node, vector)])
-    found = await asked(recalling(store, vectors))
+    graph = SqliteGraph(tmp_path / "graph.db")
+    found = await asked(recalling(store, vectors, graph=graph))
     assert (found.outcome, quoted(found)) == ("recalled", [CAT])
+    await graph.aclose()
 
 
 async def test_who_counts_does_not_undo_what_who_writes_has_told(store: Store) -> None:
