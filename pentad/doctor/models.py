@@ -49,7 +49,7 @@ def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
 
 async def _of_settings(settings: Settings) -> Finding:
     from pentad.shared.models.configured import configured_models, environment_chat
-    from pentad.shared.models.registry import make_of_entry
+    from pentad.shared.models.model_makers import make_of_entry
 
     try:
         default = configured_models(settings).and_registered(()).chain(None)[0]
@@ -63,8 +63,8 @@ async def _of_settings(settings: Settings) -> Finding:
 async def _used(name: str, place: str | None, settings: Settings) -> Finding:
     """A model as somebody is set to it; a real endpoint is asked for what it has."""
     from pentad.shared.models.endpoint import Endpoint
+    from pentad.shared.models.model_makers import described
     from pentad.shared.models.ports import ModelFailed, ModelRefused
-    from pentad.shared.models.registry import described
 
     if place is None:
         return _offline(settings)
@@ -93,7 +93,7 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
 
 
 def _offline(settings: Settings) -> Finding:
-    from pentad.shared.models.registry import described
+    from pentad.shared.models.model_makers import described
 
     do = "for a real one start the system with LLM_API_KEY or LLM_BASE_URL (and LLM_MODEL_ID)"
     if _key(settings) or settings.llm_base_url:
@@ -102,8 +102,8 @@ def _offline(settings: Settings) -> Finding:
 
 
 def _choice(name: str, listed: list[str], place: str) -> Finding:
+    from pentad.shared.models.model_makers import described
     from pentad.shared.models.openai_chat import UNNAMED
-    from pentad.shared.models.registry import described
 
     if name == UNNAMED:
         if not listed:
@@ -136,7 +136,7 @@ def embedding_finding(in_use: Sequence[ModelInUse] | None, settings: Settings) -
 
 
 def _embedding_of_settings(settings: Settings) -> Finding:
-    from pentad.shared.models.registry import make_embedding_model
+    from pentad.shared.models.model_makers import make_embedding_model
 
     key = settings.embed_api_key.get_secret_value() if settings.embed_api_key else None
     try:

@@ -10,7 +10,7 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.models.configured import configured_models, environment_embedding
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.model_list import KnownModel
-from pentad.shared.models.registry import make_embedding_of_entry
+from pentad.shared.models.model_makers import make_embedding_of_entry
 from pentad.shared.settings import Settings
 from pentad.shared.work.entry import Entry
 

@@ -8,7 +8,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlResult, ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
-from pentad.services.router.domain.control import told
+from pentad.services.router.domain.control_words import told
 from pentad.services.router.domain.rules import Route
 from pentad.services.router.weighing import Learnt
 from pentad.shared import metrics

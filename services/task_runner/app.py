@@ -19,7 +19,7 @@ from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.recalling import Recalling
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
-from pentad.shared.models.registry import described
+from pentad.shared.models.model_makers import described
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pentad.shared.inbound.arrival import fields_of
-from pentad.shared.store.replies import Heard
+from pentad.shared.store.redis_replies import Heard
 from pentad.shared.store.store import Store
 
 

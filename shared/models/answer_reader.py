@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
-from pentad.shared.models.failures import from_stream_error, shortened
 from pentad.shared.models.loose_values import parse_object
+from pentad.shared.models.model_failures import from_stream_error, shortened
 from pentad.shared.models.ports import (
     ModelAnswer,
     ModelCutOff,

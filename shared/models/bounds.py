@@ -7,7 +7,7 @@ from typing import cast
 
 import httpx2
 
-from pentad.shared.models.failures import shortened
+from pentad.shared.models.model_failures import shortened
 from pentad.shared.models.ports import ModelMisconfigured
 from pentad.shared.models.unpacking import unpacked
 

@@ -10,8 +10,8 @@ from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.endpoint import shown_place
 from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, ModelList, merged
+from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
 from pentad.shared.models.ports import ChatModel
-from pentad.shared.models.registry import make_chat_model, make_embedding_model
 from pentad.shared.settings import Settings
 
 

@@ -13,15 +13,15 @@ from urllib.request import getproxies
 
 from pydantic_core import from_json
 
-from pentad.shared.models.failures import error_in, from_status, retry_after, shortened
 from pentad.shared.models.loose_values import parse_object
+from pentad.shared.models.model_failures import error_in, from_status, retry_after, shortened
 from pentad.shared.models.official import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 
 if TYPE_CHECKING:
     import httpx2
 
-    from pentad.shared.models.transport import Repeat
+    from pentad.shared.models.plain_http import Repeat
 
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_BYTES = 64 * 1024 * 1024
@@ -153,7 +153,7 @@ class Endpoint:
         import httpx2
 
         from pentad.shared.models.bounds import bound_error
-        from pentad.shared.models.transport import IDLE_LINES, IDLE_S, PlainClient
+        from pentad.shared.models.plain_http import IDLE_LINES, IDLE_S, PlainClient
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
@@ -207,7 +207,7 @@ class Endpoint:
         return response
 
     def _repeating(self, first: httpx2.Request) -> Repeat:
-        from pentad.shared.models.transport import PlainClient, again
+        from pentad.shared.models.plain_http import PlainClient, again
 
         http, request = self._http, again(first, None)  # the first body may be large, and is not wanted again
         if isinstance(http, PlainClient):

@@ -13,9 +13,9 @@ from pentad.shared.models.configured import configured_models, environment_chat
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.live_model import LiveModel
 from pentad.shared.models.model_list import KnownModel
+from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatModel, KeyRefused, ModelFailed
-from pentad.shared.models.registry import make_of_entry
 from pentad.shared.presence.model_health import keep_reporting
 from pentad.shared.registries.model_places import ModelPlaces
 from pentad.shared.registries.registrations import REGISTERED_MODELS

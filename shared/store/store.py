@@ -18,8 +18,8 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from pentad.contracts.ids import rfc3339
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.seldom import Seldom
+from pentad.shared.store.redis_replies import Heard
 from pentad.shared.store.refusals import is_outage, said
-from pentad.shared.store.replies import Heard
 from pentad.shared.store.script import read_scripts
 from pentad.shared.store.trouble import Trouble, explained
 from pentad.shared.store.wire import Wire, Word, connect

@@ -17,8 +17,8 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from pentad.shared import metrics
 from pentad.shared.keys import PROBE
+from pentad.shared.store.redis_replies import Heard, RedisReplies
 from pentad.shared.store.refusals import quit_after
-from pentad.shared.store.replies import Heard, RedisReplies
 
 TIMEOUT_S = 10.0
 _FLUSH_S = 1.0

@@ -31,7 +31,7 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("services/newcomer/domain.py", "import pentad.services.newcomer.handlers", {"services"}),
     ("pentad/transport.py", "import pentad.text", {"floors"}),
     ("pentad/newcomer.py", "", {"floors"}),
-    ("services/tool_worker/children/frames.py", "import pentad.services.tool_worker.children.pool", {"cycles"}),
+    ("services/tool_worker/children/tool_frames.py", "import pentad.services.tool_worker.children.pool", {"cycles"}),
     ("services/router/handlers.py", "import redis.asyncio", {"homes"}),
     ("shared/models/sse_decoder.py", "from redis import Redis", {"homes"}),
     ("shared/store/store.py", "from faststream.redis import RedisBroker", {"homes"}),

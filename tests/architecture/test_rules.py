@@ -26,7 +26,11 @@ PLANTED: list[tuple[str, str, str]] = [
     ("domain_imports_what_is_pure", "services/router/domain.py", "from random import random"),
     ("domain_imports_what_is_pure", "services/router/domain/choice.py", "from pentad.shared.store.store import Store"),
     ("domain_imports_what_is_pure", "services/router/domain.py", "from pentad.services.router.handlers import Routing"),
-    ("domain_imports_what_is_pure", "shared/recall/fusion.py", "from pentad.shared.models.registry import make_model"),
+    (
+        "domain_imports_what_is_pure",
+        "shared/recall/fusion.py",
+        "from pentad.shared.models.model_makers import make_model",
+    ),
     ("domain_has_no_clock_no_chance_and_no_effect", "shared/segments/anchors.py", "at = datetime.now(UTC)"),
     ("domain_has_no_clock_no_chance_and_no_effect", "services/router/domain.py", "at = datetime.now(UTC)"),
     ("domain_has_no_clock_no_chance_and_no_effect", "services/router/domain.py", "day = date.today()"),

@@ -8,9 +8,9 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.instructions.builtin import ROUTER
 from pentad.shared.models.configured import configured_models, environment_chat
 from pentad.shared.models.model_list import KnownModel
+from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool, OpenGate
 from pentad.shared.models.ports import ChatModel
-from pentad.shared.models.registry import make_of_entry
 from pentad.shared.settings import load_settings
 from tests.evaluation.labelled import LabelledMessage
 

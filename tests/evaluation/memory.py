@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.embeddings import EmbeddingModel
+from pentad.shared.models.model_makers import make_embedding_model
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.models.registry import make_embedding_model
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.evaluation.conversations import RecordedConversation, read_conversations
 from tests.evaluation.labelled import UnreadableDataError

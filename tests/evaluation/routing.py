@@ -15,8 +15,8 @@ from pentad.services.router.domain.scoring import WEIGHTS, Weights
 from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
+from pentad.shared.models.model_makers import make_embedding_model
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.models.registry import make_embedding_model
 from tests.evaluation.confirming import ConfiguredModel
 from tests.evaluation.embedded_texts import EmbeddedTexts
 from tests.evaluation.figures import json_line, table_of

@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Literal, cast
 
-from pentad.services.router.domain.control import control_of
+from pentad.services.router.domain.control_words import control_of
 from pentad.services.router.domain.rules import Question, Route
 from pentad.services.router.domain.scoring import WEIGHTS, Weights
 from pentad.services.router.domain.weighing import is_sure, weighed

@@ -7,7 +7,7 @@ from typing import Literal
 from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlAction, Decision, RoutingStage
-from pentad.services.router.domain.control import control_of
+from pentad.services.router.domain.control_words import control_of
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import RECENT_TASKS
 from pentad.shared.immutable import immutable

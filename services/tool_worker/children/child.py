@@ -9,9 +9,9 @@ import sys
 import uvloop
 
 from pentad.contracts.instructions import Instruction
-from pentad.services.tool_worker.children.frames import Frame, pack
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.serving import Serving
+from pentad.services.tool_worker.children.tool_frames import Frame, pack
 from pentad.services.tool_worker.children.voice import give_voice
 from pentad.shared.child_processes.lifeline import tie_to_parent
 from pentad.shared.instructions.usable import check_schema

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pentad.services.tool_worker.children.frames import Frame, pack
+from pentad.services.tool_worker.children.tool_frames import Frame, pack
 
 
 class FrameWriter:

@@ -10,10 +10,10 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.execution import context_frame
-from pentad.services.tool_worker.children.frames import Frame, Unpacker
 from pentad.services.tool_worker.children.launch import Launched, ending, reap
 from pentad.services.tool_worker.children.outbox import FrameWriter
 from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
+from pentad.services.tool_worker.children.tool_frames import Frame, Unpacker
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.settings import tool_environment
 

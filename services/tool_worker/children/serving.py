@@ -9,8 +9,8 @@ from inspect import isawaitable
 from typing import Any, cast
 
 from pentad.services.tool_worker.children.execution import Answer, context_from, failure, success
-from pentad.services.tool_worker.children.frames import Frame, Unpacker
 from pentad.services.tool_worker.children.outbox import FrameWriter
+from pentad.services.tool_worker.children.tool_frames import Frame, Unpacker
 from pentad.services.tool_worker.children.voice import fall_silent, speaking
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition

@@ -14,8 +14,8 @@ from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import load
 from pentad.shared.models.model_list import merged
+from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool, OpenGate
-from pentad.shared.models.registry import make_of_entry
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 from tests.integration.handlers.flow import SESSION, Flow

@@ -12,8 +12,8 @@ from pydantic_core import from_json
 from pentad.contracts.models import ModelEntry
 from pentad.shared.actors.transcript import shown
 from pentad.shared.models.model_list import merged
+from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool, OpenGate
-from pentad.shared.models.registry import make_of_entry
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
 from tests.support.models.model_server import Script, ScriptedModel

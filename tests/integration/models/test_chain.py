@@ -14,9 +14,9 @@ import pytest
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.models.model_list import merged
+from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool, OpenGate
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ModelCutOff, ModelFailed, ModelMisconfigured
-from pentad.shared.models.registry import make_of_entry
 from tests.integration.models.conftest import USER
 from tests.support.models.model_server import Script, ScriptedModel
 from tests.support.models.replies import Reply, cut, fail, say

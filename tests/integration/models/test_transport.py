@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from pentad.shared.models.transport import PlainTransport
+from pentad.shared.models.plain_http import PlainTransport
 from tests.integration.models.conftest import until
 from tests.support.waiting import PATIENCE_S
 

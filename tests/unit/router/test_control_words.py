@@ -2,7 +2,7 @@
 
 import pytest
 
-from pentad.services.router.domain.control import MOST_CONTROL_CHARS, control_of
+from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS, control_of
 from tests.unit.digests.test_wording import HOSTILE
 from tests.unit.router.control_sayings import CONTROL, ORDINARY
 

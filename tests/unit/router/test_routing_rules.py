@@ -9,7 +9,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
-from pentad.services.router.domain.control import control_of, told
+from pentad.services.router.domain.control_words import control_of, told
 from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import goal_of

@@ -5,8 +5,8 @@ import socket
 
 import uvloop
 
-from pentad.services.tool_worker.children.frames import pack
 from pentad.services.tool_worker.children.serving import Serving
+from pentad.services.tool_worker.children.tool_frames import pack
 
 
 def test_what_was_sent_before_the_child_listened_is_answered() -> None:
