@@ -5,7 +5,6 @@ import logging
 import random
 from dataclasses import replace
 
-from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, SESSION_WAKE
 from pentad.services.router.deciding import Deciding, IncomingMessage
 from pentad.shared import metrics
@@ -86,7 +85,7 @@ class RouterHandler(WakeUps[SessionKeys]):
                 [(f"{mail.number} {mail.kind}", mail.body)],
                 reason=reason,
                 attempts=attempts,
-                at=rfc3339(taken.lease.now),
+                at=await self._actors.store.now(),
                 whom={"tenant_id": keys.tenant, "session_id": keys.session},
                 chain=chain_of(message=arrived.message.message_id or "") if arrived else [],
             )

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, TASK_WAKE
 from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.domain.ending import in_words
@@ -207,7 +206,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             ((f"{m.number} {m.kind}", m.body) for m in step.taken.mail),
             reason=reason,
             attempts=attempts,
-            at=rfc3339(step.taken.lease.now),
+            at=await self._actors.store.now(),
             whom={"tenant_id": task.tenant, "session_id": task.session, "task_id": task.task_id},
             chain=chain_of(message=writer.turn.correlation, task=task.task_id),
         )

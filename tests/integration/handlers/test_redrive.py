@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.ids import milliseconds
 from pentad.contracts.streams import (
     ARCHIVE,
     DEAD,
@@ -28,7 +29,9 @@ from pentad.services.gateway.letters import LetterName, Letters, parse_name
 from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
+from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
+from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.inbound.unreadable import Refusing
@@ -142,6 +145,25 @@ async def test_a_letter_of_mail_says_how_often_it_was_tried(store: Store, tmp_pa
     await (unrouted(flow) if kind == "message" else broken_task(flow, "hello"))
     _, letter = await operator.only()
     assert letter.attempts == 2
+
+
+@pytest.mark.parametrize("handler", [RouterHandler, RunnerHandler])
+async def test_a_letter_of_mail_says_when_it_was_set_aside(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: type[Any]
+) -> None:
+    """Not when its actor was taken, before all attempts and the pauses between."""
+    flow, operator = await prepared(store, tmp_path, pentad_max_attempts=2)
+    tried = list[int]()
+
+    async def fail(*_: object) -> None:
+        tried.append(await store.clock())
+        raise ValueError("no")
+
+    monkeypatch.setattr(handler, "serve", fail)
+    await flow.say("hello")
+    await flow.drive()
+    _, letter = await operator.only()
+    assert (len(tried), milliseconds(letter.at) >= tried[-1]) == (2, True)
 
 
 async def test_a_letter_of_a_tasks_mail_goes_back_to_the_message_that_it_has(store: Store, tmp_path: Path) -> None:
