@@ -218,6 +218,8 @@ class Ingress:
         """
         if self._at_once is None:
             return batch
+        if len(batch) == 1:  # as most are: no task for it
+            return [] if await self._route_one(self._at_once, shard, batch[0], source) else batch
         count = Counter(a.session for a in batch)
         alone = [a for a in batch if count[a.session] == 1]
         sources = await self._sources(self._at_once, alone, source)
@@ -233,8 +235,6 @@ class Ingress:
 
     async def _sources(self, at_once: RoutesAtOnce, alone: list[Arrival], source: Source) -> list[Source]:
         """For each its own, with what must be known of its session: asked for all in one write."""
-        if source.answers is not None or len(alone) < 2:
-            return [source] * len(alone)
         asked = [at_once.questions(a.session) if a.session else () for a in alone]
         answers = iter(await self._store.answers([*chain.from_iterable(asked)], on=source.connection))
         found = [[*islice(answers, len(questions))] for questions in asked]
