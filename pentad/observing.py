@@ -74,6 +74,8 @@ async def with_memory(
     """The lists, each with the figures of the memory, and again when these have changed. Raises ``ClientError``."""
     async with aclosing(lists) as found:
         tasks, stats = await anext(found), await _stats(inspection)
+        interval_s = max(_LEAST_INTERVAL_S, interval_s)
+        look_at = time.monotonic() + interval_s
         coming = asyncio.ensure_future(anext(found))
         try:
             while True:
@@ -82,10 +84,11 @@ async def with_memory(
                 yield shown
                 before = tasks, stats
                 while (tasks, stats) == before:
-                    await asyncio.wait({coming}, timeout=max(_LEAST_INTERVAL_S, interval_s))
+                    await asyncio.wait({coming}, timeout=max(0.0, look_at - time.monotonic()))
                     if coming.done():
                         tasks, coming = coming.result(), asyncio.ensure_future(anext(found))
-                    stats = await _stats(inspection)
+                    if time.monotonic() >= look_at:  # and not at each change: a busy session has many a second
+                        stats, look_at = await _stats(inspection), time.monotonic() + interval_s
         finally:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)

@@ -31,7 +31,6 @@ async def load_tasks(store: Store, shard: int, tenant: str, ids: Sequence[str]) 
 
     One task that nobody can work with must not stop what is said beside it.
     """
-
     ours = [task for task in ids if task and shard_in(task, _ANY) == shard]
     if not ours:
         return [None] * len(ids)

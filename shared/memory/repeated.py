@@ -22,6 +22,7 @@ def unrepeated(segments: list[Segment], messages: Sequence[Mapping[str, Any]]) -
     if not any(segment.anchor.type == SegmentType.RESPONSE for segment in segments):
         return segments
     shown = [(place, text) for place, message in enumerate(messages) if message.get("origin") for text in _of(message)]
+    shown.sort(key=lambda each: -len(each[1]))
     return [each for each in segments if not _repeats(each, shown)] if shown else segments
 
 
@@ -34,10 +35,11 @@ def _of(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _repeats(segment: Segment, shown: Sequence[tuple[int, str]]) -> bool:
+    """``shown``: the longest first, so that none is taken for a part of another."""
     if segment.anchor.type != SegmentType.RESPONSE:
         return False
     left, repeated = segment.text, 0
-    for place, text in sorted(shown, key=lambda each: -len(each[1])):
+    for place, text in shown:
         if place < segment.anchor.position and text and text in left:
             left, repeated = left.replace(text, " "), repeated + 1
     return repeated > 0 and sum(map(str.isalnum, _ANCHOR.sub(" ", left))) <= _OWN * repeated

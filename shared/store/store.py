@@ -147,6 +147,8 @@ class Store:
         for reply, command in zip(replies, commands, strict=True):
             if isinstance(reply, Exception):
                 raise await self._understood(reply, command)
+        if self._trouble.down is not None:
+            self._trouble.over()
         return replies
 
     def listen(self, stream: str, after: str, block_ms: int) -> Heard:

@@ -63,6 +63,20 @@ async def test_the_memorys_figures_stand_beside_the_tasks_when_asked_for(session
             assert (await anext(lists)).memory is None
 
 
+async def test_the_memorys_figures_are_not_asked_for_at_each_change() -> None:
+    async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
+        gateway.memory = 200, {"segments": 4, "tasks": 2, "nodes": 3, "edges": 1}
+        gateway.tasks["task-0-a"] = task("task-0-a", "active")
+        async with aclosing(agent.observe("s1", interval_s=3600, memory=True)) as lists, in_time():
+            await anext(lists)
+            gateway.memory = 200, {"segments": 9, "tasks": 2, "nodes": 3, "edges": 1}
+            gateway.tasks["task-0-a"] = task("task-0-a", "completed")
+            gateway.say("s1", {"type": "task_status", "task_id": "task-0-a", "status": "active"})
+            changed = await anext(lists)
+            assert changed.memory is not None
+            assert ([each.status for each in changed], changed.memory.segments) == (["completed"], 4)
+
+
 async def test_a_session_that_is_quiet_is_not_asked_for_again() -> None:
     async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
         gateway.tasks["task-0-a"] = task("task-0-a", "active")
