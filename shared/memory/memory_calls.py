@@ -1,22 +1,32 @@
 """A call of a memory that an archiver has open, as it goes over the bus: what it is given and gives back. Pure."""
 
+from functools import cached_property
 from typing import Any
 
 from pydantic import TypeAdapter
-
-from pentad.shared.immutable import immutable
 
 MOST_REQUEST_BYTES = 8 << 20
 """Of one request."""
 MOST_REPLY_BYTES = 32 << 20
 """Of one reply."""
-NOTHING: TypeAdapter[Any] = TypeAdapter(None)
-"""What a call gives back that only does something."""
 
 
-@immutable
 class MemoryCall:
-    """A method of a port. ``given``: its arguments as a tuple; ``gives``: what it returns."""
+    """A method of a port. ``gives``: what it returns, None for nothing; ``given``: the types of its arguments.
 
-    given: TypeAdapter[Any]
-    gives: TypeAdapter[Any]
+    Their readers are made at the first call: a service that starts does not wait for them.
+    """
+
+    def __init__(self, gives: Any, *given: Any) -> None:
+        self._gives, self._given = gives, given
+
+    @cached_property
+    def given(self) -> TypeAdapter[Any]:
+        """Of the arguments, as a tuple."""
+        arguments: Any = tuple.__class_getitem__(self._given)
+        return TypeAdapter(arguments)
+
+    @cached_property
+    def gives(self) -> TypeAdapter[Any]:
+        """Of what it returns."""
+        return TypeAdapter(self._gives)

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import TypeAdapter
-
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.memory_calls import NOTHING, MemoryCall
+from pentad.shared.memory.memory_calls import MemoryCall
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -23,17 +21,17 @@ class FoundHits:
 
 
 CALLS: Mapping[str, MemoryCall] = {
-    "prepare": MemoryCall(TypeAdapter(tuple[str, int]), NOTHING),
-    "switch": MemoryCall(TypeAdapter(tuple[str, str]), NOTHING),
-    "collections": MemoryCall(TypeAdapter(tuple[()]), TypeAdapter(list[Collection])),
-    "drop": MemoryCall(TypeAdapter(tuple[str]), NOTHING),
-    "upsert": MemoryCall(TypeAdapter(tuple[str, list[Point]]), NOTHING),
-    "search": MemoryCall(TypeAdapter(tuple[str, list[VectorQuery]]), TypeAdapter(FoundHits)),
-    "rank": MemoryCall(TypeAdapter(tuple[str, MemoryRanking]), TypeAdapter(RankedMemories)),
-    "get": MemoryCall(TypeAdapter(tuple[str, Selection]), TypeAdapter(list[KeptPoint])),
-    "scroll": MemoryCall(TypeAdapter(tuple[str, Selection, int, str | None]), TypeAdapter(PointPage)),
-    "count": MemoryCall(TypeAdapter(tuple[str, Selection]), TypeAdapter(int)),
-    "delete": MemoryCall(TypeAdapter(tuple[str, Selection]), NOTHING),
+    "prepare": MemoryCall(None, str, int),
+    "switch": MemoryCall(None, str, str),
+    "collections": MemoryCall(list[Collection]),
+    "drop": MemoryCall(None, str),
+    "upsert": MemoryCall(None, str, list[Point]),
+    "search": MemoryCall(FoundHits, str, list[VectorQuery]),
+    "rank": MemoryCall(RankedMemories, str, MemoryRanking),
+    "get": MemoryCall(list[KeptPoint], str, Selection),
+    "scroll": MemoryCall(PointPage, str, Selection, int, str | None),
+    "count": MemoryCall(int, str, Selection),
+    "delete": MemoryCall(None, str, Selection),
 }
 """By name. Selections are made anew on the other side, so none comes through without a tenant."""
 

@@ -183,8 +183,9 @@ class Endpoint:
             if built is None:
                 return await self._first(client, path, body)
             response = await built(body)
-            if not response.is_success:
-                await response.aread()
+            if response.is_success:
+                return response
+            await response.aread()
         except official.status_error as error:
             raise self._failed(cast(Any, error).response) from None
         except (official.connection_error, httpx2.HTTPError) as error:
@@ -192,9 +193,7 @@ class Endpoint:
         except (official.any_error, httpx2.InvalidURL, httpx2.StreamError) as error:
             why = self.redacted(str(error))
             raise ModelMisconfigured(f"cannot ask {self.place}: {why}; check the settings") from None
-        if not response.is_success:
-            raise self._failed(response)
-        return response
+        raise self._failed(response)
 
     async def _first(self, client: Any, path: str, body: bytes | None) -> httpx2.Response:
         import httpx2

@@ -61,6 +61,8 @@ class PlainClient(httpx2.AsyncClient):
             content = body or b""
             length = b"" if bodiless else b"Content-Length: %d\r\n" % len(content)
             response = await self._carrier.exchange(request, head + length + b"\r\n" + content)
+            if response.is_success:
+                return response
             if response.has_redirect_location:
                 return await super(PlainClient, self).send(_answered(again(request, body), response), stream=True)
             await bound_error(response)

@@ -5,8 +5,6 @@ import unicodedata
 from functools import lru_cache
 from zlib import crc32
 
-from snowballstemmer.english_stemmer import EnglishStemmer
-
 from pentad.shared.digests.wording import WIDE
 
 MOST_CHARS = 4_096
@@ -47,6 +45,8 @@ def _pairs(wide: str) -> list[str]:
 def _stem(word: str) -> str:
     if word.isdigit():
         return word.lstrip("0") or word
+    from snowballstemmer.english_stemmer import EnglishStemmer  # its package imports all languages: not at a start
+
     # A stemmer keeps what it works on, so each call has its own: threads may call.
     stem: str = EnglishStemmer().stemWord(word)
     return stem
