@@ -10,6 +10,7 @@ import qdrant_edge as edge
 from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedError
 from pentad.shared.vectors import edge_words as words
 from pentad.shared.vectors.edge_folder import EdgeFolder
+from pentad.shared.vectors.edge_owners import PresentOwners
 from pentad.shared.vectors.kept_payloads import KeptPayloads
 from pentad.shared.vectors.limits import check_lengths, check_queries
 from pentad.shared.vectors.ordering import ordered
@@ -34,6 +35,7 @@ class EdgeShards:
         self._folder = EdgeFolder(path, lock)
         self._shards: dict[str, edge.EdgeShard] = {}
         self._payloads: dict[str, KeptPayloads] = {}
+        self._owners: dict[str, PresentOwners] = {}
         self._unflushed: dict[str, int] = {}
         self._dimensions: dict[str, int | None] = {}
 
@@ -48,6 +50,7 @@ class EdgeShards:
                 shard.close()
         self._shards.clear()
         self._payloads.clear()
+        self._owners.clear()
         self._dimensions.clear()
         self._folder.close()
 
@@ -84,6 +87,7 @@ class EdgeShards:
         self.open()
         shard = self._shards.pop(name, None)
         self._payloads.pop(name, None)
+        self._owners.pop(name, None)
         self._dimensions.pop(name, None)
         if shard is not None:
             shard.close()
@@ -93,6 +97,7 @@ class EdgeShards:
         name = self._name(collection)
         check_lengths(points, self._length(name))
         self._kept(name).forget(point.id for point in points)
+        self._present(name).add(point.payload.owner for point in points)
         for begin in range(0, len(points), _AT_ONCE):
             part = points[begin : begin + _AT_ONCE]
             _tried(self._shard(name).update, words.upsert(part))
@@ -101,13 +106,19 @@ class EdgeShards:
     def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         name = self._name(collection)
         check_queries(queries, self._length(name))
-        found = _tried(self._shard(name).query_batch, words.batch(queries)) if queries else []
+        if not queries:
+            return []
+        found = _tried(self._shard(name).query_batch, words.batch(queries, self._present(name)))
         scored = [words.scores(points) for points in found]
         ids = dict.fromkeys(point for scores in scored for point in scores)
         payloads = self._kept(name).of(ids, lambda missing: self._read(name, missing))
         return [
-            ordered(Hit(point, score, payloads[point]) for point, score in scores.items() if point in payloads)
-            for scores in scored
+            ordered(
+                Hit(point, score, payloads[point])
+                for point, score in scores.items()
+                if point in payloads and query.selection.means(payloads[point].owner)
+            )
+            for query, scores in zip(queries, scored, strict=True)
         ]
 
     def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
@@ -127,6 +138,7 @@ class EdgeShards:
     def delete(self, collection: str, selection: Selection) -> None:
         name = self._name(collection)
         self._kept(name).forget_all()
+        self._present(name).removed = True
         _tried(self._shard(name).update, words.delete(selection))
         self._flush_now_and_then(name, 1)
 
@@ -157,6 +169,18 @@ class EdgeShards:
 
     def _kept(self, name: str) -> KeptPayloads:
         return self._payloads.setdefault(name, KeptPayloads())
+
+    def _present(self, name: str) -> PresentOwners:
+        if name not in self._owners:
+            self._owners[name] = PresentOwners(lambda field, most: self._values(name, field, most))
+        return self._owners[name]
+
+    def _values(self, name: str, field: str, most: int) -> list[str] | None:
+        try:
+            hits = self._shard(name).facet(edge.FacetRequest(field, limit=most, exact=True))
+        except Exception:  # without an index of the field
+            return None
+        return [str(hit.value) for hit in hits]
 
     def _read(self, name: str, ids: list[str]) -> dict[str, Payload]:
         records = _tried(self._shard(name).retrieve, words.point_ids(ids), with_payload=True, with_vector=False)

@@ -6,6 +6,8 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
+from pentad.shared.owners import Owner
+from pentad.shared.vectors.edge_owners import UNKNOWN, Met, PresentOwners
 from pentad.shared.vectors.ordering import score_of
 from pentad.shared.vectors.points import Dense, KeptPoint, Point, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
@@ -40,11 +42,16 @@ def delete(selection: Selection) -> edge.UpdateOperation:
 
 def where(selection: Selection) -> edge.Filter:
     """The conditions of a selection; the tenant is always one of them."""
+    return edge.Filter(must=_conditions(selection, UNKNOWN))
+
+
+def _conditions(selection: Selection, met: Met) -> list[Any]:
+    """Those of a selection that not all points meet."""
     owner = selection.owner
-    must: list[Any] = [_is("tenant", owner.tenant)]
-    if selection.whose is Whose.SEEN:
+    must: list[Any] = [] if met.tenant else [_is("tenant", owner.tenant)]
+    if selection.whose is Whose.SEEN and not met.user:
         must.append(_in("user", (owner.user or NOBODY, NOBODY)))
-    elif selection.whose is Whose.OWN:
+    elif selection.whose is Whose.OWN and not met.user:
         must.append(_is("user", owner.user or NOBODY))
     named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
     must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
@@ -52,12 +59,15 @@ def where(selection: Selection) -> edge.Filter:
         must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=selection.since, lt=selection.until)))
     if selection.ids is not None:
         must.append(edge.HasIdCondition({UUID(identifier) for identifier in selection.ids}))
-    return edge.Filter(must=must)
+    return must
 
 
-def batch(queries: Sequence[VectorQuery]) -> edge.QueryBatchRequest:
-    """All queries in one request; what points keep is read apart, once."""
-    return edge.QueryBatchRequest([_request(query) for query in queries])
+def batch(queries: Sequence[VectorQuery], present: PresentOwners) -> edge.QueryBatchRequest:
+    """All queries in one request; what points keep is read apart, once.
+
+    Who reads the hits leaves out what a query does not mean.
+    """
+    return edge.QueryBatchRequest([_request(query, present) for query in queries])
 
 
 def scores(found: Sequence[Any]) -> dict[str, float]:
@@ -75,20 +85,27 @@ def kept(records: Sequence[Any]) -> list[KeptPoint]:
     return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
 
 
-def _request(query: VectorQuery) -> edge.QueryRequest:
-    chosen = where(query.selection)
+def _request(query: VectorQuery, present: PresentOwners) -> edge.QueryRequest:
+    must = _conditions(query.selection, present.meet(query.selection))
+    chosen = edge.Filter(must=must) if must else None
     if isinstance(query, DenseQuery):
         nearest = edge.Query.Nearest(list(query.vector), query.using.value)
         return edge.QueryRequest(query.limit, query=nearest, filter=chosen, with_payload=False)
     terms = edge.SparseVector(list(query.vector.indices), list(query.vector.values))
-    corpus = edge.IdfParams(corpus=where(Selection(query.selection.owner)))
     return edge.QueryRequest(
         query.limit,
         query=edge.Query.Nearest(terms, query.using.value),
         filter=chosen,
         with_payload=False,
-        params=edge.SearchParams(idf=corpus),
+        params=_rarity(query.selection.owner, present),
     )
+
+
+def _rarity(owner: Owner, present: PresentOwners) -> edge.SearchParams | None:
+    """Among which points a word is rare: those that the owner may see. None: among all, those removed too."""
+    seen = Selection(owner)
+    must = _conditions(seen, present.meet(seen))
+    return edge.SearchParams(idf=edge.IdfParams(corpus=edge.Filter(must=must))) if must or present.removed else None
 
 
 def _point(point: Point) -> edge.Point:

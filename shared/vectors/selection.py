@@ -35,6 +35,14 @@ class Selection:
     ids: tuple[str, ...] | None = None
     """None: whatever their ids; empty: no point at all."""
 
+    def means(self, owner: Owner) -> bool:
+        """Whether points of this owner are among those that are meant."""
+        if owner.tenant != self.owner.tenant:
+            return False
+        if self.whose is Whose.SEEN:
+            return self.owner.sees(owner.user)
+        return self.whose is Whose.ALL or owner.user == self.owner.user
+
 
 @immutable
 class DenseQuery:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pentad.shared.errors import DamagedError, MemoryOutageError
-from pentad.shared.vectors import edge_shards
+from pentad.shared.vectors import edge_shards, edge_words
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection
-from tests.support.point_maker import ADA, near, point, point_id, saying
+from tests.support.point_maker import ADA, OTHER, near, point, point_id, saying
 from tests.support.processes.system import ROOT
 from tests.support.waiting import PATIENCE_S
 
@@ -54,6 +54,32 @@ async def test_what_was_awaited_is_there_after_the_process_was_killed(tmp_path: 
         "now", [near((1, 0, 0), Selection(ADA), 1000), saying("cat", Selection(ADA), 1000)]
     )
     assert len(dense) == len(sparse) == 500
+    await vectors.aclose()
+
+
+async def test_an_opened_store_knows_whose_its_points_are(tmp_path: Path) -> None:
+    vectors = EdgeVectors(tmp_path)
+    await vectors.prepare("memory", 3)
+    await vectors.upsert("memory", [point("cat"), *(point(f"other-{n}", OTHER, "cat") for n in range(20))])
+    asked = [saying("cat", Selection(ADA), 2)]
+    found = await vectors.search("memory", asked)
+    await vectors.aclose()
+    vectors = EdgeVectors(tmp_path)
+    assert await vectors.search("memory", asked) == found
+    assert [hit.payload.owner for hit in found[0]] == [ADA]
+    await vectors.aclose()
+
+
+async def test_where_whose_points_there_are_cannot_be_told_each_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard without an index of its owners, which no version of ours has made."""
+    monkeypatch.setattr(edge_words, "indexes", list)
+    vectors = EdgeVectors(tmp_path)
+    await vectors.prepare("memory", 3)
+    await vectors.upsert("memory", [point("cat"), *(point(f"other-{n}", OTHER, "cat") for n in range(20))])
+    [found] = await vectors.search("memory", [saying("cat", Selection(ADA), 2)])
+    assert [hit.payload.owner for hit in found] == [ADA]
     await vectors.aclose()
 
 

@@ -96,6 +96,23 @@ async def test_words_of_removed_points_do_not_count(vectors: Vectors) -> None:
     assert await vectors.search("memory", [saying("cat dog", SEEN)]) == before
 
 
+@pytest.mark.parametrize("later", [OTHER, BOB])
+async def test_what_is_written_later_for_others_takes_no_place_and_changes_no_score(
+    vectors: Vectors, later: Owner
+) -> None:
+    """A search among points that are all the searcher's may ask less; it must not go on so when others have some."""
+    await vectors.upsert("memory", [point("cat"), point("grey cat", dense=(0, 1, 0)), point("dog")])
+    asked = [saying("cat", Selection(ADA), 2), near((1, 0, 0), Selection(ADA), 2)]
+    alone = await vectors.search("memory", asked)
+    assert [len(hits) for hits in alone] == [2, 2]
+    await vectors.upsert("memory", [point(f"{later.user}-{n}", later, "cat") for n in range(20)])
+    assert await vectors.search("memory", asked) == alone
+    [theirs] = await vectors.search("memory", [saying("cat", Selection(later), 30)])
+    assert {hit.payload.owner for hit in theirs} == {later}
+    await vectors.delete("memory", Selection(later))
+    assert await vectors.search("memory", asked) == alone
+
+
 async def test_a_point_without_a_vector_is_no_hit_of_it(vectors: Vectors) -> None:
     bare = point("bare")
     await vectors.upsert("memory", [Point(bare.id, bare.payload, {Dense.AROUND: (1, 0, 0)}), point("a", text="cat")])
