@@ -1,7 +1,8 @@
 """What servers that others wrote have sent, recorded byte for byte, is read as they meant it.
 
 Recorded on 2026-11-23 with `tests/support/models/record_server.py`: LiteLLM's proxy 1.106 (before our scripted model),
-aimock, Node's and uvicorn's servers, and nginx 1.22 before uvicorn and before nothing.
+aimock, Node's and uvicorn's servers, nginx 1.22 before uvicorn and before nothing, and llama.cpp's server, build 10434,
+with the model of `tests/support/models/tiny_gguf.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from pathlib import Path
 import pytest
 
 from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import (
     ChatRequest,
+    KeyRefused,
     ModelAnswer,
+    ModelCutOff,
     ModelFailed,
     ModelMisconfigured,
     ModelRefused,
@@ -38,7 +42,8 @@ async def replaying(name: str, size: int) -> AsyncIterator[str]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+        length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
+        await reader.readexactly(int(length or 0))
         for at in range(0, len(data), size):
             writer.write(data[at : at + size])
             await writer.drain()
@@ -63,6 +68,10 @@ ANSWERS: dict[str, tuple[str, str, tuple[ToolCallDraft, ...], str]] = {
     "aimock_call": ("", "", CALL, "tool_calls"),
     "litellm": (HELLO, "hm", (), "stop"),
     "litellm_call": ("Let me see.", "what makes 6*7?", CALL, "tool_calls"),
+    "llamacpp": (HELLO, "", (), "stop"),
+    "llamacpp_call": ("", "", CALL, "tool_calls"),
+    "llamacpp_length": ("".join(f"line 00{n} of many. \n" for n in range(3)), "", (), "length"),
+    "llamacpp_think": (HELLO, "hm, what is it?\n", (), "stop"),
     "node": (HELLO, "hm", (), "stop"),
     "uvicorn": (HELLO, "hm", (), "stop"),
     "nginx_uvicorn": (HELLO, "hm", (), "stop"),
@@ -70,6 +79,12 @@ ANSWERS: dict[str, tuple[str, str, tuple[ToolCallDraft, ...], str]] = {
 REFUSALS: dict[str, tuple[type[ModelFailed], str]] = {
     "aimock_busy": (ModelUnavailable, "429: Rate limited; try again later"),
     "litellm_too_long": (ModelRefused, "maximum context length"),
+    "llamacpp_bad_tool": (ModelRefused, "Pattern must start with '^'"),
+    "llamacpp_full": (ModelUnavailable, "fewer slots (-np), or this model a `concurrency`; try again later"),
+    "llamacpp_full_later": (ModelCutOff, "fewer slots (-np), or this model a `concurrency`; try again"),
+    "llamacpp_key": (KeyRefused, "401: Invalid API Key; check the API key"),
+    "llamacpp_loading": (ModelUnavailable, "503: Loading model; try again later"),
+    "llamacpp_too_long": (ModelRefused, "request (2120 tokens) exceeds the available context size (2048 tokens)"),
     "nginx_502": (ModelUnavailable, "502 Bad Gateway"),
     "nginx_301": (ModelMisconfigured, "sends requests on to https://127.0.0.1: use that as the base URL"),
 }
@@ -99,5 +114,46 @@ async def test_reasoning_that_came_through_a_proxy_goes_back_through_it(plain: b
     assert answer.thoughts == {"of": "openai/m", "fields": {"reasoning_content": "what makes 6*7?"}}
 
 
+VECTORS: dict[str, tuple[type[ModelFailed], str] | None] = {
+    "llamacpp_embedding": None,
+    "llamacpp_no_embedding": (ModelMisconfigured, "Start it with `--embeddings`; start the server so"),
+    "llamacpp_large_text": (
+        ModelRefused,
+        "increase the physical batch size (current batch size: 512); the conversation, or",
+    ),
+}
+LISTED = {"llamacpp_models": "tiny"}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+async def test_a_vector_or_why_there_is_none(name: str) -> None:
+    expected = VECTORS[name]
+    async with replaying(name, 100_000) as url:
+        model = OpenAIEmbedding(url, None, "m")
+        try:
+            if expected is None:
+                [vector] = await model.embed(["x"])
+                assert (len(vector), max(vector)) == (512, 1.0)
+                return
+            with pytest.raises(expected[0]) as failed:
+                await model.embed(["x"])
+            assert type(failed.value) is expected[0]
+            assert expected[1] in str(failed.value)
+        finally:
+            await model.aclose()
+
+
+@pytest.mark.parametrize("name", LISTED)
+async def test_the_first_model_that_is_listed_is_asked(name: str, plain: bool) -> None:
+    async with replaying(name, 7) as url:
+        client = OpenAIChat(url, None, None, plain=plain)
+        try:
+            with pytest.raises(ModelFailed):  # the list again, where the answer should be
+                await client.stream(ChatRequest([USER], None, 20.0, begin_s=20.0), lambda _kind, _text: None)
+            assert client.name == LISTED[name]
+        finally:
+            await client.aclose()
+
+
 def test_every_recording_is_read() -> None:
-    assert {path.stem for path in RECORDED.iterdir()} == {*ANSWERS, *REFUSALS}
+    assert {path.stem for path in RECORDED.iterdir()} == {*ANSWERS, *REFUSALS, *VECTORS, *LISTED}

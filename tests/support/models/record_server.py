@@ -2,6 +2,8 @@
 
     python -m tests.support.models.record_server http://127.0.0.1:4000/v1 MODEL "what is 6*7?" --tool > FILE.http
 
+`--tool` may be followed by the JSON schema of its arguments, `--most N` asks for so many tokens. `--embed` asks for the
+text's vector instead, `--models` for the list of models.
 Only a server without TLS, and without a key that matters: look at the file before you keep it.
 """
 
@@ -9,27 +11,20 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 _PATIENCE_S = 60.0
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "calculator",
-        "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}},
-    },
-}
+_ARGUMENTS = '{"type": "object", "properties": {"expression": {"type": "string"}}}'
 
 
-def request_of(url: str, model: str, text: str, *, tool: bool) -> bytes:
-    """A request as `OpenAIChat` sends it, on a connection that ends with its answer."""
+def request_of(url: str, path: str, asked: Mapping[str, Any] | None) -> bytes:
+    """A request as the official client sends it, on a connection that ends with its answer; GET without a body."""
     parts = urlsplit(url)
-    asked: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
-    asked |= {"tools": [_TOOL]} if tool else {}
-    body = json.dumps(asked | {"messages": [{"role": "user", "content": text}]}).encode()
+    body = b"" if asked is None else json.dumps(asked).encode()
     head = [
-        f"POST {parts.path.rstrip('/')}/chat/completions HTTP/1.1",
+        f"{'GET' if asked is None else 'POST'} {parts.path.rstrip('/')}{path} HTTP/1.1",
         f"Host: {parts.netloc}",
         "Authorization: Bearer none",
         "Content-Type: application/json",
@@ -38,6 +33,16 @@ def request_of(url: str, model: str, text: str, *, tool: bool) -> bytes:
         f"Content-Length: {len(body)}",
     ]
     return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def chat_of(model: str, text: str, *, arguments: str | None, most: int | None) -> dict[str, Any]:
+    """What `OpenAIChat` asks. `arguments`: the JSON schema of an offered tool's."""
+    asked: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
+    if arguments is not None:
+        function = {"name": "calculator", "parameters": json.loads(arguments)}
+        asked["tools"] = [{"type": "function", "function": function}]
+    asked |= {"max_tokens": most} if most else {}
+    return asked | {"messages": [{"role": "user", "content": text}]}
 
 
 async def recorded(url: str, request: bytes) -> bytes:
@@ -57,9 +62,19 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("model")
     parser.add_argument("text")
-    parser.add_argument("--tool", action="store_true", help="offer a tool")
+    parser.add_argument("--tool", nargs="?", const=_ARGUMENTS, help="offer a tool")
+    parser.add_argument("--most", type=int, help="tokens of the answer")
+    parser.add_argument("--embed", action="store_true", help="ask for a vector")
+    parser.add_argument("--models", action="store_true", help="ask for the models")
     given = parser.parse_args()
-    request = request_of(given.url, given.model, given.text, tool=given.tool)
+    if given.models:
+        request = request_of(given.url, "/models", None)
+    elif given.embed:
+        asked = {"model": given.model, "input": [given.text], "encoding_format": "float"}
+        request = request_of(given.url, "/embeddings", asked)
+    else:
+        chat = chat_of(given.model, given.text, arguments=given.tool, most=given.most)
+        request = request_of(given.url, "/chat/completions", chat)
     sys.stdout.buffer.write(asyncio.run(recorded(given.url, request)))
 
 
