@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
+from pentad.shared.models.loose_schemas import loosened, made_no_grammar
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
 from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
 from pentad.shared.models.thoughts import REASONING, openai_messages
@@ -42,6 +43,9 @@ class OpenAIChat(StreamedChat):
         self._tags = think_tags
         self._asking = asyncio.Lock()
         self._filled = False
+        """Each call of tools gets reasoning, if a blank one."""
+        self._loose = False
+        """Tools' schemas are sent without lengths and patterns."""
 
     @property
     def name(self) -> str:
@@ -59,14 +63,15 @@ class OpenAIChat(StreamedChat):
     def _assembly(self, on_delta: DeltaSink) -> Assembly:
         return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
 
-    def _learned(self, refusal: ModelRefused) -> bool:
-        """Servers that think miss the reasoning where another model has called tools."""
-        learned = not self._filled and REASONING in str(refusal)
-        self._filled = self._filled or learned
-        return learned
+    def _learn(self, refusal: ModelRefused) -> None:
+        """Servers that think miss the reasoning where another model has called tools; others write grammars."""
+        said = str(refusal)
+        self._filled = self._filled or REASONING in said
+        self._loose = self._loose or made_no_grammar(said)
 
     def _body(self, model: str, request: ChatRequest) -> bytes:
-        tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
+        offered = loosened(request.tools) if self._loose and request.tools else request.tools
+        tools = b"" if offered is None else b'"tools":' + offered + b","
         if tools and not request.may_call:
             tools += b'"tool_choice":"none",'
         return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s%s"messages":[%s]}' % (

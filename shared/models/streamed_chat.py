@@ -63,12 +63,7 @@ class StreamedChat(ABC):
             async with asyncio.timeout(_patience(request)) as limit:
                 model = model or await self._chosen()
                 once = request.begin_s is not None
-                try:
-                    response = await self._endpoint.open(self._path, self._body(model, request), once)
-                except ModelRefused as refusal:
-                    if not self._learned(refusal):
-                        raise
-                    response = await self._endpoint.open(self._path, self._body(model, request), once)
+                response = await self._open(model, request, once)
                 try:
                     await self._read(response, reader, limit, deadline, hurried=once)
                 finally:
@@ -91,9 +86,19 @@ class StreamedChat(ABC):
         """The model for a request that names none."""
         return self.name
 
-    def _learned(self, refusal: ModelRefused) -> bool:
-        """Whether the refusal tells how its server wants to be asked: from then on it is, this request too."""
-        return False
+    async def _open(self, model: str, request: ChatRequest, once: bool) -> httpx2.Response:
+        body = self._body(model, request)
+        try:
+            return await self._endpoint.open(self._path, body, once)
+        except ModelRefused as refusal:
+            self._learn(refusal)
+            better = self._body(model, request)
+            if better == body:  # not whether something was new: of many under way, each is refused
+                raise
+        return await self._endpoint.open(self._path, better, once)
+
+    def _learn(self, refusal: ModelRefused) -> None:  # noqa: B027 - most have nothing to learn
+        """A refusal may tell how its server wants to be asked: from then on it is."""
 
     @abstractmethod
     def _body(self, model: str, request: ChatRequest) -> bytes:

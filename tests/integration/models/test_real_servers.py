@@ -8,7 +8,7 @@ with the model of `tests/support/models/tiny_gguf.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
@@ -35,15 +35,27 @@ HELLO = "Hello, 世界! 😀"
 CALL = (ToolCallDraft("calculator", '{"expression":"6*7"}'),)
 
 
+def recorded(name: str) -> bytes:
+    return (RECORDED / f"{name}.http").read_bytes()
+
+
 @asynccontextmanager
 async def replaying(name: str, size: int) -> AsyncIterator[str]:
     """A server that sends what was recorded in pieces of this size; its base URL."""
-    data = (RECORDED / f"{name}.http").read_bytes()
+    async with answering(lambda _body: recorded(name), size) as url:
+        yield url
+
+
+@asynccontextmanager
+async def answering(chosen: Callable[[bytes], bytes | Awaitable[bytes]], size: int) -> AsyncIterator[str]:
+    """A server that sends what is chosen by the request's body."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
-        await reader.readexactly(int(length or 0))
+        data = chosen(await reader.readexactly(int(length or 0)))
+        if not isinstance(data, bytes):
+            data = await data
         for at in range(0, len(data), size):
             writer.write(data[at : at + size])
             await writer.drain()
@@ -82,6 +94,7 @@ REFUSALS: dict[str, tuple[type[ModelFailed], str]] = {
     "llamacpp_bad_tool": (ModelRefused, "Pattern must start with '^'"),
     "llamacpp_full": (ModelUnavailable, "fewer slots (-np), or this model a `concurrency`; try again later"),
     "llamacpp_full_later": (ModelCutOff, "fewer slots (-np), or this model a `concurrency`; try again"),
+    "llamacpp_grammar": (ModelRefused, "400: Failed to initialize samplers: failed to parse grammar"),
     "llamacpp_key": (KeyRefused, "401: Invalid API Key; check the API key"),
     "llamacpp_loading": (ModelUnavailable, "503: Loading model; try again later"),
     "llamacpp_too_long": (ModelRefused, "request (2120 tokens) exceeds the available context size (2048 tokens)"),
@@ -107,6 +120,59 @@ async def test_a_refusal_says_what_to_do(name: str, plain: bool) -> None:
     with pytest.raises(kind) as failed:
         await asked(name, plain)
     assert said in str(failed.value)
+
+
+BOUND = b'"maxLength":2000'
+TOOLS = b'[{"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string",%s}}}}}]' % BOUND
+GRAMMARS = ["llamacpp_bad_tool", "llamacpp_grammar"]
+
+
+@pytest.mark.parametrize("refusal", GRAMMARS)
+async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it(refusal: str, plain: bool) -> None:
+    """All that are under way are refused, and none of them fails."""
+    count, bounded, loose = 8, 0, 0
+    every = asyncio.Event()
+
+    async def refused_together() -> bytes:
+        if bounded == count:
+            every.set()
+        await every.wait()
+        return recorded(refusal)
+
+    def chosen(body: bytes) -> bytes | Awaitable[bytes]:
+        nonlocal bounded, loose
+        bounded, loose = bounded + (BOUND in body), loose + (BOUND not in body)
+        return refused_together() if BOUND in body else recorded("llamacpp_call")
+
+    async with answering(chosen, 100_000) as url:
+        client = OpenAIChat(url, None, "m", plain=plain)
+        request = ChatRequest([USER], TOOLS, 20.0, begin_s=20.0)
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(client.stream(request, lambda _kind, _text: None)) for _ in range(count)]
+            again = await client.stream(request, lambda _kind, _text: None)
+        finally:
+            await client.aclose()
+    assert [answer.tool_calls for answer in (*(one.result() for one in asked), again)] == [CALL] * (count + 1)
+    assert (bounded, loose) == (count, count + 1)
+
+
+async def test_a_server_that_refuses_once_more_is_not_asked_a_third_time(plain: bool) -> None:
+    bodies: list[bytes] = []
+
+    def chosen(body: bytes) -> bytes:
+        bodies.append(body)
+        return recorded("llamacpp_grammar")
+
+    async with answering(chosen, 100_000) as url:
+        client = OpenAIChat(url, None, "m", plain=plain)
+        try:
+            for _ in range(2):
+                with pytest.raises(ModelRefused, match="failed to parse grammar"):
+                    await client.stream(ChatRequest([USER], TOOLS, 20.0), lambda _kind, _text: None)
+        finally:
+            await client.aclose()
+    assert [BOUND in body for body in bodies] == [True, False, False]
 
 
 async def test_reasoning_that_came_through_a_proxy_goes_back_through_it(plain: bool) -> None:
