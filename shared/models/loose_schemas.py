@@ -1,7 +1,7 @@
 """Tools' schemas for servers that make a grammar of them and cannot read every bound in it. Pure.
 
-llama.cpp's server refuses a request for one length of 2,000, or one pattern without `^` and `$`, whatever tool it belongs
-to. The worker that runs a tool checks its arguments, so nothing depends on these bounds being said.
+llama.cpp's server refuses a request for one length of 2,000, or one pattern without `^` and `$`, whatever tool it is
+of. The worker that runs a tool checks its arguments, so nothing depends on these bounds being said.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelMisconfigured,
     ModelRefused,
+    ModelTooLong,
     ModelUnavailable,
 )
 
@@ -75,7 +76,7 @@ _FULL = "Context size has been exceeded."
 One that is too long by itself is refused before, or ends for its length: each of these fits alone.
 """
 _OF_FULL = "; its slots share one context: give it more (-c), fewer slots (-np), or this model a `concurrency`"
-_PAYMENT, _TOO_LARGE = 402, 413
+_REFUSED, _PAYMENT, _TOO_LARGE = 400, 402, 413
 
 
 def from_status(
@@ -85,9 +86,11 @@ def from_status(
     said = f"the model server at {place} answered {status}: {shortened(detail)}"
     status = _meant(status, detail, error) or status
     if is_later(status):
-        return ModelUnavailable(f"{said}{_cause(detail)}; try again later", retry_after)
+        return ModelUnavailable(f"{said}{_cause(detail)}; try again later", retry_after, status=status)
+    if status == _REFUSED and _says_too_long(detail, error):
+        status = _TOO_LARGE
     kind = ModelMisconfigured if status in _MISCONFIGURED else ModelRefused
-    kind = KeyRefused if status == _NOT_KNOWN else kind
+    kind = {_NOT_KNOWN: KeyRefused, _TOO_LARGE: ModelTooLong}.get(status, kind)
     return kind(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
 
 
@@ -131,7 +134,11 @@ def _meant(status: int | None, detail: str, error: Mapping[str, Any]) -> int | N
         return _PAYMENT
     if detail == _FULL:
         return status
-    return _TOO_LARGE if _TOO_LONG.search(f"{detail[:_MAX_TEXT]} {error.get('code')} {error.get('type')}") else status
+    return _TOO_LARGE if _says_too_long(detail, error) else status
+
+
+def _says_too_long(detail: str, error: Mapping[str, Any]) -> bool:
+    return bool(_TOO_LONG.search(f"{detail[:_MAX_TEXT]} {error.get('code')} {error.get('type')}"))
 
 
 def _cause(detail: str) -> str:

@@ -8,6 +8,7 @@ with the model of `tests/support/models/tiny_gguf.py`.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import product
@@ -25,6 +26,7 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelMisconfigured,
     ModelRefused,
+    ModelTooLong,
     ModelUnavailable,
     ToolCallDraft,
 )
@@ -90,14 +92,14 @@ ANSWERS: dict[str, tuple[str, str, tuple[ToolCallDraft, ...], str]] = {
 }
 REFUSALS: dict[str, tuple[type[ModelFailed], str]] = {
     "aimock_busy": (ModelUnavailable, "429: Rate limited; try again later"),
-    "litellm_too_long": (ModelRefused, "maximum context length"),
+    "litellm_too_long": (ModelTooLong, "maximum context length"),
     "llamacpp_bad_tool": (ModelRefused, "Pattern must start with '^'"),
     "llamacpp_full": (ModelUnavailable, "fewer slots (-np), or this model a `concurrency`; try again later"),
     "llamacpp_full_later": (ModelCutOff, "fewer slots (-np), or this model a `concurrency`; try again"),
     "llamacpp_grammar": (ModelRefused, "400: Failed to initialize samplers: failed to parse grammar"),
     "llamacpp_key": (KeyRefused, "401: Invalid API Key; check the API key"),
     "llamacpp_loading": (ModelUnavailable, "503: Loading model; try again later"),
-    "llamacpp_too_long": (ModelRefused, "request (2120 tokens) exceeds the available context size (2048 tokens)"),
+    "llamacpp_too_long": (ModelTooLong, "request (2120 tokens) exceeds the available context size (2048 tokens)"),
     "nginx_502": (ModelUnavailable, "502 Bad Gateway"),
     "nginx_301": (ModelMisconfigured, "sends requests on to https://127.0.0.1: use that as the base URL"),
 }
@@ -184,7 +186,7 @@ VECTORS: dict[str, tuple[type[ModelFailed], str] | None] = {
     "llamacpp_embedding": None,
     "llamacpp_no_embedding": (ModelMisconfigured, "Start it with `--embeddings`; start the server so"),
     "llamacpp_large_text": (
-        ModelRefused,
+        ModelTooLong,
         "increase the physical batch size (current batch size: 512); the conversation, or",
     ),
 }
@@ -207,6 +209,28 @@ async def test_a_vector_or_why_there_is_none(name: str) -> None:
             assert expected[1] in str(failed.value)
         finally:
             await model.aclose()
+
+
+async def test_of_a_text_that_is_too_long_the_beginning_counts() -> None:
+    """llama.cpp's server takes 512 tokens of a text unless it is started with more: a page in Chinese has them."""
+    asked: list[list[str]] = []
+
+    def chosen(body: bytes) -> bytes:
+        asked.append(json.loads(body)["input"])
+        fits = all(len(text) <= 512 for text in asked[-1])
+        return recorded("llamacpp_embedding" if fits else "llamacpp_large_text")
+
+    page = "猫" * 2000
+    async with answering(chosen, 100_000) as url:
+        model = OpenAIEmbedding(url, None, "m")
+        try:
+            [vector] = await model.embed([page])
+            with pytest.raises(ModelTooLong):  # which of them, its caller finds out
+                await model.embed(["x", page])
+        finally:
+            await model.aclose()
+    assert len(vector) == 512
+    assert asked == [[page], [page[:1000]], [page[:500]], ["x", page]]
 
 
 @pytest.mark.parametrize("name", LISTED)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HELLO = ("Hello", ", ", "世", "界", "! ", "😀")
-CALL = ("<tool_call>", '\n{"', "name", '": "', "calc", "ulator", '", "arg', "uments", '": {"', "expression", '":"6')
-CALL = (*CALL, "*", '7"', "}}\n", "</tool_call>")
+_BEGUN = ("<tool_call>", '\n{"', "name", '": "', "calc", "ulator", '", "arg', "uments", '": {"', "expression", '":"6')
+CALL = (*_BEGUN, "*", '7"', "}}\n", "</tool_call>")
 THOUGHT = ("<think>", "\nhm, ", "what", " is", " it?", "\n", "</think>", "\n\n")
 END, START = "<|im_end|>", "<|im_start|>"
 BEGINNINGS = ("<|say|>", "<|use|>", "<|muse|>", "<|ramble|>")
