@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
+from pentad.shared.models.alternation import alternating, wants_alternation
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.loose_schemas import loosened, made_no_grammar
@@ -46,6 +47,8 @@ class OpenAIChat(StreamedChat):
         """Each call of tools gets reasoning, if a blank one."""
         self._loose = False
         """Tools' schemas are sent without lengths and patterns."""
+        self._alternating = False
+        """User messages in a row are sent as one."""
 
     @property
     def name(self) -> str:
@@ -64,21 +67,23 @@ class OpenAIChat(StreamedChat):
         return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
 
     def _learn(self, refusal: ModelRefused) -> None:
-        """Servers that think miss the reasoning where another model has called tools; others write grammars."""
+        """Servers miss reasoning where another model has called tools, or make grammars, or want turns."""
         said = str(refusal)
         self._filled = self._filled or REASONING in said
         self._loose = self._loose or made_no_grammar(said)
+        self._alternating = self._alternating or wants_alternation(said)
 
     def _body(self, model: str, request: ChatRequest) -> bytes:
         offered = loosened(request.tools) if self._loose and request.tools else request.tools
         tools = b"" if offered is None else b'"tools":' + offered + b","
+        messages = alternating(request.messages) if self._alternating else request.messages
         if tools and not request.may_call:
             tools += b'"tool_choice":"none",'
         return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s%s"messages":[%s]}' % (
             to_json(model),
             self._parameters,
             tools,
-            openai_messages(request.messages, model, filled=self._filled),
+            openai_messages(messages, model, filled=self._filled),
         )
 
 

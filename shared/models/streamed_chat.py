@@ -88,17 +88,18 @@ class StreamedChat(ABC):
 
     async def _open(self, model: str, request: ChatRequest, once: bool) -> httpx2.Response:
         body = self._body(model, request)
-        try:
-            return await self._endpoint.open(self._path, body, once)
-        except ModelRefused as refusal:
-            self._learn(refusal)
-            better = self._body(model, request)
-            if better == body:  # not whether something was new: of many under way, each is refused
-                raise
-        return await self._endpoint.open(self._path, better, once)
+        while True:
+            try:
+                return await self._endpoint.open(self._path, body, once)
+            except ModelRefused as refusal:
+                self._learn(refusal)
+                better = self._body(model, request)
+                if better == body:  # not whether something was new: of many under way, each is refused
+                    raise
+                body = better
 
     def _learn(self, refusal: ModelRefused) -> None:  # noqa: B027 - most have nothing to learn
-        """A refusal may tell how its server wants to be asked: from then on it is."""
+        """A refusal may tell how its server wants to be asked: from then on it is. Nothing is forgotten."""
 
     @abstractmethod
     def _body(self, model: str, request: ChatRequest) -> bytes:

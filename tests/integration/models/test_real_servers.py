@@ -93,6 +93,7 @@ ANSWERS: dict[str, tuple[str, str, tuple[ToolCallDraft, ...], str]] = {
 REFUSALS: dict[str, tuple[type[ModelFailed], str]] = {
     "aimock_busy": (ModelUnavailable, "429: Rate limited; try again later"),
     "litellm_too_long": (ModelTooLong, "maximum context length"),
+    "llamacpp_alternate": (ModelRefused, "roles must alternate user/assistant"),
     "llamacpp_bad_tool": (ModelRefused, "Pattern must start with '^'"),
     "llamacpp_full": (ModelUnavailable, "fewer slots (-np), or this model a `concurrency`; try again later"),
     "llamacpp_full_later": (ModelCutOff, "fewer slots (-np), or this model a `concurrency`; try again"),
@@ -157,6 +158,43 @@ async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it(refus
             await client.aclose()
     assert [answer.tool_calls for answer in (*(one.result() for one in asked), again)] == [CALL] * (count + 1)
     assert (bounded, loose) == (count, count + 1)
+
+
+async def test_a_model_that_takes_turns_only_is_sent_one_message_of_the_user(plain: bool) -> None:
+    """What is recalled stands before what is asked."""
+    asked: list[list[str]] = []
+
+    def chosen(body: bytes) -> bytes:
+        asked.append([message["content"] for message in json.loads(body)["messages"]])
+        return recorded("llamacpp_alternate" if len(asked[-1]) > 1 else "llamacpp")
+
+    async with answering(chosen, 100_000) as url:
+        client = OpenAIChat(url, None, "m", plain=plain)
+        try:
+            for _ in range(2):
+                answer = await client.stream(ChatRequest([USER, USER], None, 20.0), lambda _kind, _text: None)
+                assert answer.text == HELLO
+        finally:
+            await client.aclose()
+    assert asked == [["hi", "hi"], ["hi\n\nhi"], ["hi\n\nhi"]]
+
+
+async def test_a_server_may_teach_one_thing_after_the_other(plain: bool) -> None:
+    refused: list[str] = []
+
+    def chosen(body: bytes) -> bytes:
+        turns = len(json.loads(body)["messages"])
+        refused.append("llamacpp_alternate" if turns > 1 else "llamacpp_grammar" if BOUND in body else "llamacpp_call")
+        return recorded(refused[-1])
+
+    async with answering(chosen, 100_000) as url:
+        client = OpenAIChat(url, None, "m", plain=plain)
+        try:
+            answer = await client.stream(ChatRequest([USER, USER], TOOLS, 20.0), lambda _kind, _text: None)
+        finally:
+            await client.aclose()
+    assert answer.tool_calls == CALL
+    assert refused == ["llamacpp_alternate", "llamacpp_grammar", "llamacpp_call"]
 
 
 async def test_a_server_that_refuses_once_more_is_not_asked_a_third_time(plain: bool) -> None:

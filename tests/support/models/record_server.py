@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,14 +35,14 @@ def request_of(url: str, path: str, asked: Mapping[str, Any] | None) -> bytes:
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
-def chat_of(model: str, text: str, *, arguments: str | None, most: int | None) -> dict[str, Any]:
+def chat_of(model: str, texts: Sequence[str], *, arguments: str | None, most: int | None) -> dict[str, Any]:
     """What `OpenAIChat` asks. `arguments`: the JSON schema of an offered tool's."""
     asked: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if arguments is not None:
         function = {"name": "calculator", "parameters": json.loads(arguments)}
         asked["tools"] = [{"type": "function", "function": function}]
     asked |= {"max_tokens": most} if most else {}
-    return asked | {"messages": [{"role": "user", "content": text}]}
+    return asked | {"messages": [{"role": "user", "content": text} for text in texts]}
 
 
 async def recorded(url: str, request: bytes) -> bytes:
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.support.models.record_server", description=__doc__)
     parser.add_argument("url")
     parser.add_argument("model")
-    parser.add_argument("text")
+    parser.add_argument("text", nargs="+", help="a user message, or several in a row")
     parser.add_argument("--tool", nargs="?", const=_ARGUMENTS, help="offer a tool")
     parser.add_argument("--most", type=int, help="tokens of the answer")
     parser.add_argument("--embed", action="store_true", help="ask for a vector")
@@ -70,7 +70,7 @@ def main() -> None:
     if given.models:
         request = request_of(given.url, "/models", None)
     elif given.embed:
-        asked = {"model": given.model, "input": [given.text], "encoding_format": "float"}
+        asked = {"model": given.model, "input": given.text, "encoding_format": "float"}
         request = request_of(given.url, "/embeddings", asked)
     else:
         chat = chat_of(given.model, given.text, arguments=given.tool, most=given.most)
