@@ -12,7 +12,6 @@ from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.models.alternation import alternating, wants_alternation
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
-from pentad.shared.models.loose_schemas import loosened, made_no_grammar
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
 from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
 from pentad.shared.models.thoughts import REASONING, openai_messages
@@ -45,8 +44,6 @@ class OpenAIChat(StreamedChat):
         self._asking = asyncio.Lock()
         self._filled = False
         """Each call of tools gets reasoning, if a blank one."""
-        self._loose = False
-        """Tools' schemas are sent without lengths and patterns."""
         self._alternating = False
         """User messages in a row are sent as one."""
 
@@ -67,15 +64,14 @@ class OpenAIChat(StreamedChat):
         return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
 
     def _learn(self, refusal: ModelRefused) -> None:
-        """Servers miss reasoning where another model has called tools, or make grammars, or want turns."""
+        """Servers that think miss reasoning where another model has called tools; others want turns."""
+        super()._learn(refusal)
         said = str(refusal)
         self._filled = self._filled or REASONING in said
-        self._loose = self._loose or made_no_grammar(said)
         self._alternating = self._alternating or wants_alternation(said)
 
     def _body(self, model: str, request: ChatRequest) -> bytes:
-        offered = loosened(request.tools) if self._loose and request.tools else request.tools
-        tools = b"" if offered is None else b'"tools":' + offered + b","
+        tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
         messages = alternating(request.messages) if self._alternating else request.messages
         if tools and not request.may_call:
             tools += b'"tool_choice":"none",'

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import (
@@ -70,7 +71,8 @@ async def answering(chosen: Callable[[bytes], bytes | Awaitable[bytes]], size: i
 
 async def asked(name: str, plain: bool, size: int = 100_000) -> ModelAnswer:
     async with replaying(name, size) as url:
-        client = OpenAIChat(url, None, "m", plain=plain)
+        chat = AnthropicChat if "anthropic" in name else OpenAIChat
+        client = chat(url, None, "m", plain=plain)
         try:
             return await client.stream(ChatRequest([USER], None, 20.0, begin_s=20.0), lambda _kind, _text: None)
         finally:
@@ -83,6 +85,8 @@ ANSWERS: dict[str, tuple[str, str, tuple[ToolCallDraft, ...], str]] = {
     "litellm": (HELLO, "hm", (), "stop"),
     "litellm_call": ("Let me see.", "what makes 6*7?", CALL, "tool_calls"),
     "llamacpp": (HELLO, "", (), "stop"),
+    "llamacpp_anthropic": (HELLO, "hm, what is it?\n", (), "stop"),
+    "llamacpp_anthropic_call": ("", "", CALL, "tool_calls"),
     "llamacpp_call": ("", "", CALL, "tool_calls"),
     "llamacpp_length": ("".join(f"line 00{n} of many. \n" for n in range(3)), "", (), "length"),
     "llamacpp_think": (HELLO, "hm, what is it?\n", (), "stop"),
@@ -94,6 +98,7 @@ REFUSALS: dict[str, tuple[type[ModelFailed], str]] = {
     "aimock_busy": (ModelUnavailable, "429: Rate limited; try again later"),
     "litellm_too_long": (ModelTooLong, "maximum context length"),
     "llamacpp_alternate": (ModelRefused, "roles must alternate user/assistant"),
+    "llamacpp_anthropic_too_long": (ModelTooLong, "exceeds the available context size"),
     "llamacpp_bad_tool": (ModelRefused, "Pattern must start with '^'"),
     "llamacpp_full": (ModelUnavailable, "fewer slots (-np), or this model a `concurrency`; try again later"),
     "llamacpp_full_later": (ModelCutOff, "fewer slots (-np), or this model a `concurrency`; try again"),

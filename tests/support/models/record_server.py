@@ -3,7 +3,7 @@
     python -m tests.support.models.record_server http://127.0.0.1:4000/v1 MODEL "what is 6*7?" --tool > FILE.http
 
 `--tool` may be followed by the JSON schema of its arguments, `--most N` asks for so many tokens. `--embed` asks for the
-text's vector instead, `--models` for the list of models.
+text's vector instead, `--models` for the list of models; `--anthropic` in Anthropic's protocol.
 Only a server without TLS, and without a key that matters: look at the file before you keep it.
 """
 
@@ -45,6 +45,15 @@ def chat_of(model: str, texts: Sequence[str], *, arguments: str | None, most: in
     return asked | {"messages": [{"role": "user", "content": text} for text in texts]}
 
 
+def message_of(model: str, texts: Sequence[str], *, arguments: str | None) -> dict[str, Any]:
+    """What `AnthropicChat` asks."""
+    asked: dict[str, Any] = {"model": model, "stream": True, "max_tokens": 999}
+    if arguments is not None:
+        asked["tools"] = [{"name": "calculator", "input_schema": json.loads(arguments)}]
+    content = [{"type": "text", "text": text} for text in texts]
+    return asked | {"messages": [{"role": "user", "content": content}]}
+
+
 async def recorded(url: str, request: bytes) -> bytes:
     """All that the server answers."""
     parts = urlsplit(url)
@@ -65,6 +74,7 @@ def main() -> None:
     parser.add_argument("--tool", nargs="?", const=_ARGUMENTS, help="offer a tool")
     parser.add_argument("--most", type=int, help="tokens of the answer")
     parser.add_argument("--embed", action="store_true", help="ask for a vector")
+    parser.add_argument("--anthropic", action="store_true", help="ask in its protocol")
     parser.add_argument("--models", action="store_true", help="ask for the models")
     given = parser.parse_args()
     if given.models:
@@ -72,6 +82,8 @@ def main() -> None:
     elif given.embed:
         asked = {"model": given.model, "input": given.text, "encoding_format": "float"}
         request = request_of(given.url, "/embeddings", asked)
+    elif given.anthropic:
+        request = request_of(given.url, "/messages", message_of(given.model, given.text, arguments=given.tool))
     else:
         chat = chat_of(given.model, given.text, arguments=given.tool, most=given.most)
         request = request_of(given.url, "/chat/completions", chat)
