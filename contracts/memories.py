@@ -1,6 +1,9 @@
 """What clients are shown of long-term memory: hits with their anchors, what an anchor opens to, what is known."""
 
 from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.records import SegmentType
@@ -55,6 +58,8 @@ class FoundMemory(Contract):
     """Of what is known alone: since when it is true; where no time was told, since it was said."""
     true_until: str | None = None
     """The first moment at which it is true no more; None: it still is."""
+    metadata: dict[str, Any] | None = None
+    """Of what is known alone: what a client keeps with it."""
 
 
 class RecalledTask(Contract):
@@ -139,6 +144,8 @@ class KnownNode(Contract):
     """How many statements it rests on."""
     supports: list[SupportingStatement]
     """The newest of them first, at most 50."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """What a client keeps with it; empty where none does."""
 
 
 class ReachedNode(KnownNode):
@@ -161,6 +168,12 @@ class KnownEdge(Contract):
     """``related_to``, ``followed_by``, ``contradicts``, ``derived_from``, ``part_of``."""
     weight: float
     """0 to 1: how closely."""
+    id: str | None = None
+    """Made from its ends, type and owner: the same wherever it is shown. None: an earlier gateway does not say it."""
+    user_id: str | None = None
+    """Whose it is; None: nobody's in particular."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """What a client keeps with it; empty where none does."""
 
 
 class Neighbourhood(Contract):

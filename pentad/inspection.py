@@ -312,8 +312,9 @@ class Management:
     async def add_node(self, kind: str, text: str, **fields: Any) -> KnownNode:
         """Keep something that a person knows, a ``concept fact procedure question answer``; searches find it.
 
-        ``fields``: ``user_id`` (whose it is), ``importance`` (0 to 1), ``true_from``, ``true_until`` (RFC 3339). Said
-        again it is the same node. Raises ``Refused`` for a wrong value.
+        ``fields``: ``user_id`` (whose it is), ``importance`` (0 to 1), ``true_from``, ``true_until`` (RFC 3339),
+        ``metadata`` (a JSON object that is kept as it is: 4 KiB at most). Said again it is the same node; metadata that
+        is given replaces what was there. Raises ``Refused`` for a wrong value.
         """
         body = {**fields, "kind": kind, "text": text}
         return KnownNode.model_validate(await self._rest.call("POST", path_of("memory", "nodes"), body=body))
@@ -321,7 +322,8 @@ class Management:
     async def add_edge(self, source: str, target: str, edge_type: str, **fields: Any) -> KnownEdge:
         """Keep how two nodes belong together: ``related_to followed_by contradicts derived_from part_of``.
 
-        ``fields``: ``weight`` (0 to 1), ``text`` (why), ``user_id``. What is contradicted is true no more from now on.
+        ``fields``: ``weight`` (0 to 1), ``text`` (why), ``user_id``, ``metadata`` as of a node. What is contradicted is
+        true no more from now on.
         Raises ``NotFound`` for a node that is not there, ``Refused`` for a wrong value.
         """
         body = {**fields, "source": source, "target": target, "type": edge_type}

@@ -9,7 +9,9 @@ from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, Reach
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Tally
+from pentad.shared.graph.metadata import metadata_told
+from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
 from pentad.shared.owners import Owner
 
@@ -67,10 +69,10 @@ class Knowledge:
         reached = await _asked(STRATEGIES[strategy](self._graph, [name], walk))
         ids = [each.id for each in reached]
         nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, ids))}
-        links = await _asked(self._graph.links(walk.owner, ids, _MOST_EDGES, walk.types, walk.as_of))
+        edges = await _asked(self._graph.between(walk.owner, list(nodes), _MOST_EDGES, walk.types, walk.as_of))
         return Neighbourhood(
             nodes=[_reached(nodes[each.id], each, walk.owner) for each in reached if each.id in nodes],
-            edges=[_edge(link) for link in links if link.source in nodes and link.target in nodes],
+            edges=[edge_told(edge) for edge in edges],
         )
 
 
@@ -97,6 +99,7 @@ def _told(node: MemoryNode, owner: Owner) -> dict[str, Any]:
             SupportingStatement(anchor=each.anchor, task_id=each.task, at=_time(each.at or None))
             for each in seen[: -MOST_SHOWN - 1 : -1]
         ],
+        "metadata": metadata_told(node.metadata),
     }
 
 
@@ -104,8 +107,17 @@ def _reached(node: MemoryNode, how: Reached, owner: Owner) -> ReachedNode:
     return ReachedNode(**_told(node, owner), depth=how.depth, cost=round(how.cost, 4), came_from=how.came_from)
 
 
-def _edge(link: WalkedEdge) -> KnownEdge:
-    return KnownEdge(source=link.source, target=link.target, type=link.type.value, weight=link.weight)
+def edge_told(edge: BareEdge) -> KnownEdge:
+    """An edge as clients get it."""
+    return KnownEdge(
+        id=edge_id(edge.owner, edge.source, edge.target, edge.type),
+        source=edge.source,
+        target=edge.target,
+        type=edge.type.value,
+        weight=edge.weight,
+        user_id=edge.owner.user,
+        metadata=metadata_told(edge.metadata),
+    )
 
 
 def _time(moment: int | None) -> str | None:

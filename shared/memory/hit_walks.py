@@ -10,6 +10,7 @@ from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.known_points import true_times
+from pentad.shared.memory.node_metadata import metadata_detail
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
 from pentad.shared.memory.statements import is_statement
@@ -150,7 +151,7 @@ def _hit(node: MemoryNode, score: float, times: TrueTimes, owner: Owner) -> Memo
         importance=node.importance,
         anchor=newest.anchor,
         text=node.text,
-        details=times_told(node, times),
+        details=times_told(node, times) | metadata_detail(node),
     )
     return MemoryHit(node.id, payload, score, {"walk": score})
 

@@ -14,7 +14,8 @@ from pentad.cli import memory as memory_command
 from pentad.client import connect
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.graph.knowledge import EdgeType, NodeKind
+from pentad.shared.graph.knowledge import EdgeType, Metadata, NodeKind
+from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
 from pentad.shared.settings import Settings
@@ -25,6 +26,7 @@ from tests.support.graph_maker import edge, node, support
 
 KEYS = "us-key:us,them-key:them"
 US, THEM = ({"authorization": f"Bearer {key}"} for key in ("us-key", "them-key"))
+CRM = Metadata('{"from":"crm"}', 7)
 OURS, ADA = Owner("us"), Owner("us", "ada")
 
 
@@ -40,11 +42,13 @@ async def graph(store: Store, tmp_path: Path) -> AsyncIterator[SqliteGraph]:
     made = SqliteGraph(tmp_path / "graph.db")
     rests = [support(f"{n}", at=n) for n in range(60)]
     await made.upsert_nodes([
-        node("boat", OURS, *rests, kind=NodeKind.FACT, text="The boat is green\x1b[31m", true_from=1, true_until=2),
+        node("boat", OURS, *rests, kind=NodeKind.FACT, text="The boat is green\x1b[31m", true_from=1, true_until=2,
+             metadata=CRM),
         node("oslo", OURS), node("fjord", OURS), node("secret", ADA), node("far", OURS),
     ])  # fmt: skip
     await made.upsert_edges([
-        edge("boat", "oslo", OURS, weight=0.9), edge("oslo", "fjord", OURS, weight=0.2, type=EdgeType.PART_OF),
+        edge("boat", "oslo", OURS, weight=0.9, metadata=CRM),
+        edge("oslo", "fjord", OURS, weight=0.2, type=EdgeType.PART_OF),
         edge("boat", "secret", ADA), edge("fjord", "far", OURS, true_until=5),
     ])  # fmt: skip
     async with serving(store, VectorRequests(store, None, made).handle):
@@ -62,7 +66,7 @@ async def test_a_node_says_what_it_is_and_what_it_rests_on(http: httpx2.AsyncCli
     assert told == {
         "id": "boat", "kind": "fact", "text": "The boat is green\x1b[31m", "user_id": None, "importance": 0.5,
         "learned_at": "1970-01-01T00:00:01.000Z", "true_from": "1970-01-01T00:00:00.001Z",
-        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60,
+        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60, "metadata": {"from": "crm"},
     }  # fmt: skip
     assert [each["anchor"] for each in supports] == [f"anchor-{n}" for n in range(59, 9, -1)], "the newest first"
 
@@ -92,6 +96,22 @@ async def test_each_strategy_goes_as_far_as_it_may(http: httpx2.AsyncClient, gra
     assert await reached(depth=6, type="related_to") == ["boat", "oslo"]
     assert await reached(depth=6, as_of="2030-01-01T00:00:00Z") == ["boat", "oslo", "fjord"]
     assert set(await reached(depth=1, user_id="ada")) == {"boat", "oslo", "secret"}
+
+
+async def test_an_edge_has_an_id_its_owner_and_what_clients_keep_with_it(
+    http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    await graph.upsert_edges([edge("boat", "oslo", ADA, weight=0.7)])
+    first, second, *_ = (await get(http, "boat/neighbours", user_id="ada")).json()["edges"]
+    assert first == {
+        "id": edge_id(OURS, "boat", "oslo", EdgeType.RELATED_TO), "source": "boat", "target": "oslo",
+        "type": "related_to", "weight": 0.9, "user_id": None, "metadata": {"from": "crm"},
+    }  # fmt: skip
+    assert second == first | {
+        "id": edge_id(ADA, "boat", "oslo", EdgeType.RELATED_TO), "weight": 0.7, "user_id": "ada", "metadata": {},
+    }  # fmt: skip
+    nodes = (await get(http, "boat/neighbours")).json()["nodes"]
+    assert [each["metadata"] for each in nodes] == [{"from": "crm"}, {}, {}]
 
 
 async def test_what_is_anothers_is_not_there(http: httpx2.AsyncClient, graph: SqliteGraph) -> None:
@@ -156,6 +176,6 @@ async def test_python_and_the_terminal_show_the_same(
         assert await asyncio.to_thread(memory_command.run, args, settings) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("fact · learned ")
-    assert lines[1:3] == ["  The boat is green[31m", "  anchor-59"], "without what would colour it"
+    assert lines[1:4] == ["  The boat is green[31m", '  {"from": "crm"}', "  anchor-59"], "without what would colour it"
     assert "0.90  The boat is green[31m related_to oslo" in lines
     assert "  oslo  concept  oslo" in lines
