@@ -152,11 +152,11 @@ class ReachedNode(KnownNode):
     """A node that a walk came to."""
 
     depth: int
-    """Edges from the start."""
+    """Edges from its start."""
     cost: float
     """Of the way here: the less, the closer."""
     came_from: str | None
-    """The node before it; None at the start."""
+    """The node before it; None at a start."""
 
 
 class KnownEdge(Contract):
@@ -177,7 +177,10 @@ class KnownEdge(Contract):
 
 
 class Neighbourhood(Contract):
-    """What lies around a node, in the order in which it was come to; the node itself is the first."""
+    """What lies around a node, in the order in which it was come to; the node itself is the first.
+
+    Of several, depth first comes to one after the other; else all of them are the first.
+    """
 
     nodes: list[ReachedNode]
     edges: list[KnownEdge]

@@ -16,6 +16,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.records import ShownStatus, Task, UnreadableTask
+from pentad.errors import Refused
 from pentad.rest import Rest
 
 PAGE_LIMIT = 100
@@ -136,7 +137,7 @@ class Inspection:
 
     async def memory_neighbours(
         self,
-        node_id: str,
+        node_id: str | Sequence[str],
         *,
         depth: int | None = None,
         limit: int | None = None,
@@ -147,12 +148,16 @@ class Inspection:
     ) -> Neighbourhood:
         """What lies around a node, itself the first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
+        ``node_id``: or several that the walk begins at, at most 16.
         ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.
         ``as_of``, a time of RFC 3339: along what was true then. Raises ``NotFound``, ``Refused``.
         """
         asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy, "user_id": user_id}
-        asked |= {"type": edge_type, "as_of": as_of}
-        path = path_of("memory", "nodes", node_id, "neighbours")
+        starts = [node_id] if isinstance(node_id, str) else list(node_id)
+        if not starts:
+            raise Refused("name a node that the walk begins at")
+        asked |= {"type": edge_type, "as_of": as_of, "start": starts[1:]}
+        path = path_of("memory", "nodes", starts[0], "neighbours")
         return Neighbourhood.model_validate(await self._rest.call("GET", path, **asked))
 
     async def models(self) -> list[dict[str, Any]]:

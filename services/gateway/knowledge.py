@@ -1,7 +1,7 @@
 """The graph of what is known, for clients: a node, what lies around it, how much there is."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 from pentad.contracts.ids import rfc3339
@@ -33,14 +33,15 @@ class Knowledge:
 
     async def node(self, owner: Owner, name: str) -> KnownNode:
         """One node that the owner sees."""
-        return KnownNode(**_told(await self._node(owner, name), owner))
+        [node] = await self._nodes(owner, [name])
+        return KnownNode(**_told(node, owner))
 
-    async def neighbours(self, name: str, strategy: str, walk: Walk) -> Neighbourhood:
-        """What lies around a node that the walk's owner sees."""
-        await self._node(walk.owner, name)
+    async def neighbours(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
+        """What lies around nodes that the walk's owner sees; none of ``starts`` is named twice."""
+        await self._nodes(walk.owner, starts)
         try:
             async with asyncio.timeout(_WALK_S) as limit:
-                return await self._around(name, strategy, walk)
+                return await self._around(starts, strategy, walk)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -59,14 +60,16 @@ class Knowledge:
         """Close the connection."""
         await self._graph.aclose()
 
-    async def _node(self, owner: Owner, name: str) -> MemoryNode:
-        found = await _asked(self._graph.nodes(owner, [name]))
-        if not found:
-            raise missing("there is no such node")
-        return found[0]
+    async def _nodes(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
+        """All of them."""
+        found = await _asked(self._graph.nodes(owner, names))
+        if len(found) < len(names):
+            gone = [] if len(names) == 1 else sorted(set(names) - {node.id for node in found})
+            raise missing(" ".join(("there is no such node", *gone[:1])))
+        return found
 
-    async def _around(self, name: str, strategy: str, walk: Walk) -> Neighbourhood:
-        reached = await _asked(STRATEGIES[strategy](self._graph, [name], walk))
+    async def _around(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
+        reached = await _asked(STRATEGIES[strategy](self._graph, starts, walk))
         ids = [each.id for each in reached]
         nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, ids))}
         edges = await _asked(self._graph.between(walk.owner, list(nodes), _MOST_EDGES, walk.types, walk.as_of))

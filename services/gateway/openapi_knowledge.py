@@ -84,9 +84,10 @@ def knowledge_paths() -> dict[str, Json]:
         },
         "/v1/memory/nodes/{node}/neighbours": {
             "get": operation(
-                "What lies around a node, in the order in which a walk comes to it",
+                "What lies around a node, or around several, in the order in which a walk comes to it",
                 path("node"),
-                query("depth", "integer", "edges from the node; 2 when missing", minimum=0, maximum=6),
+                query("start", "string", "a node to begin at as well; may be given 15 times"),
+                query("depth", "integer", "edges from a start; 2 when missing", minimum=0, maximum=6),
                 query("limit", "integer", "nodes; 50 when missing", minimum=1, maximum=200),
                 query("strategy", "string", "`bfs` (when missing), `dfs`, `astar`: along the heaviest edges first"),
                 query("type", "string", "only along edges of this type; may be given several times"),

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from pentad.cli import memory as memory_command
 from pentad.client import connect
+from pentad.errors import Refused
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.graph.knowledge import EdgeType, Metadata, NodeKind
@@ -144,6 +145,43 @@ async def test_a_wrong_walk_is_refused_in_words(http: httpx2.AsyncClient, query:
     refused = await get(http, "boat/neighbours", **query)
     assert refused.status_code == 422
     assert named in refused.json()["detail"]
+
+
+async def test_a_walk_begins_at_several_nodes(
+    gateway: GatewayService, http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    async def reached(*starts: str, **query: Any) -> list[tuple[str, int, str | None]]:
+        told = (await get(http, f"{starts[0]}/neighbours", start=starts[1:], **query)).json()
+        assert all(edge["source"] != edge["target"] for edge in told["edges"])
+        return [(each["id"], each["depth"], each["came_from"]) for each in told["nodes"]]
+
+    around = [("far", 0, None), ("boat", 0, None), ("fjord", 1, "far"), ("oslo", 1, "boat")]
+    assert await reached("far", "boat", "far", depth=1) == around
+    assert sorted(await reached("far", "boat", depth=1, strategy="astar")) == sorted(around)
+    assert await reached("boat", "far", depth=6, strategy="dfs") == [
+        ("boat", 0, None), ("oslo", 1, "boat"), ("fjord", 2, "oslo"), ("far", 3, "fjord")
+    ], "a start that another way has come to belongs to that"  # fmt: skip
+    assert await reached("boat", "far", depth=6, strategy="dfs", limit=2) == [("boat", 0, None), ("oslo", 1, "boat")]
+    async with connect(gateway.address, "us-key") as agent:
+        found = await agent.inspection.memory_neighbours(["far", "boat"], depth=1)
+        assert [(each.id, each.depth, each.came_from) for each in found.nodes] == around
+        with pytest.raises(Refused, match="begins at"):
+            await agent.inspection.memory_neighbours([])
+
+
+async def test_of_several_nodes_all_are_there_and_there_is_a_bound(
+    http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    for starts, query in ((["none"], {}), (["secret"], {}), (["a b"], {}), (["secret"], {"user_id": "bob"})):
+        refused = await get(http, "boat/neighbours", start=["oslo", *starts], **query)
+        assert refused.status_code == 404, starts
+    assert (await get(http, "boat/neighbours", start=["secret"], user_id="ada")).status_code == 200
+    for starts, limit, named in (([f"n{n}" for n in range(16)], 50, "start"), (["oslo", "fjord"], 2, "limit")):
+        refused = await get(http, "boat/neighbours", start=starts, limit=limit)
+        assert (refused.status_code, refused.json()["detail"].startswith(named)) == (422, True)
+    await graph.upsert_nodes([node(f"n{n}", OURS) for n in range(15)])
+    told = (await get(http, "boat/neighbours", start=[f"n{n}" for n in range(15)], depth=0)).json()
+    assert (len(told["nodes"]), told["edges"]) == (16, [])
 
 
 async def test_a_graph_that_nobody_has_open_is_503_and_says_so(http: httpx2.AsyncClient) -> None:
