@@ -34,6 +34,16 @@ class QuotedSegment(Contract):
     """When it was said; None where that is not known."""
 
 
+class PathEdge(Contract):
+    """An edge along which a walk went, from one of its ends to the other."""
+
+    source: str
+    target: str
+    type: str
+    """As of `KnownEdge`."""
+    weight: float
+
+
 class FoundMemory(Contract):
     """A memory that a question found."""
 
@@ -60,6 +70,8 @@ class FoundMemory(Contract):
     """The first moment at which it is true no more; None: it still is."""
     metadata: dict[str, Any] | None = None
     """Of what is known alone: what a client keeps with it."""
+    path: list[PathEdge] | None = None
+    """Of what a walk through the graph came to: the edges from this node to the one where the walk began."""
 
 
 class RecalledTask(Contract):

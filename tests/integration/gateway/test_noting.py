@@ -288,6 +288,8 @@ async def test_a_walk_adds_what_lies_beside_the_hits(
         hits = await found(http, question, user_id="ada", strategy=strategy)
         assert [hit["id"] for hit in hits] == [ferry["id"], ticket["id"]]
         assert (hits[1]["parts"]["walk"], hits[1]["anchor"]) == (hits[1]["score"], ticket["supports"][0]["anchor"])
+        told = {"source": ferry["id"], "target": ticket["id"], "type": "related_to", "weight": 0.9}
+        assert ("path" in hits[0], hits[1]["path"]) == (False, [told])
     for strategy in ("none", "bfs"):
         hits = await found(http, question, user_id="ada", strategy=strategy, depth=0)
         assert not any("walk" in hit["parts"] for hit in hits)

@@ -23,7 +23,7 @@ from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
 from pentad.shared.memory.known_points import KnownPoints
 from pentad.shared.memory.points import cut_task
 from pentad.shared.memory.recalling import RecallQuestion
-from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.walk_choice import walk_asked_for
 from pentad.shared.owners import Owner
@@ -97,6 +97,14 @@ async def known(request: Any, tmp_path: Path) -> AsyncIterator[Known]:
         yield Known(vectors, graph)
 
 
+def way(hit: MemoryHit) -> list[tuple[str, str, str, float]]:
+    """The edges from a hit to the start of its walk, by the texts of their ends."""
+    names = {
+        node_id(Owner(hit.payload.owner.tenant, "ada"), NodeKind.FACT, text): text for text in (FERRY, TICKET, PIER)
+    }
+    return [(names[edge.source], edge.type.value, names[edge.target], edge.weight) for edge in hit.path]
+
+
 def texts(found: WalkedMemories) -> list[str]:
     return [hit.payload.text for hit in found.hits]
 
@@ -108,6 +116,10 @@ async def test_each_strategy_adds_what_lies_beside_with_score_anchor_and_task(kn
         found = await known.ask(strategy)
         assert texts(found) == [FERRY, TICKET, PIER], strategy
         assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
+        assert [way(hit) for hit in found.hits] == [
+            [], [(FERRY, "related_to", TICKET, 0.9)],
+            [(TICKET, "part_of", PIER, 0.8), (FERRY, "related_to", TICKET, 0.9)],
+        ]  # fmt: skip
         for hit in found.hits[1:]:
             assert hit.parts == {"walk": hit.score}
             assert hit.payload.anchor == known.support(hit.payload.text, known.owner).anchor
