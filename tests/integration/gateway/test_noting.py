@@ -382,6 +382,14 @@ async def test_hostile_texts_are_kept_as_they_are(http: httpx2.AsyncClient, stor
     assert (await http.get(f"/v1/memory/nodes/{node['id']}", headers=US)).json()["text"] == text
 
 
+@pytest.mark.parametrize("value", [b"NaN", b"[Infinity]", b"1e999", b'"\\ud800"', b"[" * 5_000 + b"]" * 5_000])
+async def test_metadata_that_is_no_json_is_refused(http: httpx2.AsyncClient, stores: Stores, value: bytes) -> None:
+    body = b'{"kind": "fact", "text": "It is green.", "metadata": {"a": ' + value + b"}}"
+    refused = await http.post("/v1/memory/nodes", content=body, headers=US | {"content-type": "application/json"})
+    assert refused.status_code in (400, 422)
+    assert (await stores.graph.tally("us")).nodes == 0
+
+
 async def test_python_adds_joins_and_takes_away(gateway: GatewayService, stores: Stores) -> None:
     async with connect(gateway.address, "us-key") as agent:
         one = await agent.management.add_node("fact", "The boat is green", importance=1)

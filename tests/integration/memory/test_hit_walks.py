@@ -15,12 +15,13 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Metadata, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.graph_of_task import graph_of_task
 from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
 from pentad.shared.memory.known_points import KnownPoints
+from pentad.shared.memory.node_metadata import metadata_kept
 from pentad.shared.memory.points import cut_task
 from pentad.shared.memory.recalling import RecallQuestion
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
@@ -74,7 +75,8 @@ class Known:
 
     async def teach(self) -> None:
         """The ferry leads to its ticket and from there to the pier; what is over or another's lies beside it."""
-        ferry, ticket, pier = self.fact(FERRY), self.fact(TICKET), self.fact(PIER)
+        ferry, ticket = (self.fact(text, metadata=Metadata('{"from":"crm"}', 1)) for text in (FERRY, TICKET))
+        pier = self.fact(PIER)
         bobs, old = self.fact(BOBS, user="bob"), self.fact(OLD, true_until=2_000)
         await self.graph.upsert_nodes([ferry, ticket, pier, bobs, old])
         await self.graph.upsert_edges([
@@ -130,7 +132,9 @@ async def test_a_walk_is_as_deep_as_is_asked_and_gives_no_more_hits_than_are(kno
     await known.teach()
     assert texts(await known.ask("bfs", depth=0)) == [FERRY]
     assert texts(await known.ask("bfs", depth=1)) == [FERRY, TICKET]
-    assert texts(await known.ask("bfs", limit=2)) == [FERRY, TICKET]
+    found = await known.ask("bfs", limit=2)
+    assert texts(found) == [FERRY, TICKET]
+    assert [metadata_kept(hit.payload) for hit in found.hits] == [{"from": "crm"}, {"from": "crm"}]
 
 
 async def test_as_of_a_time_it_leads_to_what_was_true_then(known: Known) -> None:
@@ -165,6 +169,7 @@ async def test_a_new_task_recalls_what_lies_beside_what_is_about_it(known: Known
     memory = recalling(store, known.vectors, timeout_s=PATIENCE_S, graph=known.graph)
     found = await memory.recall(asked, Requester(0, known.owner.tenant, "s1"))
     assert [quote.text for quote in quotes_in(found.text)] == [FERRY, TICKET, PIER]
+    assert "crm" not in found.text, "what clients keep with a node is not for models"
 
 
 class Hanging(SqliteGraph):
