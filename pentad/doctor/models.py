@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pentad.shared.presence.in_use import ModelInUse
 
 _PATIENCE_S = 10.0
+_IS_THERE = "wait: it is there, and tasks ask it again by themselves; if it stays so, see the server's own log"
 _OF_THIS_SHELL = "not known from here which the running system uses; by this shell's settings: "
 
 
@@ -64,7 +65,7 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
     """A model as somebody is set to it; a real endpoint is asked for what it has."""
     from pentad.shared.models.endpoint import Endpoint
     from pentad.shared.models.model_makers import described
-    from pentad.shared.models.ports import ModelFailed, ModelRefused
+    from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
 
     if place is None:
         return _offline(settings)
@@ -86,6 +87,8 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
             )
         return Finding("model", "fail", str(error), "correct LLM_BASE_URL and LLM_API_KEY, and start again")
     except ModelFailed as error:
+        if isinstance(error, ModelUnavailable) and error.status:
+            return Finding("model", "warn", str(error), _IS_THERE)
         return Finding("model", "fail", str(error), "start the model server, or correct LLM_BASE_URL and start again")
     finally:
         await endpoint.aclose()

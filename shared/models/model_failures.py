@@ -16,13 +16,15 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelMisconfigured,
     ModelRefused,
+    ModelTooLong,
     ModelUnavailable,
 )
 
 _LATER = frozenset({408, 409, 429})
 _MAX_TEXT = 500
 _NOT_KNOWN = 401
-_MISCONFIGURED = frozenset({401, 402, 403, 404, 405})
+_NOT_OFFERED = 501
+_MISCONFIGURED = frozenset({401, 402, 403, 404, 405, _NOT_OFFERED})
 """Statuses that say nothing of the request: another model may answer it."""
 _ADVICE = {
     401: "check the API key",
@@ -30,7 +32,8 @@ _ADVICE = {
     403: "check the API key and what it may use",
     404: "check the model's id and the base URL",
     405: "check the base URL",
-    413: "the conversation is too long for this model",
+    413: "the conversation, or the text, is too long for this model",
+    501: "start the server so that it offers this, or correct the base URL",
 }
 
 _STATUS_OF_NAME = {
@@ -62,10 +65,18 @@ _NO_CREDIT = frozenset(
 )
 """Types and codes, in lower case, of what is sent as "too many requests" and does not pass by waiting."""
 _TOO_LONG = re.compile(
-    r"maximum context length|context[ _](?:length|size|window)|(?:prompt|input) is too long|request too large", re.I
+    r"maximum context length|context[ _](?:length|size|window)|(?:prompt|input) is too long|request too large"
+    r"|too large to process",
+    re.I,
 )
-"""What servers say of a conversation that is too long, with statuses of all kinds."""
-_PAYMENT, _TOO_LARGE = 402, 413
+"""What servers say of a conversation or a text that is too long, with statuses of all kinds."""
+_FULL = "Context size has been exceeded."
+"""What llama.cpp says to all that it answers just then when they do not fit into the context that its slots share.
+
+One that is too long by itself is refused before, or ends for its length: each of these fits alone.
+"""
+_OF_FULL = "; its slots share one context: give it more (-c), fewer slots (-np), or this model a `concurrency`"
+_REFUSED, _PAYMENT, _TOO_LARGE = 400, 402, 413
 
 
 def from_status(
@@ -75,15 +86,17 @@ def from_status(
     said = f"the model server at {place} answered {status}: {shortened(detail)}"
     status = _meant(status, detail, error) or status
     if is_later(status):
-        return ModelUnavailable(f"{said}; try again later", retry_after)
+        return ModelUnavailable(f"{said}{_cause(detail)}; try again later", retry_after, status=status)
+    if status == _REFUSED and _says_too_long(detail, error):
+        status = _TOO_LARGE
     kind = ModelMisconfigured if status in _MISCONFIGURED else ModelRefused
-    kind = KeyRefused if status == _NOT_KNOWN else kind
+    kind = {_NOT_KNOWN: KeyRefused, _TOO_LARGE: ModelTooLong}.get(status, kind)
     return kind(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
 
 
 def is_later(status: int) -> bool:
     """Whether the same request may succeed later."""
-    return status in _LATER or status >= 500
+    return status in _LATER or (status >= 500 and status != _NOT_OFFERED)
 
 
 def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> ModelFailed | None:
@@ -99,7 +112,9 @@ def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> Mode
     status = _meant(_status(fields), detail, fields)
     if status is not None and (not is_later(status) or not began):
         return from_status(status, detail, None, place)
-    return ModelCutOff(f"the model server at {place} stopped with an error: {shortened(detail)}; try again")
+    return ModelCutOff(
+        f"the model server at {place} stopped with an error: {shortened(detail)}{_cause(detail)}; try again"
+    )
 
 
 def error_in(said: object) -> Mapping[str, Any]:
@@ -117,7 +132,18 @@ def _meant(status: int | None, detail: str, error: Mapping[str, Any]) -> int | N
         return status
     if any(str(error.get(name)).lower() in _NO_CREDIT for name in ("code", "type")):
         return _PAYMENT
-    return _TOO_LARGE if _TOO_LONG.search(f"{detail[:_MAX_TEXT]} {error.get('code')} {error.get('type')}") else status
+    if detail == _FULL:
+        return status
+    return _TOO_LARGE if _says_too_long(detail, error) else status
+
+
+def _says_too_long(detail: str, error: Mapping[str, Any]) -> bool:
+    return bool(_TOO_LONG.search(f"{detail[:_MAX_TEXT]} {error.get('code')} {error.get('type')}"))
+
+
+def _cause(detail: str) -> str:
+    """What can be done so that it does not come again."""
+    return _OF_FULL if detail == _FULL else ""
 
 
 def _status(error: Mapping[str, Any]) -> int | None:

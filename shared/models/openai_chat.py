@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
+from pentad.shared.models.alternation import alternating, wants_alternation
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
@@ -42,6 +43,9 @@ class OpenAIChat(StreamedChat):
         self._tags = think_tags
         self._asking = asyncio.Lock()
         self._filled = False
+        """Each call of tools gets reasoning, if a blank one."""
+        self._alternating = False
+        """User messages in a row are sent as one."""
 
     @property
     def name(self) -> str:
@@ -59,21 +63,23 @@ class OpenAIChat(StreamedChat):
     def _assembly(self, on_delta: DeltaSink) -> Assembly:
         return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
 
-    def _learned(self, refusal: ModelRefused) -> bool:
-        """Servers that think miss the reasoning where another model has called tools."""
-        learned = not self._filled and REASONING in str(refusal)
-        self._filled = self._filled or learned
-        return learned
+    def _learn(self, refusal: ModelRefused) -> None:
+        """Servers that think miss reasoning where another model has called tools; others want turns."""
+        super()._learn(refusal)
+        said = str(refusal)
+        self._filled = self._filled or REASONING in said
+        self._alternating = self._alternating or wants_alternation(said)
 
     def _body(self, model: str, request: ChatRequest) -> bytes:
         tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
+        messages = alternating(request.messages) if self._alternating else request.messages
         if tools and not request.may_call:
             tools += b'"tool_choice":"none",'
         return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s%s"messages":[%s]}' % (
             to_json(model),
             self._parameters,
             tools,
-            openai_messages(request.messages, model, filled=self._filled),
+            openai_messages(messages, model, filled=self._filled),
         )
 
 

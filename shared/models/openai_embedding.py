@@ -11,10 +11,13 @@ from pydantic_core import to_json
 
 from pentad.shared.models.embeddings import LARGEST, MOST_TEXTS
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import ModelRefused, ModelTooLong, ModelUnavailable
 
 _MOST_VECTOR = 512 * 1024
 """Bytes of an answer for each text: 16,384 numbers. What is read of it takes up to thirty times as much."""
+
+_LEAST = 64
+"""Characters of a text that is not cut further: no model takes fewer."""
 
 
 class OpenAIEmbedding:
@@ -58,9 +61,21 @@ class OpenAIEmbedding:
         return self._most_texts
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order, in one request. Raises `ModelRefused` or `ModelUnavailable`."""
+        """One vector per text, in order, in one request. Raises `ModelRefused` or `ModelUnavailable`.
+
+        Of a text that is too long, and asked for alone, the beginning counts.
+        """
         if not texts:
             return []
+        try:
+            return await self._embedded(texts)
+        except ModelTooLong:
+            [text, *others] = texts
+            if others or len(text) <= _LEAST:
+                raise
+        return await self.embed([text[: len(text) // 2]])
+
+    async def _embedded(self, texts: Sequence[str]) -> list[list[float]]:
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
                 answer = await self._endpoint.fetch("/embeddings", self._body(texts), _MOST_VECTOR * len(texts))

@@ -82,6 +82,10 @@ class ModelRefused(ModelFailed):
     """The server understood and said no (4xx other than 408, 409 and 429): the same call never succeeds."""
 
 
+class ModelTooLong(ModelRefused):
+    """The conversation or the text is longer than what the model takes."""
+
+
 class ModelMisconfigured(ModelRefused):
     """The server refuses every request so: a wrong key, an unknown model, no credit. Another model may answer."""
 
@@ -93,12 +97,13 @@ class KeyRefused(ModelMisconfigured):
 class ModelUnavailable(ModelFailed):
     """Nothing came (429, 5xx, no connection, no first byte in time): try again later, not counted as an attempt.
 
-    `retry_after`: seconds the server asked for, None when it did not say.
+    `retry_after`: seconds the server asked for, None when it did not say. `status`: what it answered; 0: nothing.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, *, status: int = 0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.status = status
 
 
 class ModelBusy(ModelUnavailable):

@@ -10,11 +10,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.loose_schemas import loosened, made_no_grammar
 from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,
@@ -39,6 +41,8 @@ class StreamedChat(ABC):
         self._endpoint = endpoint
         self._path = path
         self._stall_s = stall_s
+        self._loose = False
+        """Tools' schemas are sent without lengths and patterns."""
 
     @property
     @abstractmethod
@@ -63,12 +67,7 @@ class StreamedChat(ABC):
             async with asyncio.timeout(_patience(request)) as limit:
                 model = model or await self._chosen()
                 once = request.begin_s is not None
-                try:
-                    response = await self._endpoint.open(self._path, self._body(model, request), once)
-                except ModelRefused as refusal:
-                    if not self._learned(refusal):
-                        raise
-                    response = await self._endpoint.open(self._path, self._body(model, request), once)
+                response = await self._open(model, request, once)
                 try:
                     await self._read(response, reader, limit, deadline, hurried=once)
                 finally:
@@ -91,9 +90,26 @@ class StreamedChat(ABC):
         """The model for a request that names none."""
         return self.name
 
-    def _learned(self, refusal: ModelRefused) -> bool:
-        """Whether the refusal tells how its server wants to be asked: from then on it is, this request too."""
-        return False
+    async def _open(self, model: str, request: ChatRequest, once: bool) -> httpx2.Response:
+        body = self._body(model, self._fitted(request))
+        while True:
+            try:
+                return await self._endpoint.open(self._path, body, once)
+            except ModelRefused as refusal:
+                self._learn(refusal)
+                better = self._body(model, self._fitted(request))
+                if better == body:  # not whether something was new: of many under way, each is refused
+                    raise
+                body = better
+
+    def _fitted(self, request: ChatRequest) -> ChatRequest:
+        if not self._loose or request.tools is None:
+            return request
+        return replace(request, tools=loosened(request.tools))
+
+    def _learn(self, refusal: ModelRefused) -> None:
+        """A refusal may tell how its server wants to be asked: from then on it is. Nothing is forgotten."""
+        self._loose = self._loose or made_no_grammar(str(refusal))
 
     @abstractmethod
     def _body(self, model: str, request: ChatRequest) -> bytes:

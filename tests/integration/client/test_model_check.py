@@ -86,6 +86,15 @@ async def test_a_model_server_that_is_away_is_a_failure_whatever_this_shell_is_s
     assert (found.level, url in found.detail, "start the model server" in found.do) == ("fail", True, True)
 
 
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "429 Too Many Requests"])
+async def test_a_model_server_that_loads_its_model_is_there(status: str) -> None:
+    """Whoever started llama.cpp's server a moment ago need not start it."""
+    async with listing(status, {"error": {"message": "Loading model"}}) as url:
+        found = await one(runner("large", url))
+    assert (found.level, "Loading model" in found.detail) == ("warn", True)
+    assert found.do.startswith("wait: it is there")
+
+
 async def test_the_offline_model_is_named_as_what_it_is() -> None:
     found = await one([OFFLINE])
     assert (found.level, "offline model" in found.detail, "LLM_API_KEY" in found.do) == ("note", True, True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 
 import pytest
 
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 from tests.integration.models.conftest import Start
 from tests.support.models.protocols import ScriptedProtocol
-from tests.support.models.replies import Reply, raw, say
+from tests.support.models.replies import Reply, fail, raw, say
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "gzip, gzip", "x-new"])
@@ -84,3 +85,15 @@ async def test_an_error_in_an_encoding_that_cannot_be_read_is_not_shown(start: S
     bench = await start(Reply(status=400, headers=(("Content-Encoding", "br"),), message="x"))
     with pytest.raises(ModelFailed, match="400: Bad Request"):
         await bench.ask()
+
+
+async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it_again(start: Start) -> None:
+    bench = await start()
+    seen = bench.server.seen.requests
+    refusal = fail(400, message="Failed to initialize samplers: failed to parse grammar")
+    bench.server.script = lambda _: refusal if "maxLength" in json.dumps(seen[-1].body) else say("there")
+    parameters = b'{"type":"object","properties":{"a":{"type":"string","maxLength":2000}}}'
+    tools = b'[{"type":"function","function":{"name":"f","description":"d","parameters":%s}}]' % parameters
+    for _ in range(2):
+        assert (await bench.ask(tools=tools)).text == "there"
+    assert ["maxLength" in json.dumps(request.body) for request in seen] == [True, False, False]

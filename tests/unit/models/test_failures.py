@@ -5,15 +5,22 @@ from typing import Any
 import pytest
 
 from pentad.shared.models.model_failures import error_in, from_status, from_stream_error, retry_after
-from pentad.shared.models.ports import ModelCutOff, ModelFailed, ModelMisconfigured, ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import (
+    ModelCutOff,
+    ModelFailed,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelTooLong,
+    ModelUnavailable,
+)
 
 
-@pytest.mark.parametrize("status", [400, 413, 415, 422, 451])
+@pytest.mark.parametrize("status", [400, 415, 422, 451])
 def test_a_refusal_is_final(status: int) -> None:
     assert type(from_status(status, "no", None, "http://m")) is ModelRefused
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 404, 405])
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 405, 501])
 def test_a_refusal_that_says_nothing_of_the_request_is_final_for_this_model_alone(status: int) -> None:
     assert isinstance(from_status(status, "no", None, "http://m"), ModelMisconfigured)
 
@@ -44,12 +51,13 @@ def test_an_account_without_credit_is_not_waited_for(name: str, what: str) -> No
         ("prompt is too long: 205000 tokens > 200000 maximum", {}),
         ("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000", {}),
         ("x", {"type": "exceed_context_size_error"}),
+        ("input (3000 tokens) is too large to process. increase the physical batch size", {}),
     ],
 )
 def test_a_conversation_that_is_too_long_is_not_asked_again(status: int, detail: str, error: dict[str, Any]) -> None:
     failure = from_status(status, detail, None, "http://m", error)
-    assert type(failure) is ModelRefused
-    assert status == 400 or "too long for this model" in str(failure)
+    assert type(failure) is ModelTooLong
+    assert "too long for this model" in str(failure)
 
 
 def test_too_many_tokens_a_minute_is_for_later() -> None:
@@ -94,8 +102,10 @@ def test_a_long_text_of_the_server_is_shortened_to_one_line() -> None:
         ),
         ({"choices": [{"delta": {}}], "error": "provider went away"}, True, ModelCutOff),
         ({"id": "x"}, True, None),
-        ({"error": {"message": "x", "code": "context_length_exceeded"}}, False, ModelRefused),
-        ({"error": {"message": "Context size has been exceeded.", "code": 500}}, True, ModelRefused),
+        ({"error": {"message": "x", "code": "context_length_exceeded"}}, False, ModelTooLong),
+        ({"error": {"message": "Context size has been exceeded.", "code": 500}}, True, ModelCutOff),
+        ({"error": {"message": "Context size has been exceeded.", "code": 500}}, False, ModelUnavailable),
+        ({"error": {"message": "no embeddings here", "code": 501}}, False, ModelMisconfigured),
         ({"error": {"message": "x", "code": None, "type": "BadRequestError"}}, False, ModelRefused),
         ({"error": {"message": "x", "type": "insufficient_quota"}}, False, ModelMisconfigured),
         ({"error": {"message": "x", "code": "rate_limit_exceeded"}}, False, ModelUnavailable),
