@@ -9,6 +9,7 @@ from typing import Any
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
+from pentad.services.gateway.beginnings import Beginnings
 from pentad.services.gateway.control import Control
 from pentad.services.gateway.edge import make_app
 from pentad.services.gateway.episodes import Episodes
@@ -108,7 +109,7 @@ class GatewayService:
             store=store,
             relay=self._relay,
             queries=queries,
-            tasks=TaskList(store, queries, settings.pentad_shards),
+            tasks=TaskList(store, queries, Beginnings(store, records, shards, settings.session_ttl_s)),
             inbox=inbox,
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
