@@ -167,18 +167,21 @@ async def test_an_index_that_is_cut_between_two_pages_or_under_a_list_leaves_not
     assert await listed(http, limit=2) == names
 
 
-async def test_every_shard_has_its_own_seam(redis_url: str, tmp_path: Path, store: Store) -> None:
-    """One has an index for 31 days, one for a day, one has none: its last task began long ago, and it has ended."""
+@pytest.mark.parametrize("days", [(31, 2, 0), (45, 0, 0), (3, 2, 1)])
+async def test_every_shard_has_its_own_seam(
+    redis_url: str, tmp_path: Path, store: Store, days: tuple[int, int, int]
+) -> None:
+    """For how many days each has an index. One that has none: its last task began so long ago that it has ended."""
     records, expected = Records(str(tmp_path / "r")), []
     now = await store.clock()
     for number in range(45):
         shard, at = number % 3, now - number * DAY_MS
-        if shard == 2 and number < 32:
+        if not days[shard] and number < 32:
             continue
         name = f"task-{shard}-{number}"
         await archived(records, name, at)
         expected.append(name)
-        if number < (31, 2, 0)[shard]:
+        if number < days[shard]:
             await store.call("ZADD", task_index(shard, "default"), at, name)
     async with (
         running(redis_url, pentad_data_dir=tmp_path, pentad_records_url=str(tmp_path / "r"), pentad_shards=3) as made,
