@@ -69,10 +69,10 @@ class Records:
         Behind the record: so nothing is entered that has none, and who removes a record knows what is entered. Raises
         ``OutageError``, and ``ValueError`` for names of no id.
         """
-        folder, place = _folder(record.tenant_id, record.task.task_id), by_time.place_of(record)
-        if place is not None:
-            await self._try(lambda fs, root: by_time.enter(fs, f"{root}/{folder}", place, local=_is_local(fs)))
-        return place is not None
+        folder, places = _folder(record.tenant_id, record.task.task_id), by_time.places_of(record)
+        if places:
+            await self._try(lambda fs, root: _enter(fs, f"{root}/{folder}", places))
+        return bool(places)
 
     async def remove(self, tenant: str, task: str, entered: TaskRecord | None = None) -> None:
         """Remove a task's record; one that is not there is removed already. Lists find it no more.
@@ -100,7 +100,11 @@ class Records:
 
     async def began_in(self, tenant: str, hour: int) -> list[by_time.Recorded]:
         """The tasks of such an hour, in no order. Raises ``OutageError``."""
-        return await self._try(lambda fs, root: by_time.recorded(fs, f"{root}/{tenant}", hour))
+        return await self._try(lambda fs, root: by_time.of_hour(fs, f"{root}/{tenant}", hour))
+
+    async def of_session(self, tenant: str, session: str) -> list[by_time.Recorded]:
+        """The tasks of a session that were entered, in no order; seldom one of another. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: by_time.of_session(fs, f"{root}/{tenant}", session))
 
     async def naming(self, tenant: str, tasks: Sequence[str], words: str) -> dict[str, TaskRecord | None]:
         """The records of these tasks in whose JSON these words stand; None for one that nobody can read.
@@ -203,9 +207,8 @@ def _remove(fs: Any, folder: str, name: str, entered: TaskRecord | None) -> None
 
     The record goes last: it says where the task is entered.
     """
-    for place in _entered(fs, folder, name) | ({by_time.place_of(entered)} if entered else set()):
-        if place is not None:
-            by_time.leave(fs, folder, place, local=_is_local(fs))
+    for place in _entered(fs, folder, name) | set(by_time.places_of(entered) if entered else ()):
+        by_time.leave(fs, folder, place, local=_is_local(fs))
     single, versions = f"{folder}/{name}.json", []
     if not _is_local(fs):
         versions = [_version(folder, name, version) for version in _versions(fs, f"{folder}/{name}")]
@@ -216,13 +219,18 @@ def _remove(fs: Any, folder: str, name: str, entered: TaskRecord | None) -> None
         sync_folder(folder)
 
 
-def _entered(fs: Any, folder: str, name: str) -> set[str | None]:
+def _enter(fs: Any, folder: str, places: Sequence[str]) -> None:
+    for place in places:
+        by_time.enter(fs, folder, place, local=_is_local(fs))
+
+
+def _entered(fs: Any, folder: str, name: str) -> set[str]:
     """Where lists find a task by its record, if it has one."""
     data = _load(fs, folder, name)
     if data is None:
         return set()
     try:
-        return {by_time.place_of(TaskRecord.model_validate_json(data))}
+        return set(by_time.places_of(TaskRecord.model_validate_json(data)))
     except ValidationError:
         return set(by_time.places_named(fs, folder, name))
 

@@ -1,26 +1,29 @@
-"""Which tasks have records, by when they began: an empty file for each, whose name says all that a list asks.
+"""Which tasks have records, by when they began: empty files, whose names say all that a list asks.
 
-`TENANT/_by_time/2026-11-23/14/001795443862123-1c291ca3-task-0-…`: when it began, whose session it is of (a checksum),
-which task. No task can be called as the folder is. One hour is one listing (docs/decisions/0034).
+Below a tenant's records, where no task can be called as these folders are (docs/decisions/0034):
+`_by_time/2026-11-23/14/001795443862123-task-0-…`, an hour is one listing; and so that a session's need no walk through
+the years, `_by_session/0b1/0b12…-001795443862123-task-0-…`, which begins with a digest of the session.
 """
 
 import contextlib
 import os
 import re
+from hashlib import sha256
 from typing import Any
-from zlib import crc32
 
 from pentad.contracts.ids import is_identifier, milliseconds, rfc3339
 from pentad.contracts.records import TaskRecord
 from pentad.shared.immutable import immutable
 from pentad.shared.synced_folders import make_folder, sync_folder
 
-FOLDER = "_by_time"
+BY_TIME, BY_SESSION = "_by_time", "_by_session"
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+_BUCKET = 3
+"""Digits of a session's digest that name its folder: a tenant has 4096 at most, with 250 names for a million tasks."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _HOUR = re.compile(r"[01]\d|2[0-3]", re.ASCII)
-_NAME = re.compile(r"(\d{15})-([0-9a-f]{8})-(.+)", re.ASCII)
+_NAME = re.compile(r"(?:([0-9a-f]{16})-)?(\d{15})-(.+)", re.ASCII)
 
 
 @immutable
@@ -30,13 +33,6 @@ class Recorded:
     began: int
     """In ms since the epoch."""
     task: str
-    session: str
-    """Its session's `checksum`."""
-
-
-def checksum(session: str) -> str:
-    """Two sessions seldom have the same: who asks for one reads few records in vain."""
-    return f"{crc32(session.encode()):08x}"
 
 
 def names_in(fs: Any, folder: str) -> list[str]:
@@ -48,34 +44,43 @@ def names_in(fs: Any, folder: str) -> list[str]:
         return []
 
 
-def place_of(record: TaskRecord) -> str | None:
-    """The path of a record's file, below its tenant's folder; None when it says no time that a list can have."""
+def places_of(record: TaskRecord) -> list[str]:
+    """The paths of a record's files, below its tenant's folder; none when it says no time that a list can have."""
     task = record.task
     try:
         began = milliseconds(task.created_at)
     except ValueError:
-        return None
+        return []
     if began < 0:
-        return None
-    return f"{_folder(began)}/{began:015d}-{checksum(task.session_id)}-{task.task_id}"
+        return []
+    name = f"{began:015d}-{task.task_id}"
+    digest = _digest(task.session_id)
+    return [f"{_hour(began)}/{name}", f"{_bucket(digest)}/{digest}-{name}"]
 
 
 def days(fs: Any, tenant: str) -> list[int]:
     """The days on which tasks with records began, in ms, the last first. ``tenant``: its folder."""
-    found = (_started(f"{name}T00") for name in names_in(fs, f"{tenant}/{FOLDER}") if _DAY.fullmatch(name))
+    found = (_started(f"{name}T00") for name in names_in(fs, f"{tenant}/{BY_TIME}") if _DAY.fullmatch(name))
     return sorted((day for day in found if day is not None), reverse=True)
 
 
 def hours(fs: Any, tenant: str, day: int) -> list[int]:
     """The hours of such a day, in ms, the last first."""
-    there = names_in(fs, f"{tenant}/{FOLDER}/{rfc3339(day)[:10]}")
+    there = names_in(fs, f"{tenant}/{BY_TIME}/{rfc3339(day)[:10]}")
     return sorted((day + int(name) * HOUR_MS for name in there if _HOUR.fullmatch(name)), reverse=True)
 
 
-def recorded(fs: Any, tenant: str, hour: int) -> list[Recorded]:
+def of_hour(fs: Any, tenant: str, hour: int) -> list[Recorded]:
     """Those that began in this hour, in no order. What is called otherwise, or lies in the wrong hour, is none."""
-    read = (_read(name) for name in names_in(fs, f"{tenant}/{_folder(hour)}"))
+    read = (_read(name, None) for name in names_in(fs, f"{tenant}/{_hour(hour)}"))
     return [each for each in read if each is not None and hour <= each.began < hour + HOUR_MS]
+
+
+def of_session(fs: Any, tenant: str, session: str) -> list[Recorded]:
+    """Those of a session, in no order."""
+    digest = _digest(session)
+    read = (_read(name, digest) for name in names_in(fs, f"{tenant}/{_bucket(digest)}"))
+    return [each for each in read if each is not None]
 
 
 def enter(fs: Any, tenant: str, place: str, *, local: bool) -> None:
@@ -100,19 +105,25 @@ def leave(fs: Any, tenant: str, place: str, *, local: bool) -> None:
 
 
 def places_named(fs: Any, tenant: str, task: str) -> list[str]:
-    """Where a task is entered of which nobody can read when it began: every hour is looked at."""
-    return [
-        f"{_folder(hour)}/{each.began:015d}-{each.session}-{task}"
-        for day in days(fs, tenant)
-        for hour in hours(fs, tenant, day)
-        for each in recorded(fs, tenant, hour)
-        if each.task == task
-    ]
+    """Where a task is entered of which nobody can read when it began: all names are looked at."""
+    fs.invalidate_cache()
+    there = (str(path) for folder in (BY_TIME, BY_SESSION) for path in fs.find(f"{tenant}/{folder}"))
+    found = [(path, _NAME.fullmatch(path.rpartition("/")[2])) for path in there]
+    parts = [path.split("/") for path, name in found if name is not None and name[3] == task]
+    return ["/".join(each[-4:] if BY_TIME in each[-4:] else each[-3:]) for each in parts]
 
 
-def _folder(ms: int) -> str:
+def _hour(ms: int) -> str:
     text = rfc3339(ms)
-    return f"{FOLDER}/{text[:10]}/{text[11:13]}"
+    return f"{BY_TIME}/{text[:10]}/{text[11:13]}"
+
+
+def _bucket(digest: str) -> str:
+    return f"{BY_SESSION}/{digest[:_BUCKET]}"
+
+
+def _digest(session: str) -> str:
+    return sha256(session.encode()).hexdigest()[:16]
 
 
 def _started(hour: str) -> int | None:
@@ -122,8 +133,8 @@ def _started(hour: str) -> int | None:
         return None
 
 
-def _read(name: str) -> Recorded | None:
+def _read(name: str, digest: str | None) -> Recorded | None:
     found = _NAME.fullmatch(name)
-    if found is None or not is_identifier(found[3]):
+    if found is None or found[1] != digest or not is_identifier(found[3]):
         return None
-    return Recorded(int(found[1]), found[3], found[2])
+    return Recorded(int(found[2]), found[3])

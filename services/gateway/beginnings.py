@@ -8,7 +8,7 @@ from pentad.services.gateway.pages import IndexEntry, newest_first, oldest
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import task_index
 from pentad.shared.records import Records
-from pentad.shared.records_by_time import DAY_MS, HOUR_MS, checksum
+from pentad.shared.records_by_time import DAY_MS, HOUR_MS, Recorded
 from pentad.shared.store.store import Store
 
 _MARGIN_MS = 600_000
@@ -44,7 +44,7 @@ class Beginnings:
     async def all(
         self, tenant: str, after: IndexEntry | None, since: int = 0, session: str | None = None
     ) -> AsyncIterator[Stretch]:
-        """All of them, each once. Records of other sessions are left out, and days before ``since``."""
+        """All of them, each once. With ``session``, records of others are left out; so are days before ``since``."""
         streams = [self._recorded(tenant, after, since, session), self.indexed(tenant, after)]
         ahead = [await anext(stream) for stream in streams]
         while True:
@@ -68,12 +68,16 @@ class Beginnings:
         if seam is not None and (after is None or seam < after):
             yield Stretch([], seam)
             after = seam
+        if session is not None:
+            yield Stretch(await self._behind(after, tenant, await self._records.of_session(tenant, session)), None)
+            return
         for day in await self._records.days(tenant):
             if _lies_apart(day, DAY_MS, after, since):
                 continue
             for hour in await self._records.hours(tenant, day):
                 if not _lies_apart(hour, HOUR_MS, after, since):
-                    yield Stretch(await self._hour(tenant, hour, after, session), IndexEntry(hour, _FIRST))
+                    found = await self._records.began_in(tenant, hour)
+                    yield Stretch(await self._behind(after, tenant, found), IndexEntry(hour, _FIRST))
         yield Stretch([], None)
 
     async def _seam(self, tenant: str) -> IndexEntry | None:
@@ -90,10 +94,8 @@ class Beginnings:
             return None
         return IndexEntry(max(now - self._index_ttl_s * 1000, *known) + _MARGIN_MS, _FIRST)
 
-    async def _hour(self, tenant: str, hour: int, after: IndexEntry | None, session: str | None) -> list[IndexEntry]:
-        wanted = None if session is None else checksum(session)
-        found = await self._records.began_in(tenant, hour)
-        there = (IndexEntry(each.began, each.task) for each in found if wanted in (None, each.session))
+    async def _behind(self, after: IndexEntry | None, tenant: str, found: list[Recorded]) -> list[IndexEntry]:
+        there = (IndexEntry(each.began, each.task) for each in found)
         entries = sorted((entry for entry in there if after is None or entry < after), reverse=True)
         elsewhere = await self._elsewhere(tenant, entries)
         return [entry for entry in entries if entry not in elsewhere]

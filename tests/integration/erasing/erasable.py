@@ -120,7 +120,7 @@ class Erasable:
         """Where a word stands: keys of Redis, files, points of memory, the graph."""
         found = [key.decode() for key in await self.store.call("KEYS", "*") if await self._says(key, word)]
         files = [path for path in self.folder.rglob("*.json*") if path.is_file() and word in path.read_text()]
-        files += [path for path in self.folder.rglob("_by_time/*/*/*") if word in path.name]
+        files += [path for path in self.folder.rglob("_by_*/**/*") if word in path.name]
         found += [str(path.relative_to(self.folder)) for path in files]
         for there in await self.vectors.collections():
             page = await self.vectors.scroll(there.name, Selection(Owner("default"), Whose.ALL), 1000)

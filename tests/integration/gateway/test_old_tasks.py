@@ -227,6 +227,11 @@ async def test_statuses_and_sessions_are_found_among_old_tasks_and_damaged_ones_
         assert (await listed(http, status=status), read) == ([], []), "none of these has a record"
     assert await listed(http, session_id="s1", limit=1) == ["task-0-10", "task-0-07", "task-0-04", "task-0-01"]
     assert set(read) <= {f"task-0-{number:02}" for number in (1, 4, 5, 7, 10)}, "no other session's"
+    monkeypatch.setattr(Records, "days", None)  # a session's need no walk through the years
+    assert await listed(http, session_id="s2") == ["task-0-11", "task-0-08", "task-0-02"]
+    assert await listed(http, session_id="nobody") == []
+    since, until = rfc3339(YEAR + HOUR_MS), rfc3339(YEAR + 5 * HOUR_MS)
+    assert await listed(http, session_id="s1", since=since, until=until, status="completed") == ["task-0-07"]
 
 
 @pytest.mark.parametrize(("bound", "to"), [("_STRETCHES", 1), ("_RECORDS", 1), ("_HEADERS", 1), ("_LOOK_S", 0.0)])
@@ -333,7 +338,7 @@ async def test_an_archiver_that_dies_beside_the_entry_has_it_written_by_the_next
         assert await listed(http) == [task.task]
         await store.call("DEL", INDEX)
     fs, root = records._place()
-    assert len([path for path in fs.find(f"{root}/default/_by_time") if task.task in path]) == 1
+    assert len([path for path in fs.find(f"{root}/default") if task.task in path]) == 3
 
 
 async def test_a_task_has_one_place_in_both_also_one_of_an_earlier_version(

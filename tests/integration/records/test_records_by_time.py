@@ -11,11 +11,12 @@ from pentad.contracts.records import TaskRecord
 from pentad.shared.memory.statements import statement
 from pentad.shared.owners import Owner
 from pentad.shared.records import Records
-from pentad.shared.records_by_time import DAY_MS, HOUR_MS, Recorded, checksum
+from pentad.shared.records_by_time import DAY_MS, HOUR_MS, Recorded
 from tests.integration.records.test_records import record
 
 DAY = 20_000 * DAY_MS
 HOUR = DAY + 14 * HOUR_MS
+LONG = "s" * 128
 STORES = pytest.mark.parametrize("url", ["", "memory://test-by-time"])
 
 
@@ -31,10 +32,18 @@ async def keep(records: Records, *kept: TaskRecord) -> None:
         assert await records.enter(each)
 
 
-async def found(records: Records, tenant: str = "default") -> list[Recorded]:
+async def by_hours(records: Records, tenant: str = "default") -> list[str]:
     """All that is entered, as a list comes by it."""
     hours = [hour for day in await records.days(tenant) for hour in await records.hours(tenant, day)]
-    return [each for hour in hours for each in await records.began_in(tenant, hour)]
+    return sorted([each.task for hour in hours for each in await records.began_in(tenant, hour)])
+
+
+async def found(records: Records, tenant: str = "default") -> list[str]:
+    """The same in both orders."""
+    by_sessions = [await records.of_session(tenant, session) for session in ("s1", "s2", LONG)]
+    entered = await by_hours(records, tenant)
+    assert entered == sorted(each.task for session in by_sessions for each in session)
+    return entered
 
 
 @pytest.fixture
@@ -58,10 +67,10 @@ async def test_what_is_entered_is_found_by_its_hour_once(records: Records) -> No
     assert await records.days("default") == [DAY, DAY - 3 * DAY_MS]
     assert await records.hours("default", DAY) == [HOUR, HOUR - HOUR_MS]
     entered = sorted(await records.began_in("default", HOUR), key=lambda each: each.began)
-    assert entered == [
-        Recorded(HOUR + 1, "task-0-a", checksum("s1")),
-        Recorded(HOUR + HOUR_MS - 1, "task-0-b", checksum("s2")),
-    ]
+    assert entered == [Recorded(HOUR + 1, "task-0-a"), Recorded(HOUR + HOUR_MS - 1, "task-0-b")]
+    assert await records.of_session("default", "s2") == [Recorded(HOUR + HOUR_MS - 1, "task-0-b")]
+    assert len(await records.of_session("default", "s1")) == 3
+    assert await records.of_session("default", "s3") == await records.of_session("nobody", "s1") == []
     assert await found(records, "nobody") == []
     assert await records.names("default") == ["task-0-a", "task-0-b", "task-0-c", "task-0-d"]
     assert await records.tenants() == ["default"]
@@ -79,7 +88,7 @@ async def test_what_is_removed_is_entered_nowhere_also_when_nobody_can_read_it(r
     for _ in range(2):
         for name in ("task-0-a", "task-0-b", "task-0-none"):
             await records.remove("default", name)
-    assert [each.task for each in await found(records)] == ["task-0-c"]
+    assert await found(records) == ["task-0-c"]
     assert await records.names("default") == ["task-0-c"]
 
 
@@ -97,15 +106,18 @@ async def test_a_writer_that_comes_behind_a_removal_takes_back_what_it_entered(r
 async def test_what_others_have_put_there_is_no_task(records: Records) -> None:
     await keep(records, began("task-0-a", HOUR))
     fs, root = records._place()
-    (name,) = [str(path) for path in fs.find(f"{root}/default/_by_time")]
-    hour, _, there = name.rpartition("/")
+    hour, session = [str(path) for path in fs.find(f"{root}/default") if not str(path).endswith(".json")][::-1]
+    there, folder = hour.rpartition("/")[2], session.rpartition("/")[0]
     for path in (
-        f"{hour}/readme.txt",
-        f"{hour}/{there}.part",
-        f"{hour}/{int(there[:15]) + HOUR_MS:015d}-1c291ca3-task-0-b",
-        f"{hour}/{there[:15]}-1c291ca3-..",
-        f"{hour}/{there[:15]}-1C291CA3-task-0-c",
-        f"{hour}/{'9' * 16}-1c291ca3-task-0-d",
+        f"{hour}/readme.txt".replace(f"/{there}", ""),
+        f"{hour}.part",
+        hour.replace(there, f"{int(there[:15]) + HOUR_MS:015d}-task-0-b"),
+        hour.replace(there, f"{there[:15]}-.."),
+        hour.replace(there, f"{there[:15]}-ä"),
+        hour.replace(there, f"{'9' * 16}-task-0-d"),
+        hour.replace(there, session.rpartition("/")[2]),
+        f"{folder}/{there}",
+        f"{folder}/{'0' * 16}-{there}",
         f"{root}/default/_by_time/2024-99-99/14/x",
         f"{root}/default/_by_time/1969-12-31/14/x",
         f"{root}/default/_by_time/notes/x",
@@ -114,16 +126,16 @@ async def test_what_others_have_put_there_is_no_task(records: Records) -> None:
     ):
         fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         fs.pipe_file(path, b"x")
-    tasks = [each.task for each in await found(records)]
-    assert tasks == ["task-0-a", "task-0-a.part"] or tasks == ["task-0-a.part", "task-0-a"], "an id may have a dot"
+    assert await by_hours(records) == ["task-0-a", "task-0-a.part"], "an id may have a dot"
+    assert await records.of_session("default", "s1") == [Recorded(HOUR, "task-0-a")]
     assert await records.names("default") == ["task-0-a"]
 
 
 @STORES
 async def test_the_longest_names_fit_and_none_leads_elsewhere(records: Records) -> None:
     longest = "task-0-" + "x" * 121
-    await keep(records, began(longest, HOUR, session="s" * 128))
-    assert [each.task for each in await found(records)] == [longest]
+    await keep(records, began(longest, HOUR, session=LONG))
+    assert await found(records) == [longest]
     for tenant, task in (("default", "../../elsewhere"), ("..", "t"), ("a/b", "t"), ("_by_time", "t")):
         with pytest.raises(ValueError, match="no record can have the name"):
             await records.enter(began(task, HOUR).model_copy(update={"tenant_id": tenant}))
@@ -154,5 +166,5 @@ async def test_a_record_of_an_earlier_version_is_found_once_it_was_entered(
                 "default: 1 record cannot be read, or says no time: not in lists",
             ],
         )
-    assert sorted(each.task for each in await found(records)) == ["task-0-a", "task-0-b"]
-    assert [each.task for each in await found(records, "acme")] == ["task-0-a"]
+    assert await found(records) == ["task-0-a", "task-0-b"]
+    assert await found(records, "acme") == ["task-0-a"]
