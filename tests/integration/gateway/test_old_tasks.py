@@ -355,3 +355,15 @@ async def test_a_task_has_one_place_in_both_also_one_of_an_earlier_version(
     await store.call("ZINCRBY", INDEX, -50, second.task)
     for limit in (1, 200):
         assert sorted(await listed(http, limit=limit)) == sorted([first.task, second.task])
+
+
+async def test_what_redis_knows_is_listed_without_a_look_at_the_records_folders(
+    http: httpx2.AsyncClient, store: Store, speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = await store.clock()
+    for number in range(5):
+        await speaker.task(f"task-0-{number}", created=now - number * HOUR_MS)
+    monkeypatch.setattr(Records, "days", None)
+    since = rfc3339(now - 3 * HOUR_MS)
+    for query in ({"limit": 3}, {"since": since}, {"status": "active"}, {"since": since, "session_id": "s1"}):
+        assert (await http.get("/v1/tasks", params=query)).status_code == 200, query
