@@ -8,9 +8,9 @@ from typing import Any
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task, UnreadableTask
-from pentad.services.gateway.beginnings import Beginnings, Stretch
 from pentad.services.gateway.pages import IndexEntry, Page
 from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks_by_time import Stretch, TasksByTime
 from pentad.shared.actors.headers import LIVE
 from pentad.shared.actors.sessions import load_task
 from pentad.shared.errors import DamagedError
@@ -60,8 +60,8 @@ class _Bounds:
 class TaskList:
     """Reads lists of tasks. Raises ``OutageError`` when a store is unavailable."""
 
-    def __init__(self, store: Store, queries: Queries, beginnings: Beginnings) -> None:
-        self._store, self._queries, self._beginnings = store, queries, beginnings
+    def __init__(self, store: Store, queries: Queries, by_time: TasksByTime) -> None:
+        self._store, self._queries, self._by_time = store, queries, by_time
 
     async def page(
         self,
@@ -106,8 +106,8 @@ class TaskList:
     ) -> AsyncIterator[Stretch]:
         first = began.first(after)
         if status in LIVE:  # none of these is archived
-            return self._beginnings.indexed(tenant, first)
-        return self._beginnings.all(tenant, first, began.since, session)
+            return self._by_time.indexed(tenant, first)
+        return self._by_time.all(tenant, first, began.since, session)
 
     async def _load(
         self, tenant: str, entries: list[IndexEntry], status: str | None, bounds: _Bounds

@@ -14,7 +14,7 @@ from pentad.contracts.streams import ARCHIVE
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.gateway import task_list
 from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.beginnings import Beginnings
+from pentad.services.gateway.tasks_by_time import TasksByTime
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.records import Records
@@ -155,15 +155,15 @@ async def test_an_index_that_is_cut_between_two_pages_or_under_a_list_leaves_not
         names.append(f"task-0-{number}")
         await archived(records, names[-1], at)
         await store.call("ZADD", INDEX, at, names[-1])
-    real, cuts = Beginnings._seam, iter((7, 5, 4, 2, 1, 0))
+    real, cuts = TasksByTime._seam, iter((7, 5, 4, 2, 1, 0))
 
-    async def cutting(self: Beginnings, tenant: str) -> Any:
+    async def cutting(self: TasksByTime, tenant: str) -> Any:
         seam = await real(self, tenant)
         if (left := next(cuts, None)) is not None:
             await store.call("ZREMRANGEBYRANK", INDEX, 0, -1 - left)
         return seam
 
-    monkeypatch.setattr(Beginnings, "_seam", cutting)
+    monkeypatch.setattr(TasksByTime, "_seam", cutting)
     assert await listed(http, limit=2) == names
 
 

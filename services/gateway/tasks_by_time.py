@@ -29,7 +29,7 @@ class Stretch:
     """All down to here is known now; None: there is no more."""
 
 
-class Beginnings:
+class TasksByTime:
     """Reads them. ``index_ttl_s``: how long the index is kept. Raises ``OutageError`` when a store is unavailable."""
 
     def __init__(self, store: Store, records: Records, shards: int, index_ttl_s: int) -> None:
