@@ -12,7 +12,7 @@ from pentad.shared.records_by_time import DAY_MS, HOUR_MS, Recorded
 from pentad.shared.store.store import Store
 
 _MARGIN_MS = 600_000
-"""How much the index may lose while a request reads it: it is cut by the clock."""
+"""How much of the index may be cut while a request reads it: it is cut by the clock."""
 _FIRST = "0"
 """No id comes before it."""
 _ASKED = 1_000
@@ -92,7 +92,8 @@ class TasksByTime:
         known = [end for end in ends if end is not None]
         if not known:
             return None
-        return IndexEntry(max(now - self._index_ttl_s * 1000, *known) + _MARGIN_MS, _FIRST)
+        cut = now - self._index_ttl_s * 1000 + _MARGIN_MS
+        return IndexEntry(max(cut, *(end + 1 for end in known)), _FIRST)
 
     async def _behind(self, after: IndexEntry | None, tenant: str, found: list[Recorded]) -> list[IndexEntry]:
         there = (IndexEntry(each.began, each.task) for each in found)

@@ -362,8 +362,8 @@ async def test_what_redis_knows_is_listed_without_a_look_at_the_records_folders(
 ) -> None:
     now = await store.clock()
     for number in range(5):
-        await speaker.task(f"task-0-{number}", created=now - number * HOUR_MS)
+        await speaker.task(f"task-0-{number}", created=now - number * 60_000)
     monkeypatch.setattr(Records, "days", None)
-    since = rfc3339(now - 3 * HOUR_MS)
+    since = rfc3339(now - 3 * 60_000)
     for query in ({"limit": 3}, {"since": since}, {"status": "active"}, {"since": since, "session_id": "s1"}):
         assert (await http.get("/v1/tasks", params=query)).status_code == 200, query
