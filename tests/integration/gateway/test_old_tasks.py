@@ -145,9 +145,15 @@ async def test_a_list_goes_on_over_the_seam_whatever_the_pages_are(
     assert await listed(http, limit=3) == [name for name in names if "live" not in name]
 
 
+@pytest.mark.parametrize("cut", [(7, 5, 4, 2, 1, 0), (1, 0)])
 async def test_an_index_that_is_cut_between_two_pages_or_under_a_list_leaves_nothing_out(
-    http: httpx2.AsyncClient, store: Store, records: Records, monkeypatch: pytest.MonkeyPatch
+    http: httpx2.AsyncClient,
+    store: Store,
+    records: Records,
+    monkeypatch: pytest.MonkeyPatch,
+    cut: tuple[int, ...],
 ) -> None:
+    """``cut``: how many are left each time, also when nothing had been archived for a while, and so nothing was cut."""
     now = await store.clock()
     names = []
     for number in range(9):
@@ -155,7 +161,7 @@ async def test_an_index_that_is_cut_between_two_pages_or_under_a_list_leaves_not
         names.append(f"task-0-{number}")
         await archived(records, names[-1], at)
         await store.call("ZADD", INDEX, at, names[-1])
-    real, cuts = TasksByTime._seam, iter((7, 5, 4, 2, 1, 0))
+    real, cuts = TasksByTime._seam, iter(cut)
 
     async def cutting(self: TasksByTime, tenant: str) -> Any:
         seam = await real(self, tenant)
