@@ -1,6 +1,9 @@
 """What clients are shown of long-term memory: hits with their anchors, what an anchor opens to, what is known."""
 
 from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.records import SegmentType
@@ -31,6 +34,16 @@ class QuotedSegment(Contract):
     """When it was said; None where that is not known."""
 
 
+class PathEdge(Contract):
+    """An edge along which a walk went, from one of its ends to the other."""
+
+    source: str
+    target: str
+    type: str
+    """As of `KnownEdge`."""
+    weight: float
+
+
 class FoundMemory(Contract):
     """A memory that a question found."""
 
@@ -55,6 +68,10 @@ class FoundMemory(Contract):
     """Of what is known alone: since when it is true; where no time was told, since it was said."""
     true_until: str | None = None
     """The first moment at which it is true no more; None: it still is."""
+    metadata: dict[str, Any] | None = None
+    """Of what is known alone: what a client keeps with it."""
+    path: list[PathEdge] | None = None
+    """Of what a walk through the graph came to: the edges from this node to the one where the walk began."""
 
 
 class RecalledTask(Contract):
@@ -139,17 +156,19 @@ class KnownNode(Contract):
     """How many statements it rests on."""
     supports: list[SupportingStatement]
     """The newest of them first, at most 50."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """What a client keeps with it; empty where none does."""
 
 
 class ReachedNode(KnownNode):
     """A node that a walk came to."""
 
     depth: int
-    """Edges from the start."""
+    """Edges from its start."""
     cost: float
     """Of the way here: the less, the closer."""
     came_from: str | None
-    """The node before it; None at the start."""
+    """The node before it; None at a start."""
 
 
 class KnownEdge(Contract):
@@ -161,10 +180,19 @@ class KnownEdge(Contract):
     """``related_to``, ``followed_by``, ``contradicts``, ``derived_from``, ``part_of``."""
     weight: float
     """0 to 1: how closely."""
+    id: str | None = None
+    """Made from its ends, type and owner: the same wherever it is shown. None: an earlier gateway does not say it."""
+    user_id: str | None = None
+    """Whose it is; None: nobody's in particular."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """What a client keeps with it; empty where none does."""
 
 
 class Neighbourhood(Contract):
-    """What lies around a node, in the order in which it was come to; the node itself is the first."""
+    """What lies around a node, in the order in which it was come to; the node itself is the first.
+
+    Of several, depth first comes to one after the other; else all of them are the first.
+    """
 
     nodes: list[ReachedNode]
     edges: list[KnownEdge]

@@ -16,6 +16,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.records import ShownStatus, Task, UnreadableTask
+from pentad.errors import Refused
 from pentad.rest import Rest
 
 PAGE_LIMIT = 100
@@ -136,7 +137,7 @@ class Inspection:
 
     async def memory_neighbours(
         self,
-        node_id: str,
+        node_id: str | Sequence[str],
         *,
         depth: int | None = None,
         limit: int | None = None,
@@ -147,12 +148,16 @@ class Inspection:
     ) -> Neighbourhood:
         """What lies around a node, itself the first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
+        ``node_id``: or several that the walk begins at, at most 16.
         ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.
         ``as_of``, a time of RFC 3339: along what was true then. Raises ``NotFound``, ``Refused``.
         """
         asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy, "user_id": user_id}
-        asked |= {"type": edge_type, "as_of": as_of}
-        path = path_of("memory", "nodes", node_id, "neighbours")
+        starts = [node_id] if isinstance(node_id, str) else list(node_id)
+        if not starts:
+            raise Refused("name a node that the walk begins at")
+        asked |= {"type": edge_type, "as_of": as_of, "start": starts[1:]}
+        path = path_of("memory", "nodes", starts[0], "neighbours")
         return Neighbourhood.model_validate(await self._rest.call("GET", path, **asked))
 
     async def models(self) -> list[dict[str, Any]]:
@@ -312,8 +317,9 @@ class Management:
     async def add_node(self, kind: str, text: str, **fields: Any) -> KnownNode:
         """Keep something that a person knows, a ``concept fact procedure question answer``; searches find it.
 
-        ``fields``: ``user_id`` (whose it is), ``importance`` (0 to 1), ``true_from``, ``true_until`` (RFC 3339). Said
-        again it is the same node. Raises ``Refused`` for a wrong value.
+        ``fields``: ``user_id`` (whose it is), ``importance`` (0 to 1), ``true_from``, ``true_until`` (RFC 3339),
+        ``metadata`` (a JSON object that is kept as it is: 4 KiB at most). Said again it is the same node; metadata that
+        is given replaces what was there. Raises ``Refused`` for a wrong value.
         """
         body = {**fields, "kind": kind, "text": text}
         return KnownNode.model_validate(await self._rest.call("POST", path_of("memory", "nodes"), body=body))
@@ -321,7 +327,8 @@ class Management:
     async def add_edge(self, source: str, target: str, edge_type: str, **fields: Any) -> KnownEdge:
         """Keep how two nodes belong together: ``related_to followed_by contradicts derived_from part_of``.
 
-        ``fields``: ``weight`` (0 to 1), ``text`` (why), ``user_id``. What is contradicted is true no more from now on.
+        ``fields``: ``weight`` (0 to 1), ``text`` (why), ``user_id``, ``metadata`` as of a node. What is contradicted is
+        true no more from now on.
         Raises ``NotFound`` for a node that is not there, ``Refused`` for a wrong value.
         """
         body = {**fields, "source": source, "target": target, "type": edge_type}

@@ -32,7 +32,10 @@ def _node(node: KnownNode, style: Style) -> list[str]:
     times = [f"true until {node.true_until}"] if node.true_until else []
     about = [node.kind, *whose, f"learned {ago(node.learned_at)} ago", *times, f"rests on {node.supported_by}"]
     anchors = [style.dim(f"  {each.anchor}") for each in node.supports]
-    return [style.dim(" · ".join(about)), *(f"  {line}" for line in harmless(node.text).splitlines()), *anchors]
+    kept = json.dumps(node.metadata, ensure_ascii=False)
+    metadata = [style.dim(f"  {harmless(kept)}")] if node.metadata else []
+    lines = (f"  {line}" for line in harmless(node.text).splitlines())
+    return [style.dim(" · ".join(about)), *lines, *metadata, *anchors]
 
 
 def _around(node: KnownNode, around: Neighbourhood, style: Style) -> list[str]:

@@ -1,7 +1,7 @@
 """The graph of what is known, for clients: a node, what lies around it, how much there is."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 from pentad.contracts.ids import rfc3339
@@ -9,7 +9,9 @@ from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, Reach
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Tally
+from pentad.shared.graph.metadata import metadata_told
+from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
 from pentad.shared.owners import Owner
 
@@ -31,14 +33,15 @@ class Knowledge:
 
     async def node(self, owner: Owner, name: str) -> KnownNode:
         """One node that the owner sees."""
-        return KnownNode(**_told(await self._node(owner, name), owner))
+        [node] = await self._nodes(owner, [name])
+        return KnownNode(**_told(node, owner))
 
-    async def neighbours(self, name: str, strategy: str, walk: Walk) -> Neighbourhood:
-        """What lies around a node that the walk's owner sees."""
-        await self._node(walk.owner, name)
+    async def neighbours(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
+        """What lies around nodes that the walk's owner sees; none of ``starts`` is named twice."""
+        await self._nodes(walk.owner, starts)
         try:
             async with asyncio.timeout(_WALK_S) as limit:
-                return await self._around(name, strategy, walk)
+                return await self._around(starts, strategy, walk)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -57,20 +60,22 @@ class Knowledge:
         """Close the connection."""
         await self._graph.aclose()
 
-    async def _node(self, owner: Owner, name: str) -> MemoryNode:
-        found = await _asked(self._graph.nodes(owner, [name]))
-        if not found:
-            raise missing("there is no such node")
-        return found[0]
+    async def _nodes(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
+        """All of them."""
+        found = await _asked(self._graph.nodes(owner, names))
+        if len(found) < len(names):
+            gone = [] if len(names) == 1 else sorted(set(names) - {node.id for node in found})
+            raise missing(" ".join(("there is no such node", *gone[:1])))
+        return found
 
-    async def _around(self, name: str, strategy: str, walk: Walk) -> Neighbourhood:
-        reached = await _asked(STRATEGIES[strategy](self._graph, [name], walk))
+    async def _around(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
+        reached = await _asked(STRATEGIES[strategy](self._graph, starts, walk))
         ids = [each.id for each in reached]
         nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, ids))}
-        links = await _asked(self._graph.links(walk.owner, ids, _MOST_EDGES, walk.types, walk.as_of))
+        edges = await _asked(self._graph.between(walk.owner, list(nodes), _MOST_EDGES, walk.types, walk.as_of))
         return Neighbourhood(
             nodes=[_reached(nodes[each.id], each, walk.owner) for each in reached if each.id in nodes],
-            edges=[_edge(link) for link in links if link.source in nodes and link.target in nodes],
+            edges=[edge_told(edge) for edge in edges],
         )
 
 
@@ -97,6 +102,7 @@ def _told(node: MemoryNode, owner: Owner) -> dict[str, Any]:
             SupportingStatement(anchor=each.anchor, task_id=each.task, at=_time(each.at or None))
             for each in seen[: -MOST_SHOWN - 1 : -1]
         ],
+        "metadata": metadata_told(node.metadata),
     }
 
 
@@ -104,8 +110,17 @@ def _reached(node: MemoryNode, how: Reached, owner: Owner) -> ReachedNode:
     return ReachedNode(**_told(node, owner), depth=how.depth, cost=round(how.cost, 4), came_from=how.came_from)
 
 
-def _edge(link: WalkedEdge) -> KnownEdge:
-    return KnownEdge(source=link.source, target=link.target, type=link.type.value, weight=link.weight)
+def edge_told(edge: BareEdge) -> KnownEdge:
+    """An edge as clients get it."""
+    return KnownEdge(
+        id=edge_id(edge.owner, edge.source, edge.target, edge.type),
+        source=edge.source,
+        target=edge.target,
+        type=edge.type.value,
+        weight=edge.weight,
+        user_id=edge.owner.user,
+        metadata=metadata_told(edge.metadata),
+    )
 
 
 def _time(moment: int | None) -> str | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 DEPTH_DEFAULT = 2
 NODES_DEFAULT, MOST_NODES = 50, 200
+MOST_STARTS = 16
+"""Of one walk."""
 
 
 async def get_node(parts: Parts, request: "Request") -> "Response":
@@ -27,7 +29,7 @@ async def get_node(parts: Parts, request: "Request") -> "Response":
 
 
 async def get_neighbours(parts: Parts, request: "Request") -> "Response":
-    """What lies around a node."""
+    """What lies around a node, or around several."""
     given = request.query_params
     strategy = given.get("strategy", "bfs")
     if strategy not in STRATEGIES:
@@ -39,7 +41,7 @@ async def get_neighbours(parts: Parts, request: "Request") -> "Response":
         types=_types(given.getlist("type")),
         as_of=time_of(request, "as_of"),
     )
-    found = await parts.knowledge.neighbours(_node_of(request), strategy, walk)
+    found = await parts.knowledge.neighbours(_starts(request, walk.nodes), strategy, walk)
     return answer(found.model_dump(mode="json"))
 
 
@@ -77,6 +79,18 @@ def _node_of(request: "Request") -> str:
     if not is_identifier(name):
         raise missing("there is no such node")
     return name
+
+
+def _starts(request: "Request", most: int) -> list[str]:
+    """The node of the path and those that the query names, each once. ``most``: nodes that are asked for."""
+    starts = list(dict.fromkeys([_node_of(request), *request.query_params.getlist("start")]))
+    if len(starts) > MOST_STARTS:
+        raise invalid(f"start: a walk begins at {MOST_STARTS} nodes at most, the one of the path among them")
+    if len(starts) > most:
+        raise invalid(f"limit must be at least the number of nodes that the walk begins at, {len(starts)}")
+    if not all(map(is_identifier, starts)):
+        raise missing("there is no such node")
+    return starts
 
 
 def _types(given: list[str]) -> tuple[EdgeType, ...]:

@@ -7,6 +7,7 @@ from pentad.contracts.memories import (
     FoundMemory,
     MemoryStats,
     OpenedAnchor,
+    PathEdge,
     QuotedSegment,
     RecalledMemories,
     RecalledTask,
@@ -18,7 +19,9 @@ from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
+from pentad.shared.memory.node_metadata import metadata_kept
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.memory.true_times import times_kept
@@ -150,7 +153,13 @@ def found_memory(hit: MemoryHit, moment: int = 0) -> FoundMemory:
         anchors=[kept.anchor, *hit.also] if hit.also else None,
         true_from=None if begin is None else rfc3339(begin),
         true_until=None if end is None else rfc3339(end),
+        path=[_path_edge(edge) for edge in hit.path] or None,
+        metadata=(metadata_kept(kept) if kept.kind == NODE_KIND else None) or None,
     )
+
+
+def _path_edge(edge: WalkedEdge) -> PathEdge:
+    return PathEdge(source=edge.source, target=edge.target, type=edge.type.value, weight=edge.weight)
 
 
 def _quoted(segment: Segment) -> QuotedSegment:

@@ -1,18 +1,19 @@
 """What people add to the graph by hand and take from it: each node and edge rests on a statement that is kept."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from pentad.contracts.ids import rfc3339, shard_of
 from pentad.contracts.memories import KnownEdge, KnownNode
 from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
-from pentad.services.gateway.knowledge import Knowledge
+from pentad.services.gateway.knowledge import Knowledge, edge_told
 from pentad.services.gateway.problems import busy, invalid
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Support
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata, Support
+from pentad.shared.graph.merging import bare_of
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.memory.known_points import KnownPoints
 from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of
@@ -25,6 +26,9 @@ from pentad.shared.vectors.selection import Selection
 from pentad.shared.vectors.vector_store import Vectors
 
 T = TypeVar("T")
+
+_MOST_BETWEEN = 4
+"""Edges of one type between two nodes that an owner sees: his and nobody's, in both directions."""
 
 
 class Noting:
@@ -63,11 +67,13 @@ class Noting:
             supports=supports,
             true_from=asked.true_from,
             true_until=asked.true_until,
+            metadata=await self._metadata(asked.metadata),
         )
         await _done(self._graph.upsert_nodes([node]))
         await self._told.writing(tenant)
         known = await self._graph.nodes(owner, [name])
         await self._find(self._points.write(known, STATED, self._requester(owner)))
+        _check_kept(node.metadata, known)
         return await self._knowledge.node(owner, name)
 
     async def add_edge(self, tenant: str, asked: EdgeAddition) -> KnownEdge:
@@ -77,13 +83,18 @@ class Noting:
         text = asked.text or f"{source.text}\n{asked.type.value}\n{target.text}"
         supports = await self._stated(owner, f"{asked.source} {asked.type} {asked.target}", text)
         edge = MemoryEdge(
-            owner, asked.source, asked.target, asked.type, asked.weight, learned_at=supports[0].at, supports=supports
-        )
+            owner, asked.source, asked.target, asked.type, asked.weight, learned_at=supports[0].at, supports=supports,
+            metadata=await self._metadata(asked.metadata),
+        )  # fmt: skip
         await _done(self._graph.upsert_edges([edge]))
         if asked.type is EdgeType.CONTRADICTS:
             await _done(self._graph.end(owner, [asked.target], supports[0].at))
             await self._find(self._points.write_again(owner, [asked.target], self._requester(owner)))
-        return KnownEdge(source=asked.source, target=asked.target, type=asked.type.value, weight=asked.weight)
+        ends = [asked.source, asked.target]
+        there = await _done(self._graph.between(owner, ends, _MOST_BETWEEN, [asked.type]))
+        kept = [each for each in there if each.owner == owner and each.source == asked.source]
+        _check_kept(edge.metadata, kept)
+        return edge_told(kept[0] if kept else bare_of(edge))
 
     async def remove_node(self, owner: Owner, name: str) -> None:
         """Take a node away with its edges; what it rested on stays."""
@@ -107,11 +118,25 @@ class Noting:
         except ModelFailed as error:
             raise busy(f"it is kept, and searches do not know it yet: {error}: say it again", outage=True) from None
 
+    async def _metadata(self, text: str | None) -> Metadata | None:
+        """What is told now."""
+        return None if text is None else Metadata(text, await self._store.clock())
+
     def _requester(self, owner: Owner) -> Requester:
         return Requester(self._shard(owner), owner.tenant, STATED)
 
     def _shard(self, owner: Owner) -> int:
         return shard_of(owner.tenant, STATED, self._shards)
+
+
+def _check_kept(told: Metadata | None, kept: Sequence[MemoryNode | BareEdge]) -> None:
+    """Whether the graph keeps metadata that was told, or later one."""
+    if told is not None and any(each.metadata is None or each.metadata.at < told.at for each in kept):
+        raise busy(
+            "it is kept without its metadata, which the archiver does not know yet: say it again when all archivers "
+            "are of this version",
+            outage=True,
+        )
 
 
 async def _done(work: Awaitable[T]) -> T:

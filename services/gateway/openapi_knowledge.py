@@ -3,9 +3,17 @@
 from pentad.services.gateway.domain.additions import KINDS
 from pentad.services.gateway.openapi_words import TEXT, Json, gives, operation, path, query, ref
 from pentad.shared.graph.knowledge import EdgeType
+from pentad.shared.graph.metadata import MOST_BYTES, MOST_DEPTH, MOST_KEYS
 
 _USER: Json = {"type": "string", "description": "whose it is; nobody's in particular when missing"}
 _TIME: Json = {"type": "string", "description": "RFC 3339"}
+_METADATA: Json = {
+    "type": "object",
+    "description": (
+        f"kept as it is: at most {MOST_BYTES} bytes of JSON, {MOST_KEYS} keys, {MOST_DEPTH} deep. It replaces what was "
+        "kept before, which stays when it is missing; `{}` takes it away"
+    ),
+}
 _NODE: Json = {
     "type": "object",
     "properties": {
@@ -15,6 +23,7 @@ _NODE: Json = {
         "importance": {"type": "number", "description": "0 to 1; 0.5 when missing"},
         "true_from": _TIME,
         "true_until": _TIME,
+        "metadata": _METADATA,
     },
     "required": ["kind", "text"],
 }
@@ -27,6 +36,7 @@ _EDGE: Json = {
         "weight": {"type": "number", "description": "0 to 1; 0.5 when missing"},
         "text": {"type": "string", "description": "why, at most 2,000 characters"},
         "user_id": _USER,
+        "metadata": _METADATA,
     },
     "required": ["source", "target", "type"],
 }
@@ -74,9 +84,10 @@ def knowledge_paths() -> dict[str, Json]:
         },
         "/v1/memory/nodes/{node}/neighbours": {
             "get": operation(
-                "What lies around a node, in the order in which a walk comes to it",
+                "What lies around a node, or around several, in the order in which a walk comes to it",
                 path("node"),
-                query("depth", "integer", "edges from the node; 2 when missing", minimum=0, maximum=6),
+                query("start", "string", "a node to begin at as well; may be given 15 times"),
+                query("depth", "integer", "edges from a start; 2 when missing", minimum=0, maximum=6),
                 query("limit", "integer", "nodes; 50 when missing", minimum=1, maximum=200),
                 query("strategy", "string", "`bfs` (when missing), `dfs`, `astar`: along the heaviest edges first"),
                 query("type", "string", "only along edges of this type; may be given several times"),

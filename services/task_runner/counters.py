@@ -43,8 +43,16 @@ class Counters:
 
     def after_step(self, tokens: int, usd: float) -> "Counters":
         """With one step more that used this much."""
-        steps, tokens, usd = self.steps + 1, self.tokens + tokens, self.usd + usd
-        return replace(self, steps=steps, tokens=tokens, usd=usd)
+        return Counters(
+            self.steps + 1,
+            self.tokens + tokens,
+            self.usd + usd,
+            self.budget,
+            self.correlation,
+            self.traceparent,
+            self.speaker,
+            self.at,
+        )
 
 
 def counters(task: TaskHeader, arrived: Arrived) -> Counters:

@@ -53,11 +53,10 @@ def _sendable(name: str) -> str:
 
 def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:
     """The digest of a prompt: chained on the step before, so that its cost is what the step adds."""
-    h = hashlib.sha256(digest.encode())
+    parts = [digest.encode()]
     for part in (system, tools.encode(), model.encode(), *added):
-        h.update(len(part).to_bytes(8, "big"))
-        h.update(part)
-    return h.hexdigest()
+        parts += (len(part).to_bytes(8, "big"), part)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 class Toolbox:

@@ -13,6 +13,9 @@ SCHEMA = (
     "CALL db.awaitIndexes(60)",
 )
 
+_IS_NEWER = "row.metadata_rank > coalesce({0}.metadata_rank, '') AS is_newer"
+_LATEST = "{0} += CASE WHEN is_newer THEN {{metadata: row.metadata, metadata_rank: row.metadata_rank}} ELSE {{}} END"
+
 _EARLIEST = """
     {0}.true_from = CASE WHEN {0}.true_from IS NULL OR row.true_from < {0}.true_from
         THEN coalesce(row.true_from, {0}.true_from) ELSE {0}.true_from END,
@@ -20,17 +23,19 @@ _EARLIEST = """
         THEN coalesce(row.true_until, {0}.true_until) ELSE {0}.true_until END,
     {0}.supports = {0}.supports + [s IN row.supports WHERE NOT s IN {0}.supports]
 """
+"""What is told of nodes and edges alike."""
 
 PUT_NODES = f"""
 UNWIND $rows AS row
 MERGE (n:Memory {{key: row.key}})
 ON CREATE SET n += row.said, n.tenant = row.tenant, n.id = row.id, n.user = row.user,
     n.importance = row.importance, n.supports = []
-WITH n, row, row.said.rank < n.rank AS is_older
+WITH n, row, row.said.rank < n.rank AS is_older, {_IS_NEWER.format("n")}
 SET n += CASE WHEN is_older THEN row.said ELSE {{}} END,
     n.importance = CASE WHEN row.importance > n.importance THEN row.importance ELSE n.importance END,
     n.merged_into = CASE WHEN n.merged_into IS NULL OR row.merged_into < n.merged_into
         THEN coalesce(row.merged_into, n.merged_into) ELSE n.merged_into END,
+    {_LATEST.format("n")},
     {_EARLIEST.format("n")}
 WITH n, row WHERE n.user <> row.user
 RETURN n.id AS id LIMIT 1
@@ -44,8 +49,10 @@ WHERE a.tenant = row.tenant AND b.tenant = row.tenant AND a.user IN ['', row.use
 MERGE (a)-[r:{type} {{key: row.key}}]->(b)
 ON CREATE SET r.tenant = row.tenant, r.user = row.user, r.weight = row.weight, r.learned_at = row.learned_at,
     r.supports = []
+WITH r, row, {is_newer}
 SET r.weight = CASE WHEN row.weight > r.weight THEN row.weight ELSE r.weight END,
     r.learned_at = CASE WHEN row.learned_at < r.learned_at THEN row.learned_at ELSE r.learned_at END,
+    {latest},
     {merged}
 RETURN count(*) AS written
 """
@@ -62,6 +69,8 @@ _TOUCHING = """
 MATCH (n:Memory)-[r]-(:Memory)
 WHERE n.tenant = $tenant AND n.key IN $keys AND r.tenant = $tenant AND r.user IN $users
 """
+_WANTED = """(size($types) = 0 OR type(r) IN $types)
+    AND ($as_of IS NULL OR (coalesce(r.true_from, 0) <= $as_of AND coalesce(r.true_until, $as_of + 1) > $as_of))"""
 _ENDS = "startNode(r).id AS source, endNode(r).id AS target, type(r) AS type"
 EDGES = f"""
 {_TOUCHING}
@@ -70,10 +79,16 @@ RETURN properties(r) AS kept, {_ENDS}, r.user AS user
 ORDER BY r.weight DESC, source, target, toLower(type), user LIMIT $limit
 """
 LINKS = f"""
-{_TOUCHING} AND (size($types) = 0 OR type(r) IN $types)
-    AND ($as_of IS NULL OR (coalesce(r.true_from, 0) <= $as_of AND coalesce(r.true_until, $as_of + 1) > $as_of))
+{_TOUCHING} AND {_WANTED}
 WITH {_ENDS}, max(r.weight) AS weight
 RETURN source, target, type, weight ORDER BY weight DESC, source, target, toLower(type) LIMIT $limit
+"""
+BETWEEN = f"""
+MATCH (n:Memory)-[r]->(m:Memory)
+WHERE n.tenant = $tenant AND n.key IN $keys AND m.key IN $keys AND r.tenant = $tenant AND r.user IN $users
+    AND {_WANTED}
+RETURN properties(r) AS kept, {_ENDS}, r.user AS user
+ORDER BY r.weight DESC, source, target, toLower(type), user LIMIT $limit
 """
 NODE_PAGE = """
 MATCH (n:Memory) WHERE n.tenant = $tenant AND n.id > $after
@@ -118,5 +133,6 @@ def relationship(edge_type: EdgeType) -> str:
     return edge_type.value.upper()
 
 
-PUT_EDGES = {kind: _PUT_EDGES.format(type=relationship(kind), merged=_EARLIEST.format("r")) for kind in EdgeType}
+_OF_EDGES = {"is_newer": _IS_NEWER.format("r"), "latest": _LATEST.format("r"), "merged": _EARLIEST.format("r")}
+PUT_EDGES = {kind: _PUT_EDGES.format(type=relationship(kind), **_OF_EDGES) for kind in EdgeType}
 """A type cannot be a parameter in every version of Cypher."""

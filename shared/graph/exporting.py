@@ -25,5 +25,6 @@ async def exported(graph: Graph, tenant: str) -> list[str]:
 
 
 def line_of(it: MemoryNode | MemoryEdge) -> str:
-    """One line of canonical JSON."""
-    return json.dumps(asdict(it), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    """One line of canonical JSON. When metadata was told is not in it: that is told anew each time."""
+    told = asdict(it) | {"metadata": it.metadata and it.metadata.json}
+    return json.dumps(told, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pentad.contracts.ids import LAST_MS, is_identifier
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
+from pentad.shared.graph.metadata import check_metadata
 
 MOST_WRITTEN = 1000
 """Nodes or edges of one call."""
@@ -29,6 +30,7 @@ def check_nodes(nodes: Sequence[MemoryNode]) -> None:
         if not node.text.strip() or _size(node.text, where) > _MOST_TEXT:
             raise MemoryRefusedError(f"{where} has no text, or one of more than {_MOST_TEXT} bytes: shorten it")
         _check_share(node.importance, where)
+        _check_metadata(node, where)
         _check_times(node, where)
         _check_supports(node.supports, where)
 
@@ -42,6 +44,7 @@ def check_edges(edges: Sequence[MemoryEdge]) -> None:
         if edge.source == edge.target:
             raise MemoryRefusedError(f"{where} leads nowhere")
         _check_share(edge.weight, where)
+        _check_metadata(edge, where)
         _check_times(edge, where)
         _check_supports(edge.supports, where)
 
@@ -88,6 +91,16 @@ def _check_number(number: int, what: str) -> None:
 def _check_share(number: float, where: str) -> None:
     if not 0 <= number <= 1:
         raise MemoryRefusedError(f"{where}: weight and importance are 0 to 1")
+
+
+def _check_metadata(it: MemoryNode | MemoryEdge, where: str) -> None:
+    if it.metadata is None:
+        return
+    check_time(it.metadata.at)
+    try:
+        check_metadata(it.metadata)
+    except MemoryRefusedError as error:
+        raise MemoryRefusedError(f"{where}: metadata: {error}") from None
 
 
 def _check_times(it: MemoryNode | MemoryEdge, where: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.owners import Owner
 
 
@@ -45,6 +45,17 @@ class Graph(Protocol):
         as_of: int | None = None,
     ) -> list[WalkedEdge]:
         """The same without what they rest on. ``types``: none for all; ``as_of``: what was true at that time alone."""
+        ...
+
+    async def between(
+        self,
+        owner: Owner,
+        ids: Sequence[str],
+        limit: int,
+        types: Sequence[EdgeType] = (),
+        as_of: int | None = None,
+    ) -> list[BareEdge]:
+        """Edges whose ends are both among these nodes, the heaviest first, each owner's by itself; else as `links`."""
         ...
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:

@@ -47,6 +47,16 @@ class Support:
 
 
 @immutable
+class Metadata:
+    """What a client keeps with a node or an edge. Nothing reads it but clients."""
+
+    json: str
+    """An object, in the form of `metadata.metadata_text`."""
+    at: int
+    """When it was told, in milliseconds since the epoch: what was told last counts."""
+
+
+@immutable
 class MemoryNode:
     """Something known. Times are in milliseconds since the epoch."""
 
@@ -66,6 +76,7 @@ class MemoryNode:
     """The first moment at which it is true no more; None: it still is."""
     merged_into: str | None = None
     """The node that stands for this one."""
+    metadata: Metadata | None = None
 
 
 @immutable
@@ -82,6 +93,19 @@ class MemoryEdge:
     supports: tuple[Support, ...]
     true_from: int | None = None
     true_until: int | None = None
+    metadata: Metadata | None = None
+
+
+@immutable
+class BareEdge:
+    """An edge without what it rests on."""
+
+    owner: Owner
+    source: str
+    target: str
+    type: EdgeType
+    weight: float
+    metadata: Metadata | None = None
 
 
 @immutable

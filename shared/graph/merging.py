@@ -2,7 +2,8 @@
 
 Supports are added up. Of two texts the one that was learned first stays, of equally old ones the one with the lower
 digest. Importance and weight only grow; a node is true from the earliest beginning that is known, and an end, once
-known, only moves to an earlier time. Of two nodes that stand for it, the lower id does.
+known, only moves to an earlier time. Of two nodes that stand for it, the lower id does. Metadata that was told last
+counts, whole; of what was told in the same moment that with the higher digest.
 """
 
 import unicodedata
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
+from pentad.shared.graph.knowledge import BareEdge, MemoryEdge, MemoryNode, Metadata, Support
 
 MOST_NAME = 256
 """Characters of a name that count."""
@@ -31,9 +32,24 @@ def rank(node: MemoryNode) -> str:
     return f"{node.learned_at:015d}-{sha256(f'{node.kind}:{node.text}'.encode()).hexdigest()[:16]}"
 
 
+def metadata_rank(metadata: Metadata) -> str:
+    """Of two the one of the higher rank stays: what was told later. Texts of their own no two stores compare alike."""
+    return f"{metadata.at:015d}-{sha256(metadata.json.encode()).hexdigest()[:16]}"
+
+
+def metadata_from(text: str | None, ranked: str | None) -> Metadata | None:
+    """What a store has kept: the JSON, and its rank."""
+    return None if text is None or ranked is None else Metadata(text, int(ranked[:15]))
+
+
 def edge_key(edge: MemoryEdge) -> str:
     """What tells an edge from the tenant's others: ends, type and user."""
     return "\x1f".join((edge.source, edge.target, edge.type, edge.owner.user or ""))
+
+
+def bare_of(edge: MemoryEdge) -> BareEdge:
+    """The same without what it rests on."""
+    return BareEdge(edge.owner, edge.source, edge.target, edge.type, edge.weight, edge.metadata)
 
 
 def in_order(supports: Iterable[Support]) -> tuple[Support, ...]:
@@ -67,6 +83,7 @@ def _both_nodes(one: MemoryNode, other: MemoryNode) -> MemoryNode:
         true_from=_earliest(one.true_from, other.true_from),
         true_until=_earliest(one.true_until, other.true_until),
         merged_into=min(filter(None, (one.merged_into, other.merged_into)), default=None),
+        metadata=_latest(one.metadata, other.metadata),
     )
 
 
@@ -78,7 +95,12 @@ def _both_edges(one: MemoryEdge, other: MemoryEdge) -> MemoryEdge:
         supports=in_order(one.supports + other.supports),
         true_from=_earliest(one.true_from, other.true_from),
         true_until=_earliest(one.true_until, other.true_until),
+        metadata=_latest(one.metadata, other.metadata),
     )
+
+
+def _latest(one: Metadata | None, other: Metadata | None) -> Metadata | None:
+    return max(filter(None, (one, other)), key=metadata_rank, default=None)
 
 
 def _earliest(one: int | None, other: int | None) -> int | None:

@@ -15,11 +15,12 @@ from pentad.shared.graph.graph_limits import (
     check_nodes,
     check_time,
 )
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
 from pentad.shared.graph.neo4j_rows import (
     TASK,
     USER,
+    bare_from,
     edge_from,
     edge_row,
     key_of,
@@ -84,9 +85,23 @@ class Neo4jGraph:
         check_ids(ids)
         check_found(limit)
         check_time(as_of or 0)
-        kinds = [cypher.relationship(kind) for kind in types]
-        found = await self._ask(cypher.LINKS, **_about(owner, ids), limit=limit, types=kinds, as_of=as_of)
+        wanted = _wanted(types, as_of)
+        found = await self._ask(cypher.LINKS, **_about(owner, ids), limit=limit, **wanted)
         return [link_from(row) for row in found]
+
+    async def between(
+        self,
+        owner: Owner,
+        ids: Sequence[str],
+        limit: int,
+        types: Sequence[EdgeType] = (),
+        as_of: int | None = None,
+    ) -> list[BareEdge]:
+        check_ids(ids)
+        check_found(limit)
+        check_time(as_of or 0)
+        found = await self._ask(cypher.BETWEEN, **_about(owner, ids), limit=limit, **_wanted(types, as_of))
+        return [bare_from(row) for row in found]
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
         wanted = [normal_name(name) for name in names]
@@ -156,6 +171,10 @@ def _about(owner: Owner, ids: Sequence[str]) -> dict[str, Any]:
     """These nodes, as far as the owner sees them."""
     keys = [key_of(owner.tenant, identifier) for identifier in ids]
     return {"tenant": owner.tenant, "users": users_of(owner), "keys": keys}
+
+
+def _wanted(types: Sequence[EdgeType], as_of: int | None) -> dict[str, Any]:
+    return {"types": [cypher.relationship(kind) for kind in types], "as_of": as_of}
 
 
 async def _put_nodes(tx: "AsyncManagedTransaction", given: list[dict[str, Any]]) -> None:

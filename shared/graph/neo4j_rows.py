@@ -4,8 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.shared.errors import DamagedError
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support, WalkedEdge
-from pentad.shared.graph.merging import edge_key, in_order, normal_name, rank
+from pentad.shared.graph.knowledge import (
+    BareEdge,
+    EdgeType,
+    MemoryEdge,
+    MemoryNode,
+    NodeKind,
+    Support,
+    WalkedEdge,
+)
+from pentad.shared.graph.merging import edge_key, in_order, metadata_from, metadata_rank, normal_name, rank
 from pentad.shared.owners import Owner
 
 TASK, USER = 0, 1
@@ -34,6 +42,7 @@ def node_row(node: MemoryNode) -> dict[str, Any]:
         "said": said,
         "importance": float(node.importance),
         "merged_into": node.merged_into,
+        **_metadata_of(node),
         **_times(node),
     }
 
@@ -49,6 +58,7 @@ def edge_row(edge: MemoryEdge) -> dict[str, Any]:
         "target_key": key_of(tenant, edge.target),
         "weight": float(edge.weight),
         "learned_at": edge.learned_at,
+        **_metadata_of(edge),
         **_times(edge),
     }
 
@@ -67,6 +77,7 @@ def node_from(kept: Mapping[str, Any]) -> MemoryNode:
             true_from=kept.get("true_from"),
             true_until=kept.get("true_until"),
             merged_into=kept.get("merged_into"),
+            metadata=metadata_from(kept.get("metadata"), kept.get("metadata_rank")),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise DamagedError(f"a node of the graph cannot be read: {error!r}") from None
@@ -86,9 +97,24 @@ def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
             supports=in_order(map(_support, kept["supports"])),
             true_from=kept.get("true_from"),
             true_until=kept.get("true_until"),
+            metadata=metadata_from(kept.get("metadata"), kept.get("metadata_rank")),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise DamagedError(f"an edge of the graph cannot be read: {error!r}") from None
+
+
+def bare_from(row: Mapping[str, Any]) -> BareEdge:
+    """An edge as `cypher.BETWEEN` returns it."""
+    kept = row["kept"]
+    owner = Owner(kept["tenant"], kept["user"] or None)
+    return BareEdge(
+        owner,
+        row["source"],
+        row["target"],
+        EdgeType(row["type"].lower()),
+        kept["weight"],
+        metadata_from(kept.get("metadata"), kept.get("metadata_rank")),
+    )
 
 
 def link_from(row: Mapping[str, Any]) -> WalkedEdge:
@@ -99,6 +125,11 @@ def link_from(row: Mapping[str, Any]) -> WalkedEdge:
 def _times(it: MemoryNode | MemoryEdge) -> dict[str, Any]:
     supports = [f"{s.task}|{s.user or ''}|{s.at}|{s.anchor}" for s in it.supports]
     return {"true_from": it.true_from, "true_until": it.true_until, "supports": supports}
+
+
+def _metadata_of(it: MemoryNode | MemoryEdge) -> dict[str, Any]:
+    told = it.metadata
+    return {"metadata": told and told.json, "metadata_rank": told and metadata_rank(told)}
 
 
 def _support(text: str) -> Support:

@@ -19,7 +19,7 @@ from pentad.shared.graph.graph_limits import (
     check_nodes,
     check_time,
 )
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import normal_name
 from pentad.shared.graph.sqlite_thread import SqliteThread
 from pentad.shared.owners import Owner
@@ -79,6 +79,20 @@ class SqliteGraph:
         check_time(as_of or 0)
         await self.prepare()
         return await self._reading.do(lambda wire: reads.links_at(wire, owner, ids, limit, types, as_of))
+
+    async def between(
+        self,
+        owner: Owner,
+        ids: Sequence[str],
+        limit: int,
+        types: Sequence[EdgeType] = (),
+        as_of: int | None = None,
+    ) -> list[BareEdge]:
+        check_ids(ids)
+        check_found(limit)
+        check_time(as_of or 0)
+        await self.prepare()
+        return await self._reading.do(lambda wire: reads.between(wire, owner, ids, limit, types, as_of))
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
         wanted = [normal_name(name) for name in names]
@@ -148,6 +162,20 @@ class SqliteGraph:
             raise DamagedError(f"the graph in {self._file} was written by a newer version of Pentad: use that one")
         if version < sql.VERSION:
             wire.executescript(f"BEGIN IMMEDIATE; {sql.TABLES}; PRAGMA user_version = {sql.VERSION}; COMMIT;")
+        if any(_missing(wire, table) for table in sql.ADDED):
+            _transaction(wire, _add_columns)
+
+
+def _add_columns(wire: sqlite3.Connection) -> None:
+    """What another process has added meanwhile is not added again."""
+    for table in sql.ADDED:
+        for column in _missing(wire, table):
+            wire.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+def _missing(wire: sqlite3.Connection, table: str) -> list[str]:
+    there = {name for (name,) in wire.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+    return [column for column in sql.ADDED[table] if column.split()[0] not in there]
 
 
 def _transaction(wire: sqlite3.Connection, work: Callable[[sqlite3.Connection], None]) -> None:

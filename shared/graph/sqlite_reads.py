@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from pentad.shared.graph import sqlite_schema as sql
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support, Tally, WalkedEdge
-from pentad.shared.graph.merging import in_order
+from pentad.shared.graph.knowledge import (
+    BareEdge,
+    EdgeType,
+    MemoryEdge,
+    MemoryNode,
+    NodeKind,
+    Support,
+    Tally,
+    WalkedEdge,
+)
+from pentad.shared.graph.merging import in_order, metadata_from
 from pentad.shared.owners import Owner
 
 _IDS = "(SELECT value FROM json_each(:ids))"
@@ -35,11 +44,30 @@ def links_at(
     wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
 ) -> list[WalkedEdge]:
     """The same as links."""
-    asked: dict[str, Any] = {"tenant": owner.tenant, "user": owner.user or "", "limit": limit, "as_of": as_of}
-    asked |= {"ids": json.dumps(list(ids)), "types": json.dumps(list(types))}
-    more = " ".join((sql.OF_TYPES if types else "", sql.AT_THE_TIME if as_of is not None else ""))
+    asked, more = _of_links(owner, ids, limit, types, as_of)
     found = wire.execute(sql.LINKS % (more, more), asked)
     return [WalkedEdge(source, target, EdgeType(kind), weight) for source, target, kind, weight in found]
+
+
+def between(
+    wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
+) -> list[BareEdge]:
+    """Edges whose ends are both among these nodes."""
+    asked, more = _of_links(owner, ids, limit, types, as_of)
+    found = wire.execute(sql.BETWEEN % more, asked)
+    return [
+        BareEdge(Owner(owner.tenant, user or None), source, target, EdgeType(kind), weight, metadata_from(*told))
+        for user, source, target, kind, weight, *told in found
+    ]
+
+
+def _of_links(
+    owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
+) -> tuple[dict[str, Any], str]:
+    """What is asked for, and the conditions for it."""
+    asked: dict[str, Any] = {"tenant": owner.tenant, "user": owner.user or "", "limit": limit, "as_of": as_of}
+    asked |= {"ids": json.dumps(list(ids)), "types": json.dumps(list(types))}
+    return asked, " ".join((sql.OF_TYPES if types else "", sql.AT_THE_TIME if as_of is not None else ""))
 
 
 def node_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> list[MemoryNode]:
@@ -71,15 +99,15 @@ def _edges(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryEdge]:
 
 
 def _node(row: Any, supports: tuple[Support, ...]) -> MemoryNode:
-    _, tenant, user, identifier, kind, text, importance, learned_at, begin, end, into = row
-    owner = Owner(tenant, user or None)
-    return MemoryNode(identifier, owner, NodeKind(kind), text, importance, learned_at, supports, begin, end, into)
+    _, tenant, user, identifier, kind, text, importance, learned_at, begin, end, into, *told = row
+    what = NodeKind(kind), text, importance, learned_at, supports, begin, end, into
+    return MemoryNode(identifier, Owner(tenant, user or None), *what, metadata=metadata_from(*told))
 
 
 def _edge(row: Any, supports: tuple[Support, ...]) -> MemoryEdge:
-    _, tenant, user, source, target, kind, weight, learned_at, *times = row
-    owner = Owner(tenant, user or None)
-    return MemoryEdge(owner, source, target, EdgeType(kind), weight, learned_at, supports, *times)
+    _, tenant, user, source, target, kind, weight, learned_at, begin, end, *told = row
+    what = source, target, EdgeType(kind), weight, learned_at, supports, begin, end
+    return MemoryEdge(Owner(tenant, user or None), *what, metadata=metadata_from(*told))
 
 
 def _supports(wire: sqlite3.Connection, table: str, rows: Sequence[Any]) -> dict[int, list[Support]]:

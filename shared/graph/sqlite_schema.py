@@ -33,9 +33,19 @@ CREATE INDEX IF NOT EXISTS edge_support_task ON edge_support (tenant, task);
 CREATE INDEX IF NOT EXISTS edge_support_user ON edge_support (tenant, user);
 """
 
-PUT_NODE = """
-INSERT INTO node (tenant, id, user, rank, kind, text, name, importance, learned_at, true_from, true_until, merged_into)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ADDED = dict.fromkeys(("node", "edge"), ("metadata TEXT", "metadata_rank TEXT"))
+"""Columns that came later. The version stays: one that does not know them reads and writes the others as before."""
+
+_IS_NEWER = "excluded.metadata_rank > coalesce(metadata_rank, '')"
+_LATEST = f"""
+    metadata = iif({_IS_NEWER}, excluded.metadata, metadata),
+    metadata_rank = iif({_IS_NEWER}, excluded.metadata_rank, metadata_rank)"""
+
+PUT_NODE = f"""
+INSERT INTO node (
+    tenant, id, user, rank, kind, text, name, importance, learned_at, true_from, true_until, merged_into, metadata,
+    metadata_rank
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     kind = iif(excluded.rank < rank, excluded.kind, kind), text = iif(excluded.rank < rank, excluded.text, text),
     name = iif(excluded.rank < rank, excluded.name, name),
@@ -43,23 +53,30 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     importance = max(importance, excluded.importance),
     true_from = coalesce(min(true_from, excluded.true_from), true_from, excluded.true_from),
     true_until = coalesce(min(true_until, excluded.true_until), true_until, excluded.true_until),
-    merged_into = coalesce(min(merged_into, excluded.merged_into), merged_into, excluded.merged_into)
+    merged_into = coalesce(min(merged_into, excluded.merged_into), merged_into, excluded.merged_into),{_LATEST}
 WHERE user = excluded.user RETURNING key
 """
-PUT_EDGE = """
-INSERT INTO edge (tenant, id, user, source, target, type, weight, learned_at, true_from, true_until)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+PUT_EDGE = f"""
+INSERT INTO edge (
+    tenant, id, user, source, target, type, weight, learned_at, true_from, true_until, metadata, metadata_rank
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     weight = max(weight, excluded.weight), learned_at = min(learned_at, excluded.learned_at),
     true_from = coalesce(min(true_from, excluded.true_from), true_from, excluded.true_from),
-    true_until = coalesce(min(true_until, excluded.true_until), true_until, excluded.true_until)
+    true_until = coalesce(min(true_until, excluded.true_until), true_until, excluded.true_until),{_LATEST}
 RETURNING key
 """
 PUT_SUPPORT = "INSERT OR IGNORE INTO {}_support (key, tenant, anchor, task, user, at) VALUES (?, ?, ?, ?, ?, ?)"
 ENDS = "SELECT count(*) FROM node WHERE tenant = ? AND id IN (?, ?) AND user IN ('', ?)"
 
-NODE = "SELECT key, tenant, user, id, kind, text, importance, learned_at, true_from, true_until, merged_into FROM node"
-EDGE = "SELECT key, tenant, user, source, target, type, weight, learned_at, true_from, true_until FROM edge"
+NODE = (
+    "SELECT key, tenant, user, id, kind, text, importance, learned_at, true_from, true_until, merged_into, metadata, "
+    "metadata_rank FROM node"
+)
+EDGE = (
+    "SELECT key, tenant, user, source, target, type, weight, learned_at, true_from, true_until, metadata, "
+    "metadata_rank FROM edge"
+)
 SUPPORTS = "SELECT key, anchor, task, user, at FROM {}_support WHERE key IN (SELECT value FROM json_each(?))"
 AMONG = "(SELECT value FROM json_each(?))"
 
@@ -71,6 +88,12 @@ SELECT source, target, type, max(weight) AS weight FROM (
     SELECT source, target, type, weight FROM edge
     WHERE tenant = :tenant AND target IN (SELECT value FROM json_each(:ids)) AND user IN ('', :user) %s
 ) GROUP BY source, target, type ORDER BY weight DESC, source, target, type LIMIT :limit
+"""
+BETWEEN = """
+SELECT user, source, target, type, weight, metadata, metadata_rank FROM edge
+WHERE tenant = :tenant AND source IN (SELECT value FROM json_each(:ids))
+    AND target IN (SELECT value FROM json_each(:ids)) AND user IN ('', :user) %s
+ORDER BY weight DESC, source, target, type, user LIMIT :limit
 """
 OF_TYPES = "AND type IN (SELECT value FROM json_each(:types))"
 AT_THE_TIME = "AND coalesce(true_from, 0) <= :as_of AND coalesce(true_until, :as_of + 1) > :as_of"

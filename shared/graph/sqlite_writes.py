@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph import sqlite_schema as sql
-from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
-from pentad.shared.graph.merging import edge_key, merged_edges, merged_nodes, normal_name, rank
+from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Metadata, Support
+from pentad.shared.graph.merging import edge_key, merged_edges, merged_nodes, metadata_rank, normal_name, rank
 from pentad.shared.owners import Owner
 
 _SEEN = "tenant = ?2 AND id IN (SELECT value FROM json_each(?3)) AND user IN ('', ?4)"
@@ -18,7 +18,7 @@ def put_nodes(wire: sqlite3.Connection, nodes: Sequence[MemoryNode]) -> None:
     for node in merged_nodes(nodes):
         times = node.learned_at, node.true_from, node.true_until, node.merged_into
         words = rank(node), node.kind, node.text, normal_name(node.text), node.importance
-        row = node.owner.tenant, node.id, node.owner.user or "", *words, *times
+        row = node.owner.tenant, node.id, node.owner.user or "", *words, *times, *_columns(node.metadata)
         found = wire.execute(sql.PUT_NODE, row).fetchall()
         if not found:
             raise MemoryRefusedError(f"node {node.id} belongs to another owner: give this one an id of its own")
@@ -34,7 +34,8 @@ def put_edges(wire: sqlite3.Connection, edges: Sequence[MemoryEdge]) -> None:
                 f"the edge from {edge.source} to {edge.target} has an end that its owner cannot see: write nodes first"
             )
         what = edge.source, edge.target, edge.type, edge.weight
-        row = tenant, edge_key(edge), user, *what, edge.learned_at, edge.true_from, edge.true_until
+        times = edge.learned_at, edge.true_from, edge.true_until
+        row = tenant, edge_key(edge), user, *what, *times, *_columns(edge.metadata)
         [(key,)] = wire.execute(sql.PUT_EDGE, row).fetchall()
         _put_supports(wire, "edge", key, tenant, edge.supports)
 
@@ -72,6 +73,10 @@ def remove_tenant(wire: sqlite3.Connection, tenant: str) -> None:
     """Remove all that is a tenant's."""
     for table in ("edge", "node"):
         wire.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
+
+
+def _columns(metadata: Metadata | None) -> tuple[str | None, str | None]:
+    return (None, None) if metadata is None else (metadata.json, metadata_rank(metadata))
 
 
 def _put_supports(wire: sqlite3.Connection, table: str, key: int, tenant: str, supports: Sequence[Support]) -> None:

@@ -54,10 +54,26 @@ class Reached:
     """Of the way here."""
     came_from: str | None
     """The node before it; None at a start."""
+    along: WalkedEdge | None = None
+    """The edge from there; None at a start."""
+    before: "Reached | None" = None
+    """The way there, of which this is the last step."""
 
 
-Neighbours = Mapping[str, Sequence[tuple[str, float]]]
-"""For each node the next ones and what the way there costs, the cheapest first."""
+Next = tuple[str, float, WalkedEdge]
+"""A node, and what the way there costs along which edge."""
+Neighbours = Mapping[str, Sequence[Next]]
+"""For each node the next ones, the cheapest first."""
+
+
+def way_of(reached: Reached) -> tuple[WalkedEdge, ...]:
+    """The edges along which a node was reached, from it back to its start."""
+    way: list[WalkedEdge] = []
+    here: Reached | None = reached
+    while here is not None and here.along is not None:
+        way.append(here.along)
+        here = here.before
+    return tuple(way)
 
 
 async def breadth_first(graph: Graph, starts: Sequence[str], walk: Walk) -> list[Reached]:
@@ -75,7 +91,7 @@ async def depth_first(graph: Graph, starts: Sequence[str], walk: Walk) -> list[R
 
     A node belongs to the first way that comes to it, so one may be missed that a shorter way would have reached.
     """
-    known: dict[str, Sequence[tuple[str, float]]] = {}
+    known: dict[str, Sequence[Next]] = {}
     found: dict[str, Reached] = {}
     waiting = list(reversed(_begun(starts, walk).values()))
     while waiting and len(found) < walk.nodes:
@@ -86,11 +102,7 @@ async def depth_first(graph: Graph, starts: Sequence[str], walk: Walk) -> list[R
         if here.depth == walk.depth:
             continue
         await _learn(graph, known, here.id, [node.id for node in reversed(waiting)], walk)
-        waiting += [
-            Reached(there, here.depth + 1, here.cost + cost, here.id)
-            for there, cost in reversed(known[here.id])
-            if there not in found
-        ]
+        waiting += [_step(here, each) for each in reversed(known[here.id]) if each[0] not in found]
     return list(found.values())
 
 
@@ -107,7 +119,7 @@ async def a_star(
     way that is found may not be the cheapest. Of ways within the depth each node has its cheapest, also where a cheaper
     one is longer than the depth allows.
     """
-    known: dict[str, Sequence[tuple[str, float]]] = {}
+    known: dict[str, Sequence[Next]] = {}
     found: dict[str, Reached] = {}
     shortest: dict[str, int] = {}
     """The fewest edges with which each node was left so far: a dearer way counts only if it is shorter."""
@@ -125,9 +137,10 @@ async def a_star(
         if here.depth == walk.depth:
             continue
         await _learn(graph, known, here.id, [node.id for *_, node in heapq.nsmallest(_AHEAD, waiting)], walk)
-        for there, cost in known[here.id]:
+        for each in known[here.id]:
+            there = each[0]
             if here.depth + 1 < shortest.get(there, walk.depth + 1):
-                way = Reached(there, here.depth + 1, here.cost + cost, here.id)
+                way = _step(here, each)
                 heapq.heappush(waiting, (way.cost + estimate(there), there, way.depth, here.id, way))
     return list(found.values())
 
@@ -144,39 +157,44 @@ def _begun(starts: Sequence[str], walk: Walk) -> dict[str, Reached]:
     return {start: Reached(start, 0, 0.0, None) for start in list(dict.fromkeys(starts))[: walk.nodes]}
 
 
+def _step(here: Reached, ahead: Next) -> Reached:
+    there, cost, edge = ahead
+    return Reached(there, here.depth + 1, here.cost + cost, here.id, edge, here)
+
+
 def _next_frontier(
     frontier: Sequence[Reached], around: Neighbours, found: dict[str, Reached], most: int
 ) -> list[Reached]:
     """The nodes one edge further, added to what was found."""
     fresh: list[Reached] = []
     for here in frontier:
-        for there, cost in around[here.id]:
+        for each in around[here.id]:
+            there = each[0]
             if there not in found and len(found) < most:
-                found[there] = Reached(there, here.depth + 1, here.cost + cost, here.id)
+                found[there] = _step(here, each)
                 fresh.append(found[there])
     return fresh
 
 
-async def _learn(
-    graph: Graph, known: dict[str, Sequence[tuple[str, float]]], here: str, soon: Sequence[str], walk: Walk
-) -> None:
+async def _learn(graph: Graph, known: dict[str, Sequence[Next]], here: str, soon: Sequence[str], walk: Walk) -> None:
     """Know the neighbours of this node, and of those that come soon."""
     if here not in known:
         unknown = [node for node in dict.fromkeys(soon) if node not in known and node != here]
         known |= await _around(graph, [here, *unknown[: _AHEAD - 1]], walk)
 
 
-async def _around(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Sequence[tuple[str, float]]]:
+async def _around(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Sequence[Next]]:
     links = await graph.links(walk.owner, ids, _LINKS, walk.types, walk.as_of)
     return neighbours_of(ids, links)
 
 
-def neighbours_of(ids: Sequence[str], links: Sequence[WalkedEdge]) -> dict[str, Sequence[tuple[str, float]]]:
-    """The neighbours of these nodes, of several edges between two the cheapest. Pure."""
-    costs: dict[str, dict[str, float]] = {node: {} for node in ids}
+def neighbours_of(ids: Sequence[str], links: Sequence[WalkedEdge]) -> dict[str, Sequence[Next]]:
+    """The neighbours of these nodes, of several edges between two the cheapest, of equal ones the first. Pure."""
+    around: dict[str, dict[str, Next]] = {node: {} for node in ids}
     for link in links:
         cost = 1 - link.weight + _STEP
         for here, there in ((link.source, link.target), (link.target, link.source)):
-            if here in costs:
-                costs[here][there] = min(cost, costs[here].get(there, cost))
-    return {here: sorted(near.items(), key=lambda pair: (pair[1], pair[0])) for here, near in costs.items()}
+            near = around.get(here)
+            if near is not None and (there not in near or cost < near[there][1]):
+                near[there] = (there, cost, link)
+    return {here: sorted(near.values(), key=lambda ahead: (ahead[1], ahead[0])) for here, near in around.items()}

@@ -3,11 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.graph_limits import check_found
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.merging import bare_of
 from pentad.shared.memory.archiver_calls import TIMEOUT_S, ArchiverCalls
 from pentad.shared.memory.graph_calls import CALLS, PREFIX
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
+
+_OF_EARLIER = 2_000
+"""Edges of nodes that an archiver of an earlier version is asked for: of more, the heaviest."""
 
 
 class ArchiverGraph:
@@ -42,6 +48,24 @@ class ArchiverGraph:
         as_of: int | None = None,
     ) -> list[WalkedEdge]:
         found: list[WalkedEdge] = await self._call("links", owner, list(ids), limit, list(types), as_of)
+        return found
+
+    async def between(
+        self,
+        owner: Owner,
+        ids: Sequence[str],
+        limit: int,
+        types: Sequence[EdgeType] = (),
+        as_of: int | None = None,
+    ) -> list[BareEdge]:
+        try:
+            found: list[BareEdge] = await self._call("between", owner, list(ids), limit, list(types), as_of)
+        except (
+            MemoryRefusedError
+        ):  # an archiver of an earlier version has no such call; what it has not, it refuses too
+            check_found(limit)
+            edges = await self.edges(owner, ids, _OF_EARLIER)
+            return [bare_of(edge) for edge in edges if _is_between(edge, ids, types, as_of)][:limit]
         return found
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
@@ -84,3 +108,9 @@ class ArchiverGraph:
 
     async def _call(self, call: str, *args: Any) -> Any:
         return await self._calls.make(f"{PREFIX}{call}", *args)
+
+
+def _is_between(edge: MemoryEdge, ids: Sequence[str], types: Sequence[EdgeType], as_of: int | None) -> bool:
+    begin, end = edge.true_from or 0, edge.true_until
+    then = as_of is None or (begin <= as_of and (end is None or as_of < end))
+    return edge.source in ids and edge.target in ids and (not types or edge.type in types) and then

@@ -1,15 +1,24 @@
-"""Which stores of memory a process uses: a server where one is set, else the embedded one that an archiver has open."""
+"""Which stores of memory a process uses: a server where one is set, else the embedded one that an archiver has open.
+
+What is not chosen is not imported: a service that starts does not wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.neo4j_graph import Neo4jGraph
-from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
-from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.qdrant_vectors import QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors
+
+if TYPE_CHECKING:
+    from pentad.shared.graph.neo4j_graph import Neo4jGraph
+    from pentad.shared.graph.sqlite_graph import SqliteGraph
+    from pentad.shared.memory.child_vectors import ChildVectors
+    from pentad.shared.vectors.qdrant_vectors import QdrantVectors
 
 
 def vectors_of(settings: Settings, store: Store) -> Vectors:
@@ -21,12 +30,16 @@ def server_vectors(settings: Settings) -> QdrantVectors | None:
     """The server that is set. Raises ``SettingsError`` for what is no address."""
     if settings.qdrant_url is None:
         return None
+    from pentad.shared.vectors.qdrant_vectors import QdrantVectors
+
     key = settings.qdrant_api_key
     return QdrantVectors(settings.qdrant_url, key.get_secret_value() if key else None)
 
 
 def embedded_vectors(settings: Settings) -> ChildVectors:
     """The memory in the data directory: for archivers, of which one at a time has it open."""
+    from pentad.shared.memory.child_vectors import ChildVectors
+
     return ChildVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")
 
 
@@ -39,6 +52,8 @@ def server_graph(settings: Settings) -> Neo4jGraph | None:
     """The server that is set. Raises ``SettingsError`` for what is no address."""
     if settings.neo4j_uri is None:
         return None
+    from pentad.shared.graph.neo4j_graph import Neo4jGraph
+
     password = settings.neo4j_password
     return Neo4jGraph(
         settings.neo4j_uri, settings.neo4j_username, password.get_secret_value() if password is not None else None
@@ -47,4 +62,6 @@ def server_graph(settings: Settings) -> Neo4jGraph | None:
 
 def embedded_graph(settings: Settings) -> SqliteGraph:
     """The graph in the data directory: for archivers, of which one at a time has it open."""
+    from pentad.shared.graph.sqlite_graph import SqliteGraph
+
     return SqliteGraph(settings.pentad_data_dir.absolute() / "memory" / "graph" / "graph.db")

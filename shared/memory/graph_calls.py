@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.memory.memory_calls import MemoryCall
 from pentad.shared.owners import Owner
 
@@ -19,6 +19,7 @@ CALLS: Mapping[str, MemoryCall] = {
         "nodes": MemoryCall(list[MemoryNode], Owner, list[str]),
         "edges": MemoryCall(list[MemoryEdge], Owner, list[str], int),
         "links": MemoryCall(list[WalkedEdge], Owner, list[str], int, list[EdgeType], int | None),
+        "between": MemoryCall(list[BareEdge], Owner, list[str], int, list[EdgeType], int | None),
         "named": MemoryCall(list[MemoryNode], Owner, list[str]),
         "end": MemoryCall(None, Owner, list[str], int),
         "remove": MemoryCall(None, Owner, list[str]),

@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind
-from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
+from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind, WalkedEdge
+from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk, way_of
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.known_points import true_times
+from pentad.shared.memory.node_metadata import metadata_detail
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
 from pentad.shared.memory.statements import is_statement
@@ -90,15 +92,15 @@ class HitWalks:
         reached = await STRATEGIES[choice.strategy](self._graph, list(starts), walk)
         nodes = {node.id: node for node in await self._graph.nodes(owner, [each.id for each in reached])}
         times = await true_times(self._graph, list(nodes.values()))
-        scores = scores_of(reached, starts)
+        scores, ways = scores_of(reached, starts), {each.id: way_of(each) for each in reached}
         counts = [node for node in nodes.values() if _counts(times[node.id], asked)]
         known = {hit.id for hit in hits}
         more = [
-            _hit(node, scores[node.id], times[node.id], owner)
+            _hit(node, scores[node.id], ways[node.id], times[node.id], owner)
             for node in counts
             if node.id not in known and _is_told(node, owner, by_rule=choice.by_rule)
         ]
-        both = [_lifted(hit, scores.get(hit.id, 0.0)) for hit in hits]
+        both = [_lifted(hit, scores.get(hit.id, 0.0), ways.get(hit.id, ())) for hit in hits]
         best = sorted([*both, *more], key=lambda hit: (-hit.score, hit.id))[: asked.limit]
         return WalkedMemories(best, _tasks_beside(best, [node for node in counts if node.kind is NodeKind.TASK]))
 
@@ -121,9 +123,9 @@ def scores_of(reached: Iterable[Reached], starts: Mapping[str, float]) -> dict[s
     return scores
 
 
-def _lifted(hit: MemoryHit, score: float) -> MemoryHit:
+def _lifted(hit: MemoryHit, score: float, way: tuple[WalkedEdge, ...]) -> MemoryHit:
     """A hit that the walk came to as well: the better of both counts."""
-    return hit if score <= hit.score else MemoryHit(hit.id, hit.payload, score, {**hit.parts, "walk": score})
+    return hit if score <= hit.score else replace(hit, score=score, parts={**hit.parts, "walk": score}, path=way)
 
 
 def _counts(times: TrueTimes, asked: MemoryQuestion) -> bool:
@@ -136,7 +138,7 @@ def _is_told(node: MemoryNode, owner: Owner, *, by_rule: bool) -> bool:
     return node.kind not in silent and any(owner.sees(support.user) for support in node.supports)
 
 
-def _hit(node: MemoryNode, score: float, times: TrueTimes, owner: Owner) -> MemoryHit:
+def _hit(node: MemoryNode, score: float, way: tuple[WalkedEdge, ...], times: TrueTimes, owner: Owner) -> MemoryHit:
     """A node as a hit; its anchor is that of the newest statement which the owner sees."""
     newest = max((each for each in node.supports if owner.sees(each.user)), key=lambda each: (each.at, each.anchor))
     payload = Payload(
@@ -150,9 +152,9 @@ def _hit(node: MemoryNode, score: float, times: TrueTimes, owner: Owner) -> Memo
         importance=node.importance,
         anchor=newest.anchor,
         text=node.text,
-        details=times_told(node, times),
+        details=times_told(node, times) | metadata_detail(node),
     )
-    return MemoryHit(node.id, payload, score, {"walk": score})
+    return MemoryHit(node.id, payload, score, {"walk": score}, path=way)
 
 
 def _tasks_beside(hits: Iterable[MemoryHit], reached: Iterable[MemoryNode]) -> list[TaskBeside]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pentad.shared.graph.knowledge import MemoryNode
+from pentad.shared.memory.node_metadata import metadata_detail
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, CutTask, points_of
 from pentad.shared.memory.true_times import TrueTimes, details_of
 from pentad.shared.owners import Owner
@@ -25,7 +26,7 @@ def node_point(node: MemoryNode, session: str, vector: Sequence[float], times: T
         type=node.kind.value,
         at=node.learned_at,
         importance=node.importance,
-        details=point.payload.details | details_of(node, times),
+        details=point.payload.details | details_of(node, times) | metadata_detail(node),
     )
     return replace(point, payload=payload)
 

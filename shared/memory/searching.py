@@ -7,6 +7,7 @@ from pentad.contracts.memories import MemoryStats
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.current import CurrentVectors
 from pentad.shared.memory.points import FIRST_OF_TASK, NODE_KIND, SEGMENT_KIND, TASK_KIND
@@ -57,6 +58,8 @@ class MemoryHit:
     """What the score is made of, by the names of `PartWeights`."""
     also: tuple[str, ...] = ()
     """Anchors of other places where the same owner says the same words, the newest first."""
+    path: tuple[WalkedEdge, ...] = ()
+    """Edges from this node to the one at which the walk began that has come to it."""
 
 
 class MemorySearch:

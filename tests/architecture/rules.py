@@ -36,6 +36,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.kept_events",
         "pentad.shared.keys",
         "pentad.shared.graph.knowledge",
+        "pentad.shared.graph.metadata",
         "pentad.shared.vectors.points",
         "pentad.shared.kinds",
         "pentad.shared.actors.mail",

@@ -122,7 +122,11 @@ class _Load:
 
 async def load_rows(effort: Effort) -> list[Row]:
     """The rows of many tasks at once."""
-    async with six(0, "http://127.0.0.1:9/v1", ("gateway",)) as running, _feeder(running.redis_url) as (writer, talk):
+    bound = {"PENTAD_CONNECTIONS_PER_ADDRESS": str(2 * (IDLE + TASKS))}
+    async with (
+        six(0, "http://127.0.0.1:9/v1", ("gateway",), **bound) as running,
+        _feeder(running.redis_url) as (writer, talk),
+    ):
         pids = {**running.ours, "redis": running.beside["redis"], "writer": [writer]}
         load = _Load(pids, talk, Audience(), float(effort(10, 1)))
         floor = await load.floor(running.redis_url)

@@ -5,15 +5,17 @@ from typing import Any
 
 from pentad.contracts.ids import is_identifier, milliseconds
 from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import EdgeType, NodeKind
+from pentad.shared.graph.metadata import metadata_text
 from pentad.shared.immutable import immutable
 
 MOST_TEXT = 2_000
 """Characters of what is known."""
 KINDS = tuple(kind for kind in NodeKind if kind not in (NodeKind.ENTITY, NodeKind.TASK))
 """What a person may add; the others are found in tasks."""
-_OF_A_NODE = ("kind", "text", "user_id", "importance", "true_from", "true_until")
-_OF_AN_EDGE = ("source", "target", "type", "weight", "text", "user_id")
+_OF_A_NODE = ("kind", "text", "user_id", "importance", "true_from", "true_until", "metadata")
+_OF_AN_EDGE = ("source", "target", "type", "weight", "text", "user_id", "metadata")
 _SURE = 0.5
 """Importance and weight where none is said."""
 
@@ -28,6 +30,8 @@ class NodeAddition:
     importance: float
     true_from: int | None
     true_until: int | None
+    metadata: str | None
+    """JSON in the form in which it is kept; None: nothing is said, and what is there stays."""
 
 
 @immutable
@@ -41,6 +45,8 @@ class EdgeAddition:
     text: str | None
     """Why; None: nothing is said of that."""
     user: str | None
+    metadata: str | None
+    """As of a node."""
 
 
 def read_node(body: Mapping[str, Any]) -> NodeAddition:
@@ -53,7 +59,8 @@ def read_node(body: Mapping[str, Any]) -> NodeAddition:
     if begin is not None and end is not None and end < begin:
         raise UnreadableError("true_until: a time after true_from is expected")
     importance = _share(body, "importance")
-    return NodeAddition(NodeKind(kind), _text(body, "text"), _user(body), importance, begin, end)
+    text, user = _text(body, "text"), _user(body)
+    return NodeAddition(NodeKind(kind), text, user, importance, begin, end, _metadata(body))
 
 
 def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
@@ -66,7 +73,7 @@ def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
     if kind not in tuple(EdgeType):
         raise UnreadableError(f"type: one of {', '.join(EdgeType)} is expected")
     text = None if body.get("text") is None else _text(body, "text")
-    return EdgeAddition(source, target, EdgeType(kind), _share(body, "weight"), text, _user(body))
+    return EdgeAddition(source, target, EdgeType(kind), _share(body, "weight"), text, _user(body), _metadata(body))
 
 
 def _check(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
@@ -87,6 +94,14 @@ def _node(body: Mapping[str, Any], name: str) -> str:
     if not isinstance(given, str) or not is_identifier(given):
         raise UnreadableError(f"{name}: the `id` of a node is expected")
     return given
+
+
+def _metadata(body: Mapping[str, Any]) -> str | None:
+    given = body.get("metadata")
+    try:
+        return None if given is None else metadata_text(given)
+    except MemoryRefusedError as error:
+        raise UnreadableError(f"metadata: {error}") from None
 
 
 def _user(body: Mapping[str, Any]) -> str | None:

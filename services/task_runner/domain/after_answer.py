@@ -37,19 +37,10 @@ class PlannedCall:
     """As the model wrote them."""
     problem: str = ""
     """Why it cannot be made: its result is this error. '' for a call to be made."""
-
-    @property
-    def question(self) -> str:
-        """What the person is asked by it; '' when it asks nobody."""
-        return self._own_text(ASK_USER)
-
-    @property
-    def summary(self) -> str:
-        """The answer with which it ends the task; '' when it does not."""
-        return self._own_text(COMPLETE_TASK)
-
-    def _own_text(self, spec: ToolSpec) -> str:
-        return text_of(spec, self.args or {}) if self.spec is spec and not self.problem else ""
+    question: str = ""
+    """What the person is asked by it; '' when it asks nobody."""
+    summary: str = ""
+    """The answer with which it ends the task; '' when it does not."""
 
 
 @immutable
@@ -61,12 +52,12 @@ class CallTools:
     @property
     def question(self) -> str:
         """What the person is asked, all of it; '' when nobody is asked."""
-        return joined(*(call.question for call in self.calls))
+        return joined(*[call.question for call in self.calls])
 
     @property
     def completes(self) -> bool:
         """Whether the task is to end with it; a question comes first."""
-        return not self.question and any(call.summary for call in self.calls)
+        return any(call.summary for call in self.calls) and not self.question
 
 
 @immutable
@@ -168,25 +159,21 @@ def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCal
 def _planned(draft: ToolCallDraft, rules: Rules, cut: str) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
     parsed = parse_arguments(draft.arguments)
-    problem = (parsed.problem and parsed.problem + cut) or _own_problem(spec, parsed.args)
+    problem, said = parsed.problem and parsed.problem + cut, ""
+    if spec is not None and parsed.args is not None and is_own(spec):  # a worker's tool is checked where it runs
+        try:
+            said = text_of(spec, parsed.args)
+        except ValueError as error:
+            problem = str(error)
     if not rules.may_call and spec is not COMPLETE_TASK:
         problem = "this turn has called tools as often as it may: answer with what you have"
     elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"
     arguments = draft.arguments if parsed.args is not None and draft.arguments else "{}"
-    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem)
-
-
-def _own_problem(spec: ToolSpec | None, args: Mapping[str, object] | None) -> str:
-    """What is wrong with a call of a tool of ours: a worker's tool is checked where it runs."""
-    if spec is None or args is None or not is_own(spec):
-        return ""
-    try:
-        text_of(spec, args)
-    except ValueError as error:
-        return str(error)
-    return ""
+    said = "" if problem else said
+    asks, ends = (said, "") if spec is ASK_USER else ("", said)
+    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, asks, ends)
 
 
 @immutable

@@ -1,5 +1,6 @@
 """What has come for a task, sorted by what it means. Pure."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from pentad.shared.actors.headers import UNREADABLE, Mail
@@ -48,28 +49,33 @@ class Arrived:
 
 def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
-    if any(m.kind == UNREADABLE for m in mail):
+    controls: list[Mail] = []
+    of: dict[str, list[Mail]] = {USER: [], RESULT: [], REDRIVE: [], MOVE: [], UNREADABLE: []}
+    for m in mail:
+        of.get(m.kind, controls).append(m)
+    if of[UNREADABLE]:
         raise ValueError("there is something in the task's mail that is none")
-    users = [(m.number, UserMail.model_validate_json(m.body)) for m in mail if m.kind == USER]
-    ended = [(n, u) for n, u in users if n <= ended_mail]
-    users = users[len(ended) :]
-    results = [(m.number, ResultMail.model_validate_json(m.body)) for m in mail if m.kind == RESULT]
-    redrives = [(m.number, RedriveMail.model_validate_json(m.body)) for m in mail if m.kind == REDRIVE]
-    moves = [(m.number, MoveMail.model_validate_json(m.body)) for m in mail if m.kind == MOVE]
-    controls = [m for m in mail if m.kind not in (USER, RESULT, REDRIVE, MOVE)]
+    users = [UserMail.model_validate_json(m.body) for m in of[USER]]
+    results = [ResultMail.model_validate_json(m.body) for m in of[RESULT]]
+    user_numbers = _numbers(of[USER])
+    past = bisect_right(user_numbers, ended_mail)
     return Arrived(
-        users=tuple(u for _, u in users),
-        ended=tuple(u for _, u in ended),
-        results={r.tool_call_id: r for _, r in results},
-        redrives=tuple(r for _, r in redrives),
+        users=tuple(users[past:]),
+        ended=tuple(users[:past]),
+        results={result.tool_call_id: result for result in results},
+        redrives=tuple([RedriveMail.model_validate_json(m.body) for m in of[REDRIVE]]),
         controls={m.kind: m.body for m in controls},
-        asked_to=next((m.kind for m in reversed(controls) if m.kind in (PAUSE, RESUME)), ""),
-        user_number=users[-1][0] if users else 0,
-        ended_number=ended[-1][0] if ended else 0,
-        result_numbers=tuple(n for n, _ in results),
-        redrive_numbers=tuple(n for n, _ in redrives),
-        control_numbers=tuple(m.number for m in controls),
-        moves=tuple(move for _, move in moves),
-        move_numbers=tuple(n for n, _ in moves),
-        first_number=users[0][0] if users else 0,
+        asked_to=next((m.kind for m in reversed(controls) if m.kind in (PAUSE, RESUME)), "") if controls else "",
+        user_number=user_numbers[-1] if len(users) > past else 0,
+        ended_number=user_numbers[past - 1] if past else 0,
+        result_numbers=_numbers(of[RESULT]),
+        redrive_numbers=_numbers(of[REDRIVE]),
+        control_numbers=_numbers(controls),
+        moves=tuple([MoveMail.model_validate_json(m.body) for m in of[MOVE]]),
+        move_numbers=_numbers(of[MOVE]),
+        first_number=user_numbers[past] if len(users) > past else 0,
     )
+
+
+def _numbers(mail: Sequence[Mail]) -> tuple[int, ...]:
+    return tuple([m.number for m in mail])

@@ -171,17 +171,17 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
         if arrived.asks and task.status != "cancelled":
             return Reopen(next((at for mail in reversed(arrived.users) if (at := mail.message.due)), 0))
         return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
-    unfinished = tuple(call for call in task.open if call.id not in arrived.results)
+    unfinished = tuple([call for call in task.open if call.id not in arrived.results])
     if "cancel" in arrived.controls:
         return End("cancelled", "cancelled", give_up(unfinished, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
         closed = give_up(unfinished, "the deadline has passed", "timeout")
         return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, closed)
-    if _nobody_came(task, arrived, now, bounds):
+    if task.waits and _nobody_came(task, arrived, now, bounds):
         return End("failed", WAIT_EXPIRED, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
         return _paused(task, arrived) or _rest(task, arrived, now, bounds)
-    missing = tuple(call for call in unfinished if not (call.completes or (call.for_person and arrived.users)))
+    missing = tuple([call for call in unfinished if not (call.completes or (call.for_person and arrived.users))])
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
             return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
@@ -192,8 +192,8 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
 
 
 def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
-    """Whether the task has waited for a person for as long as it may, and nobody has changed anything meanwhile."""
-    due = task.waits and "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms
+    """Whether a task that waits for a person has done so for as long as it may, and nobody has changed anything."""
+    due = "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms
     changes = arrived.asked_to == (RESUME if task.paused else PAUSE)
     return due and not (changes or (arrived.asks and not task.paused))
 
@@ -224,7 +224,7 @@ class Timer:
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
     """Timers that fired before their time: the clock has stepped back since, or a setting has grown. What is left of
     them is waited for, never longer than they are long."""
-    if task.ended:
+    if task.ended or not arrived.controls:
         return ()
     limits: dict[TimerKind, int] = {
         "deadline": task.deadline,

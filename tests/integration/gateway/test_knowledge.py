@@ -12,9 +12,11 @@ from pydantic import SecretStr
 
 from pentad.cli import memory as memory_command
 from pentad.client import connect
+from pentad.errors import Refused
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.graph.knowledge import EdgeType, NodeKind
+from pentad.shared.graph.knowledge import EdgeType, Metadata, NodeKind
+from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
 from pentad.shared.settings import Settings
@@ -25,6 +27,7 @@ from tests.support.graph_maker import edge, node, support
 
 KEYS = "us-key:us,them-key:them"
 US, THEM = ({"authorization": f"Bearer {key}"} for key in ("us-key", "them-key"))
+CRM = Metadata('{"from":"crm"}', 7)
 OURS, ADA = Owner("us"), Owner("us", "ada")
 
 
@@ -40,11 +43,13 @@ async def graph(store: Store, tmp_path: Path) -> AsyncIterator[SqliteGraph]:
     made = SqliteGraph(tmp_path / "graph.db")
     rests = [support(f"{n}", at=n) for n in range(60)]
     await made.upsert_nodes([
-        node("boat", OURS, *rests, kind=NodeKind.FACT, text="The boat is green\x1b[31m", true_from=1, true_until=2),
+        node("boat", OURS, *rests, kind=NodeKind.FACT, text="The boat is green\x1b[31m", true_from=1, true_until=2,
+             metadata=CRM),
         node("oslo", OURS), node("fjord", OURS), node("secret", ADA), node("far", OURS),
     ])  # fmt: skip
     await made.upsert_edges([
-        edge("boat", "oslo", OURS, weight=0.9), edge("oslo", "fjord", OURS, weight=0.2, type=EdgeType.PART_OF),
+        edge("boat", "oslo", OURS, weight=0.9, metadata=CRM),
+        edge("oslo", "fjord", OURS, weight=0.2, type=EdgeType.PART_OF),
         edge("boat", "secret", ADA), edge("fjord", "far", OURS, true_until=5),
     ])  # fmt: skip
     async with serving(store, VectorRequests(store, None, made).handle):
@@ -62,7 +67,7 @@ async def test_a_node_says_what_it_is_and_what_it_rests_on(http: httpx2.AsyncCli
     assert told == {
         "id": "boat", "kind": "fact", "text": "The boat is green\x1b[31m", "user_id": None, "importance": 0.5,
         "learned_at": "1970-01-01T00:00:01.000Z", "true_from": "1970-01-01T00:00:00.001Z",
-        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60,
+        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60, "metadata": {"from": "crm"},
     }  # fmt: skip
     assert [each["anchor"] for each in supports] == [f"anchor-{n}" for n in range(59, 9, -1)], "the newest first"
 
@@ -92,6 +97,22 @@ async def test_each_strategy_goes_as_far_as_it_may(http: httpx2.AsyncClient, gra
     assert await reached(depth=6, type="related_to") == ["boat", "oslo"]
     assert await reached(depth=6, as_of="2030-01-01T00:00:00Z") == ["boat", "oslo", "fjord"]
     assert set(await reached(depth=1, user_id="ada")) == {"boat", "oslo", "secret"}
+
+
+async def test_an_edge_has_an_id_its_owner_and_what_clients_keep_with_it(
+    http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    await graph.upsert_edges([edge("boat", "oslo", ADA, weight=0.7)])
+    first, second, *_ = (await get(http, "boat/neighbours", user_id="ada")).json()["edges"]
+    assert first == {
+        "id": edge_id(OURS, "boat", "oslo", EdgeType.RELATED_TO), "source": "boat", "target": "oslo",
+        "type": "related_to", "weight": 0.9, "user_id": None, "metadata": {"from": "crm"},
+    }  # fmt: skip
+    assert second == first | {
+        "id": edge_id(ADA, "boat", "oslo", EdgeType.RELATED_TO), "weight": 0.7, "user_id": "ada", "metadata": {},
+    }  # fmt: skip
+    nodes = (await get(http, "boat/neighbours")).json()["nodes"]
+    assert [each["metadata"] for each in nodes] == [{"from": "crm"}, {}, {}]
 
 
 async def test_what_is_anothers_is_not_there(http: httpx2.AsyncClient, graph: SqliteGraph) -> None:
@@ -126,6 +147,43 @@ async def test_a_wrong_walk_is_refused_in_words(http: httpx2.AsyncClient, query:
     assert named in refused.json()["detail"]
 
 
+async def test_a_walk_begins_at_several_nodes(
+    gateway: GatewayService, http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    async def reached(*starts: str, **query: Any) -> list[tuple[str, int, str | None]]:
+        told = (await get(http, f"{starts[0]}/neighbours", start=starts[1:], **query)).json()
+        assert all(edge["source"] != edge["target"] for edge in told["edges"])
+        return [(each["id"], each["depth"], each["came_from"]) for each in told["nodes"]]
+
+    around = [("far", 0, None), ("boat", 0, None), ("fjord", 1, "far"), ("oslo", 1, "boat")]
+    assert await reached("far", "boat", "far", depth=1) == around
+    assert sorted(await reached("far", "boat", depth=1, strategy="astar")) == sorted(around)
+    assert await reached("boat", "far", depth=6, strategy="dfs") == [
+        ("boat", 0, None), ("oslo", 1, "boat"), ("fjord", 2, "oslo"), ("far", 3, "fjord")
+    ], "a start that another way has come to belongs to that"  # fmt: skip
+    assert await reached("boat", "far", depth=6, strategy="dfs", limit=2) == [("boat", 0, None), ("oslo", 1, "boat")]
+    async with connect(gateway.address, "us-key") as agent:
+        found = await agent.inspection.memory_neighbours(["far", "boat"], depth=1)
+        assert [(each.id, each.depth, each.came_from) for each in found.nodes] == around
+        with pytest.raises(Refused, match="begins at"):
+            await agent.inspection.memory_neighbours([])
+
+
+async def test_of_several_nodes_all_are_there_and_there_is_a_bound(
+    http: httpx2.AsyncClient, graph: SqliteGraph
+) -> None:
+    for starts, query in ((["none"], {}), (["secret"], {}), (["a b"], {}), (["secret"], {"user_id": "bob"})):
+        refused = await get(http, "boat/neighbours", start=["oslo", *starts], **query)
+        assert refused.status_code == 404, starts
+    assert (await get(http, "boat/neighbours", start=["secret"], user_id="ada")).status_code == 200
+    for starts, limit, named in (([f"n{n}" for n in range(16)], 50, "start"), (["oslo", "fjord"], 2, "limit")):
+        refused = await get(http, "boat/neighbours", start=starts, limit=limit)
+        assert (refused.status_code, refused.json()["detail"].startswith(named)) == (422, True)
+    await graph.upsert_nodes([node(f"n{n}", OURS) for n in range(15)])
+    told = (await get(http, "boat/neighbours", start=[f"n{n}" for n in range(15)], depth=0)).json()
+    assert (len(told["nodes"]), told["edges"]) == (16, [])
+
+
 async def test_a_graph_that_nobody_has_open_is_503_and_says_so(http: httpx2.AsyncClient) -> None:
     for path in ("boat", "boat/neighbours"):
         response = await get(http, path)
@@ -156,6 +214,6 @@ async def test_python_and_the_terminal_show_the_same(
         assert await asyncio.to_thread(memory_command.run, args, settings) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("fact · learned ")
-    assert lines[1:3] == ["  The boat is green[31m", "  anchor-59"], "without what would colour it"
+    assert lines[1:4] == ["  The boat is green[31m", '  {"from": "crm"}', "  anchor-59"], "without what would colour it"
     assert "0.90  The boat is green[31m related_to oslo" in lines
     assert "  oslo  concept  oslo" in lines

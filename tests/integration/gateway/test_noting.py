@@ -1,6 +1,7 @@
 """What people add by hand rests on a statement that opens, is found by searches, and goes when they take it away."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.exporting import exported
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode
+from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
@@ -113,6 +116,94 @@ async def test_said_again_it_is_the_same_and_anothers_is_another(http: httpx2.As
     assert {other["user_id"], shared["user_id"]} == {"bob", None}
 
 
+async def test_metadata_is_told_wherever_its_node_is_and_nothing_searches_it(
+    http: httpx2.AsyncClient, stores: Stores
+) -> None:
+    kept = {"来源": "crm", "rows": [1, 2.5, None, {"deep": True}]}
+    node = (await add(http, FERRY | {"metadata": kept})).json()
+    assert node["metadata"] == kept
+    path = f"/v1/memory/nodes/{node['id']}"
+    assert (await http.get(path, params={"user_id": "ada"}, headers=US)).json()["metadata"] == kept
+    assert [hit["metadata"] for hit in await found(http, "ferry", user_id="ada")] == [kept]
+    plain = (await add(http, FERRY | {"text": "A zebra is striped."})).json()
+    assert plain["metadata"] == {}
+    hits = {hit["id"]: hit for hit in await found(http, "crm deep rows zebra", user_id="ada", strategy="none")}
+    assert "metadata" not in hits[plain["id"]]
+    assert hits[plain["id"]]["score"] > hits[node["id"]]["score"] if node["id"] in hits else True
+    edge = {"source": node["id"], "target": plain["id"], "type": "related_to", "weight": 0.9, "user_id": "ada"}
+    assert (await add(http, edge | {"metadata": kept}, "edges")).json()["metadata"] == kept
+    around = (await http.get(f"{path}/neighbours", params={"user_id": "ada"}, headers=US)).json()
+    assert [each["metadata"] for each in (*around["nodes"], *around["edges"])] == [kept, {}, kept]
+    walked = await found(http, "zebra", user_id="ada", strategy="bfs")
+    assert [hit["metadata"] for hit in walked if hit["id"] == node["id"]] == [kept], "also where a walk comes to it"
+
+
+async def test_said_again_metadata_stays_unless_other_is_given(http: httpx2.AsyncClient, stores: Stores) -> None:
+    node = (await add(http, FERRY | {"metadata": {"a": 1, "b": 1}})).json()
+    other = (await add(http, FERRY | {"text": "Bergen is rainy."})).json()
+    edge = {"source": node["id"], "target": other["id"], "type": "part_of", "user_id": "ada"}
+    for body, what in ((FERRY, "nodes"), (edge, "edges")):
+        for given, kept in (
+            ({"metadata": {"a": 1}}, {"a": 1}), ({"metadata": {"c": 2}}, {"c": 2}), ({}, {"c": 2}),
+            ({"metadata": None}, {"c": 2}), ({"metadata": {}}, {}), ({}, {}),
+        ):  # fmt: skip
+            assert (await add(http, body | given, what)).json()["metadata"] == kept
+            if what == "nodes":
+                told = [hit for hit in await found(http, "ferry", user_id="ada") if hit["id"] == node["id"]]
+                assert [hit.get("metadata", {}) for hit in told] == [kept]
+
+
+async def test_an_edge_that_is_said_again_is_told_as_it_is_kept(http: httpx2.AsyncClient, stores: Stores) -> None:
+    one, other = [(await add(http, FERRY | {"text": text})).json() for text in ("It is green.", "It is fast.")]
+    edge = {"source": one["id"], "target": other["id"], "type": "part_of", "user_id": "ada"}
+    first = (await add(http, edge | {"weight": 0.9}, "edges")).json()
+    assert (await add(http, edge | {"weight": 0.3}, "edges")).json() == first
+    back = (await add(http, edge | {"source": other["id"], "target": one["id"]}, "edges")).json()
+    assert (back["id"] != first["id"], back["weight"]) == (True, 0.5)
+
+
+class EarlierGraph:
+    """The graph of an archiver of the version before: it has no `between`, and drops fields that it does not know."""
+
+    def __init__(self, graph: SqliteGraph) -> None:
+        self._graph = graph
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "between":
+            raise AttributeError(name)
+        return getattr(self._graph, name)
+
+    async def upsert_nodes(self, nodes: list[MemoryNode]) -> None:
+        await self._graph.upsert_nodes([replace(node, metadata=None) for node in nodes])
+
+    async def upsert_edges(self, edges: list[MemoryEdge]) -> None:
+        await self._graph.upsert_edges([replace(edge, metadata=None) for edge in edges])
+
+
+async def test_beside_an_archiver_of_the_version_before_all_else_is_kept_and_this_is_told(
+    http: httpx2.AsyncClient, store: Store, tmp_path: Path
+) -> None:
+    made = Stores(tmp_path)
+    earlier: Any = EarlierGraph(made.graph)
+    async with serving(store, VectorRequests(store, made.vectors, earlier).handle):
+        node, other = (await add(http, FERRY)).json(), (await add(http, FERRY | {"text": "Bergen is rainy."})).json()
+        edge = {"source": node["id"], "target": other["id"], "type": "part_of", "user_id": "ada"}
+        told = (await add(http, edge, "edges")).json()
+        assert told["id"] == edge_id(ADA, node["id"], other["id"], EdgeType.PART_OF)
+        for body, what in ((FERRY, "nodes"), (edge, "edges")):
+            refused = await add(http, body | {"metadata": {"a": 1}}, what)
+            assert (refused.status_code, "without its metadata" in refused.json()["detail"]) == (503, True)
+        around = f"/v1/memory/nodes/{node['id']}/neighbours"
+        asked: dict[str, Any] = {"user_id": "ada", "type": "part_of"}
+        assert (await http.get(around, params=asked, headers=US)).json()["edges"] == [told]
+        assert (await http.get(around, params=asked | {"type": "followed_by"}, headers=US)).json()["edges"] == []
+    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+        for body, what in ((FERRY, "nodes"), (edge, "edges")):
+            assert (await add(http, body | {"metadata": {"a": 1}}, what)).json()["metadata"] == {"a": 1}
+    await made.vectors.aclose()
+    await made.graph.aclose()
+
+
 async def test_an_outage_between_the_writes_is_mended_by_the_same_call(
     http: httpx2.AsyncClient, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +224,10 @@ async def test_what_is_contradicted_is_true_no_more_and_stays(http: httpx2.Async
     for _ in range(2):
         response = await add(http, edge, "edges")
         assert response.status_code == 201
-    assert response.json() == {"source": new["id"], "target": old["id"], "type": "contradicts", "weight": 1.0}
+    assert response.json() == {
+        "source": new["id"], "target": old["id"], "type": "contradicts", "weight": 1.0, "user_id": "ada",
+        "metadata": {}, "id": edge_id(ADA, new["id"], old["id"], EdgeType.CONTRADICTS),
+    }  # fmt: skip
     [kept] = await stores.graph.edges(ADA, [old["id"]], 9)
     opened = await http.post("/v1/memory/expand", json={"anchor": kept.supports[0].anchor}, headers=US)
     assert opened.json()["focus"]["content"] == f"{new['text']}\ncontradicts\n{old['text']}"
@@ -194,6 +288,8 @@ async def test_a_walk_adds_what_lies_beside_the_hits(
         hits = await found(http, question, user_id="ada", strategy=strategy)
         assert [hit["id"] for hit in hits] == [ferry["id"], ticket["id"]]
         assert (hits[1]["parts"]["walk"], hits[1]["anchor"]) == (hits[1]["score"], ticket["supports"][0]["anchor"])
+        told = {"source": ferry["id"], "target": ticket["id"], "type": "related_to", "weight": 0.9}
+        assert ("path" in hits[0], hits[1]["path"]) == (False, [told])
     for strategy in ("none", "bfs"):
         hits = await found(http, question, user_id="ada", strategy=strategy, depth=0)
         assert not any("walk" in hit["parts"] for hit in hits)
@@ -235,7 +331,11 @@ async def test_a_node_that_is_taken_away_is_not_found_and_leaves_its_statement(
         ({"kind": "task", "text": "task-0-1"}, "kind"),
         ({"kind": ["fact"], "text": "a"}, "kind"),
         ({"kind": "fact", "text": "a", "user": "ada"}, "'user' is none of kind, text, user_id"),
-        ({"kind": "fact", "text": "a", "metadata": {}}, "'metadata'"),
+        ({"kind": "fact", "text": "a", "metadata": []}, "metadata: a JSON object"),
+        ({"kind": "fact", "text": "a", "metadata": "{}"}, "metadata: a JSON object"),
+        ({"kind": "fact", "text": "a", "metadata": {"a": "x" * 4_090}}, "metadata: 4098 bytes"),
+        ({"kind": "fact", "text": "a", "metadata": {str(n): n for n in range(65)}}, "metadata: 65 keys"),
+        ({"kind": "fact", "text": "a", "metadata": {"a": [[[[[[[[]]]]]]]]}}, "metadata: objects and lists"),
         ({"kind": "fact", "text": 7}, "text"),
         ({"kind": "fact", "text": " ?! "}, "text"),
         ({"kind": "fact", "text": "x" * 2_001}, "text"),
@@ -267,6 +367,7 @@ async def test_a_wrong_node_is_refused_in_words(http: httpx2.AsyncClient, body: 
         ({"source": "a", "target": "b", "type": "related_to", "weight": -0.1}, "weight"),
         ({"source": "a", "target": "b", "type": "related_to", "weight": "1"}, "weight"),
         ({"source": "a", "target": "b", "type": "related_to", "text": ""}, "text"),
+        ({"source": "a", "target": "b", "type": "related_to", "metadata": 7}, "metadata: a JSON object"),
     ],
 )
 async def test_a_wrong_edge_is_refused_in_words(http: httpx2.AsyncClient, body: dict[str, Any], named: str) -> None:
@@ -281,12 +382,24 @@ async def test_hostile_texts_are_kept_as_they_are(http: httpx2.AsyncClient, stor
     assert (await http.get(f"/v1/memory/nodes/{node['id']}", headers=US)).json()["text"] == text
 
 
+@pytest.mark.parametrize("value", [b"NaN", b"[Infinity]", b"1e999", b'"\\ud800"', b"[" * 5_000 + b"]" * 5_000])
+async def test_metadata_that_is_no_json_is_refused(http: httpx2.AsyncClient, stores: Stores, value: bytes) -> None:
+    body = b'{"kind": "fact", "text": "It is green.", "metadata": {"a": ' + value + b"}}"
+    refused = await http.post("/v1/memory/nodes", content=body, headers=US | {"content-type": "application/json"})
+    assert refused.status_code in (400, 422)
+    assert (await stores.graph.tally("us")).nodes == 0
+
+
 async def test_python_adds_joins_and_takes_away(gateway: GatewayService, stores: Stores) -> None:
     async with connect(gateway.address, "us-key") as agent:
         one = await agent.management.add_node("fact", "The boat is green", importance=1)
         other = await agent.management.add_node("concept", "Boats")
-        edge = await agent.management.add_edge(one.id, other.id, "part_of", weight=0.7)
-        assert (edge.type, edge.weight) == ("part_of", 0.7)
+        edge = await agent.management.add_edge(one.id, other.id, "part_of", weight=0.7, metadata={"why": "seen"})
+        assert (edge.type, edge.weight, edge.metadata) == ("part_of", 0.7, {"why": "seen"})
+        assert (await agent.inspection.memory_neighbours(one.id)).edges == [edge]
+        again = await agent.memory.semantic.add("The boat is green", metadata={"来源": ["crm"]})
+        assert (again.id, again.metadata) == (one.id, {"来源": ["crm"]})
+        assert await agent.inspection.memory_node(one.id) == again
         assert (await agent.inspection.memory_stats()).edges == 1
         around = agent.inspection.memory_neighbours
         assert [node.id for node in (await around(one.id, edge_type="part_of")).nodes] == [one.id, other.id]

@@ -9,23 +9,29 @@ import pytest
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.exporting import exported, line_of
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, NodeKind, Tally, WalkedEdge
-from pentad.shared.graph.merging import in_order, merged_edges, merged_nodes
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, Metadata, NodeKind, Tally, WalkedEdge
+from pentad.shared.graph.merging import bare_of, in_order, merged_edges, merged_nodes
+from pentad.shared.graph.metadata import metadata_text
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node, support
+
+TOLD = [None, *(Metadata(f'{{"k":"{text}"}}', at) for at in (1, 2) for text in ("a", "é", "～", "🐈", ""))]
+"""Equally old ones, too, whose texts are not in the same order in UTF-16 and in UTF-8."""
 
 
 async def test_what_was_written_is_read_as_it_was(graph: Graph, ada: Owner) -> None:
     odd = "Ада 猫 \u0000 🐈‍⬛ \u202e it's {not} $a `query`"
     rests = in_order([support("x|y", "task-0-2", "ada", 7), support("b"), support("c", at=1)])
     times = {"true_from": 5, "true_until": 9}
-    kept = node("a", ada, *rests, kind=NodeKind.FACT, text=odd, merged_into="b", importance=1, **times)
+    told = Metadata(metadata_text({"猫": odd, "deep": [{"n": None}, 1, 2.5, -0.0, 10**30, True], "": {}}), 8)
+    kept = node("a", ada, *rests, kind=NodeKind.FACT, text=odd, merged_into="b", importance=1, metadata=told, **times)
     other = node("b", ada)
-    way = edge("a", "b", ada, *rests, type=EdgeType.CONTRADICTS, weight=0.25, **times)
+    way = edge("a", "b", ada, *rests, type=EdgeType.CONTRADICTS, weight=0.25, metadata=told, **times)
     await graph.upsert_nodes([kept, other])
     await graph.upsert_edges([way])
     assert await graph.nodes(ada, ["b", "a", "none"]) == [kept, other]
     assert await graph.edges(ada, ["b"], 10) == [way]
+    assert await graph.between(ada, ["b", "a"], 10) == [bare_of(way)]
     assert await graph.tally(ada.tenant) == Tally(2, 1)
 
 
@@ -43,6 +49,7 @@ async def test_writes_in_any_order_and_number_end_the_same_and_as_the_rules_say(
             true_from=chance.choice([None, 1, 2]),
             true_until=chance.choice([None, 5, 6]),
             merged_into=chance.choice([None, "d", "e"]),
+            metadata=chance.choice(TOLD),
         )
         for n in range(40)
     ]
@@ -57,6 +64,7 @@ async def test_writes_in_any_order_and_number_end_the_same_and_as_the_rules_say(
             learned_at=chance.randrange(3),
             true_from=chance.choice([None, 1, 2]),
             true_until=chance.choice([None, 5, 6]),
+            metadata=chance.choice(TOLD),
         )
         for n in range(40)
     ]
@@ -172,6 +180,42 @@ async def test_links_are_narrowed_by_type_and_time_the_heaviest_first(graph: Gra
     ]
 
 
+async def test_edges_between_nodes_are_told_with_their_owners_and_without_what_leads_away(
+    graph: Graph, ours: Owner, ada: Owner, bob: Owner
+) -> None:
+    await graph.upsert_nodes([node(name, ours) for name in "abcd"])
+    told = Metadata('{"why":"they said so"}', 5)
+    ways = [
+        edge("a", "b", ours, weight=0.2, true_from=10, true_until=20, metadata=told), edge("a", "b", ada, weight=0.3),
+        edge("b", "a", ours, weight=0.9, type=EdgeType.PART_OF), edge("a", "b", bob), edge("a", "d", ours, weight=1.0),
+    ]  # fmt: skip
+    await graph.upsert_edges(ways)
+    own, hers, part = (bare_of(each) for each in ways[:3])
+    assert own == BareEdge(ours, "a", "b", EdgeType.RELATED_TO, 0.2, told)
+    assert await graph.between(ada, ["a", "b", "c", "none"], 9) == [part, hers, own]
+    assert await graph.between(ours, ["a", "b", "c"], 9) == [part, own]
+    assert await graph.between(ada, ["b", "a"], 9, [EdgeType.RELATED_TO], as_of=20) == [hers]
+    assert await graph.between(ada, ["b", "a"], 1) == [part]
+    assert await graph.between(Owner(f"{ours.tenant}x", "ada"), ["a", "b"], 9) == []
+
+
+async def test_metadata_that_was_told_last_counts_whole_and_goes_with_its_node(graph: Graph, ours: Owner) -> None:
+    first, last = Metadata('{"a":1,"b":1}', 1), Metadata('{"a":2}', 2)
+    for told in (last, first, None):
+        await graph.upsert_nodes([node("a", ours, metadata=told), node("b", ours)])
+        await graph.upsert_edges([edge("a", "b", ours, metadata=told)])
+        assert (await graph.nodes(ours, ["a"]))[0].metadata == last
+        assert (await graph.edges(ours, ["a"], 9))[0].metadata == last
+    assert [bool(n.metadata) for n in await graph.node_page(ours.tenant, 9)] == [True, False]
+    assert [e.metadata for e in await graph.edge_page(ours.tenant, 9)] == [last]
+    assert [n.metadata for n in await graph.named(ours, ["a"])] == [last]
+    await graph.forget_task(ours.tenant, "task-0-1")
+    await graph.upsert_nodes([node("a", ours), node("b", ours)])
+    await graph.upsert_edges([edge("a", "b", ours)])
+    assert [n.metadata for n in await graph.nodes(ours, ["a"])] == [None]
+    assert [e.metadata for e in await graph.between(ours, ["a", "b"], 9)] == [None]
+
+
 async def test_a_name_is_found_however_it_is_written(graph: Graph, ours: Owner) -> None:
     await graph.upsert_nodes([node("1", ours, text="New  York"), node("2", ours, text="ＮＥＷ york"), node("3", ours)])
     assert [n.id for n in await graph.named(ours, ["new york "])] == ["1", "2"]
@@ -251,11 +295,16 @@ async def test_bad_input_is_refused_with_all_that_came_with_it(graph: Graph, our
             await graph.upsert_nodes([node("a", ours), bad])
     with pytest.raises(MemoryRefusedError):
         await graph.upsert_edges([edge("a", "a", ours)])
+    for told in (Metadata("[]", 1), Metadata("{", 1), Metadata('{"a": 1}', 1), Metadata("{}", -1)):
+        with pytest.raises(MemoryRefusedError):
+            await graph.upsert_nodes([node("a", ours, metadata=told)])
     for ask in (graph.nodes, graph.remove):
         with pytest.raises(MemoryRefusedError):
             await ask(ours, ["x"] * 6000)
     with pytest.raises(MemoryRefusedError):
         await graph.links(ours, ["a"], 0)
+    with pytest.raises(MemoryRefusedError):
+        await graph.between(ours, ["a"], 0)
     with pytest.raises(MemoryRefusedError):
         await graph.forget_task("*", "task-0-1")
     assert await graph.tally(ours.tenant) == Tally(0, 0)

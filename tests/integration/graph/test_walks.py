@@ -7,7 +7,7 @@ import pytest
 
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge
-from pentad.shared.graph.traversal import Walk, a_star, breadth_first, depth_first
+from pentad.shared.graph.traversal import STRATEGIES, Walk, a_star, breadth_first, depth_first, way_of
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node, random_edges
 
@@ -114,6 +114,22 @@ async def test_of_two_ways_that_are_equal_in_all_the_one_by_the_first_name_count
     for starts in (["a"], ["b", "c"]):
         found = await a_star(graph, starts, Walk(ours, 2, 9))
         assert {reached.id: reached.came_from for reached in found if reached.id in "de"} == {"d": "b", "e": "b"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_each_node_tells_its_way_back_to_a_start(graph: Graph, ours: Owner, strategy: str, seed: int) -> None:
+    await made(graph, ours, seed)
+    there = {(each.source, each.target, each.type, each.weight) for each in await graph.edge_page(ours.tenant, 100)}
+    for reached in await STRATEGIES[strategy](graph, ["n0", "n1", "n2"], Walk(ours, 4, 100)):
+        here, cost = reached.id, 0.0
+        way = way_of(reached)
+        for way_edge in way:
+            assert (way_edge.source, way_edge.target, way_edge.type, way_edge.weight) in there
+            assert here in (way_edge.source, way_edge.target)
+            here = way_edge.target if here == way_edge.source else way_edge.source
+            cost += 1 - way_edge.weight + 0.01
+        assert (here in ("n0", "n1", "n2"), len(way), round(cost, 6)) == (True, reached.depth, round(reached.cost, 6))
 
 
 async def test_a_walk_keeps_its_bounds_its_types_and_its_owner(

@@ -15,15 +15,16 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Metadata, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.graph_of_task import graph_of_task
 from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
 from pentad.shared.memory.known_points import KnownPoints
+from pentad.shared.memory.node_metadata import metadata_kept
 from pentad.shared.memory.points import cut_task
 from pentad.shared.memory.recalling import RecallQuestion
-from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.walk_choice import walk_asked_for
 from pentad.shared.owners import Owner
@@ -74,7 +75,8 @@ class Known:
 
     async def teach(self) -> None:
         """The ferry leads to its ticket and from there to the pier; what is over or another's lies beside it."""
-        ferry, ticket, pier = self.fact(FERRY), self.fact(TICKET), self.fact(PIER)
+        ferry, ticket = (self.fact(text, metadata=Metadata('{"from":"crm"}', 1)) for text in (FERRY, TICKET))
+        pier = self.fact(PIER)
         bobs, old = self.fact(BOBS, user="bob"), self.fact(OLD, true_until=2_000)
         await self.graph.upsert_nodes([ferry, ticket, pier, bobs, old])
         await self.graph.upsert_edges([
@@ -97,6 +99,14 @@ async def known(request: Any, tmp_path: Path) -> AsyncIterator[Known]:
         yield Known(vectors, graph)
 
 
+def way(hit: MemoryHit) -> list[tuple[str, str, str, float]]:
+    """The edges from a hit to the start of its walk, by the texts of their ends."""
+    names = {
+        node_id(Owner(hit.payload.owner.tenant, "ada"), NodeKind.FACT, text): text for text in (FERRY, TICKET, PIER)
+    }
+    return [(names[edge.source], edge.type.value, names[edge.target], edge.weight) for edge in hit.path]
+
+
 def texts(found: WalkedMemories) -> list[str]:
     return [hit.payload.text for hit in found.hits]
 
@@ -108,6 +118,10 @@ async def test_each_strategy_adds_what_lies_beside_with_score_anchor_and_task(kn
         found = await known.ask(strategy)
         assert texts(found) == [FERRY, TICKET, PIER], strategy
         assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
+        assert [way(hit) for hit in found.hits] == [
+            [], [(FERRY, "related_to", TICKET, 0.9)],
+            [(TICKET, "part_of", PIER, 0.8), (FERRY, "related_to", TICKET, 0.9)],
+        ]  # fmt: skip
         for hit in found.hits[1:]:
             assert hit.parts == {"walk": hit.score}
             assert hit.payload.anchor == known.support(hit.payload.text, known.owner).anchor
@@ -118,7 +132,9 @@ async def test_a_walk_is_as_deep_as_is_asked_and_gives_no_more_hits_than_are(kno
     await known.teach()
     assert texts(await known.ask("bfs", depth=0)) == [FERRY]
     assert texts(await known.ask("bfs", depth=1)) == [FERRY, TICKET]
-    assert texts(await known.ask("bfs", limit=2)) == [FERRY, TICKET]
+    found = await known.ask("bfs", limit=2)
+    assert texts(found) == [FERRY, TICKET]
+    assert [metadata_kept(hit.payload) for hit in found.hits] == [{"from": "crm"}, {"from": "crm"}]
 
 
 async def test_as_of_a_time_it_leads_to_what_was_true_then(known: Known) -> None:
@@ -153,6 +169,7 @@ async def test_a_new_task_recalls_what_lies_beside_what_is_about_it(known: Known
     memory = recalling(store, known.vectors, timeout_s=PATIENCE_S, graph=known.graph)
     found = await memory.recall(asked, Requester(0, known.owner.tenant, "s1"))
     assert [quote.text for quote in quotes_in(found.text)] == [FERRY, TICKET, PIER]
+    assert "crm" not in found.text, "what clients keep with a node is not for models"
 
 
 class Hanging(SqliteGraph):

@@ -5,7 +5,7 @@ import pytest
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.points import Collection, Dense, KeptPoint, Point
-from pentad.shared.vectors.selection import DenseQuery, Selection, Whose
+from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
 from pentad.shared.vectors.vector_store import Vectors
 from tests.support.point_maker import ACME, ADA, BOB, OTHER, near, point, point_id, saying
 
@@ -102,7 +102,7 @@ async def test_what_is_written_later_for_others_takes_no_place_and_changes_no_sc
 ) -> None:
     """A search among points that are all the searcher's may ask less; it must not go on so when others have some."""
     await vectors.upsert("memory", [point("cat"), point("grey cat", dense=(0, 1, 0)), point("dog")])
-    asked = [saying("cat", Selection(ADA), 2), near((1, 0, 0), Selection(ADA), 2)]
+    asked: list[VectorQuery] = [saying("cat", Selection(ADA), 2), near((1, 0, 0), Selection(ADA), 2)]
     alone = await vectors.search("memory", asked)
     assert [len(hits) for hits in alone] == [2, 2]
     await vectors.upsert("memory", [point(f"{later.user}-{n}", later, "cat") for n in range(20)])

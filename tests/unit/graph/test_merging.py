@@ -7,7 +7,7 @@ import pytest
 
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_limits import check_edges, check_nodes
-from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode
+from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Metadata
 from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node, support
@@ -22,6 +22,17 @@ def test_the_older_text_stays_and_everything_else_is_added_up() -> None:
         [kept] = merged_nodes(given)
         assert (kept.text, kept.learned_at, kept.importance) == ("old", 1, 0.7)
         assert (kept.true_from, kept.true_until, len(kept.supports)) == (3, 5, 2)
+
+
+def test_metadata_that_was_told_last_counts_whole() -> None:
+    first, last, same = Metadata('{"a":1,"b":1}', 1), Metadata('{"a":2}', 2), Metadata('{"a":1}', 2)
+    nodes = [node("a", OURS, metadata=told) for told in (None, first, last, same)]
+    edges = [edge("a", "b", OURS, metadata=told) for told in (None, first, last, same)]
+    for given in (nodes, nodes[::-1]):
+        assert [each.metadata for each in merged_nodes(given)] == [last]
+    for ways in (edges, edges[::-1]):
+        assert [each.metadata for each in merged_edges(ways)] == [last]
+    assert merged_nodes(nodes[:1])[0].metadata is None
 
 
 def test_the_order_of_many_does_not_matter() -> None:
@@ -59,6 +70,8 @@ NODES: list[tuple[dict[str, Any], str]] = [
     ({"importance": 1.1}, "0 to 1"),
     ({"importance": float("nan")}, "0 to 1"),
     ({"learned_at": -1}, "time"),
+    ({"metadata": Metadata("{}", -1)}, "time"),
+    ({"metadata": Metadata('{ "a":1}', 1)}, "node a: metadata: .* form"),
     ({"true_until": 1 << 60}, "time"),
     ({"true_from": 5, "true_until": 4}, "before it begins"),
     ({"supports": ()}, "0 statements"),

@@ -1,9 +1,9 @@
-"""Ids of nodes: the same for the same content, another for another owner or kind."""
+"""Ids of nodes and edges: the same for the same content, another for another owner or kind."""
 
 import pytest
 
-from pentad.shared.graph.knowledge import NodeKind
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.knowledge import EdgeType, NodeKind
+from pentad.shared.graph.node_ids import edge_id, node_id
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.limits import check_id
 from tests.unit.segments.transcripts import HOSTILE
@@ -23,6 +23,20 @@ def test_owners_kinds_and_texts_have_ids_of_their_own() -> None:
         (OURS, NodeKind.FACT, "a" * 300 + "b"),
     ]  # fmt: skip
     assert len({node_id(*each) for each in asked}) == len(asked)
+
+
+def test_an_edge_has_one_of_its_ends_type_and_owner() -> None:
+    assert edge_id(ADAS, "a", "b", EdgeType.PART_OF) == "2e52b6c7-c35b-8411-ad3d-95c194d4233b", (
+        "ids that clients keep must stay"
+    )
+    asked = [
+        (ADAS, "a", "b", EdgeType.PART_OF), (OURS, "a", "b", EdgeType.PART_OF), (ADAS, "b", "a", EdgeType.PART_OF),
+        (ADAS, "a", "b", EdgeType.RELATED_TO), (Owner("other", "ada"), "a", "b", EdgeType.PART_OF),
+    ]  # fmt: skip
+    made = {edge_id(*each) for each in asked}
+    assert len(made) == len(asked)
+    for each in made:
+        check_id(each)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
