@@ -116,7 +116,7 @@ def session_index(shard: int, tenant: str) -> str:
 
 
 def task_index(shard: int, tenant: str) -> str:
-    """Sorted set of a tenant's tasks by creation time, archived ones included until they are cut."""
+    """Sorted set of a tenant's tasks by creation time, archived ones included until they are cut. Records go on."""
     return f"{tag(shard)}:tasks:{tenant}"
 
 

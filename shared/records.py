@@ -7,7 +7,6 @@ own length and the longest counts (docs/decisions/0008).
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import logging
 import os
@@ -19,7 +18,9 @@ from pydantic import ValidationError
 
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
+from pentad.shared import records_by_time as by_time
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
+from pentad.shared.synced_folders import make_folder, sync_folder
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -28,8 +29,6 @@ _LOOKS = 3
 """How often a list of versions is read again, because a longer one has just replaced what it named."""
 _LEFT_S = 3600.0
 """A half-written file that was not touched for so long was left by a writer that was killed."""
-_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
-"""What file systems answer on which a folder cannot be synchronised."""
 
 
 class Records:
@@ -64,13 +63,48 @@ class Records:
         except ValidationError as error:
             raise DamagedError(f"the record of task {task} cannot be read: {_why(data, error)}") from None
 
-    async def remove(self, tenant: str, task: str) -> None:
-        """Remove a task's record; one that is not there is removed already. Raises ``OutageError``."""
-        await self._try(lambda fs, root: _remove(fs, f"{root}/{tenant}", task))
+    async def enter(self, record: TaskRecord) -> bool:
+        """Let lists find a record that is kept, from now on; returns whether its time can be listed.
+
+        Behind the record: so nothing is entered that has none, and who removes a record knows what is entered. Raises
+        ``OutageError``, and ``ValueError`` for names of no id.
+        """
+        folder, places = _folder(record.tenant_id, record.task.task_id), by_time.places_of(record)
+        if places:
+            await self._try(lambda fs, root: _enter(fs, f"{root}/{folder}", places))
+        return bool(places)
+
+    async def remove(self, tenant: str, task: str, entered: TaskRecord | None = None) -> None:
+        """Remove a task's record; one that is not there is removed already. Lists find it no more.
+
+        ``entered``: what the caller has entered of it, maybe behind somebody else's removal. Raises ``OutageError``.
+        """
+        await self._try(lambda fs, root: _remove(fs, f"{root}/{tenant}", task, entered))
+
+    async def tenants(self) -> list[str]:
+        """Who has records. Raises ``OutageError``."""
+        found = await self._try(by_time.names_in)
+        return sorted(name for name in found if is_identifier(name))
 
     async def names(self, tenant: str) -> list[str]:
         """The tasks of a tenant that have records. Raises ``OutageError``."""
         return await self._try(lambda fs, root: _names(fs, f"{root}/{tenant}"))
+
+    async def days(self, tenant: str) -> list[int]:
+        """The days on which tasks began that were entered, in ms, the last first. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: by_time.days(fs, f"{root}/{tenant}"))
+
+    async def hours(self, tenant: str, day: int) -> list[int]:
+        """The hours of such a day, in ms, the last first. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: by_time.hours(fs, f"{root}/{tenant}", day))
+
+    async def began_in(self, tenant: str, hour: int) -> list[by_time.Recorded]:
+        """The tasks of such an hour, in no order. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: by_time.of_hour(fs, f"{root}/{tenant}", hour))
+
+    async def of_session(self, tenant: str, session: str) -> list[by_time.Recorded]:
+        """The tasks of a session that were entered, in no order; seldom one of another. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: by_time.of_session(fs, f"{root}/{tenant}", session))
 
     async def naming(self, tenant: str, tasks: Sequence[str], words: str) -> dict[str, TaskRecord | None]:
         """The records of these tasks in whose JSON these words stand; None for one that nobody can read.
@@ -84,7 +118,7 @@ class Records:
         if not _is_local(fs):
             _put(fs, folder, name, record)
             return
-        _make_folder(folder)
+        make_folder(folder)
         if folder not in self._swept:
             self._swept.add(folder)
             _sweep(folder)
@@ -152,12 +186,8 @@ def _load(fs: Any, folder: str, name: str) -> bytes | None:
 
 
 def _names(fs: Any, folder: str) -> list[str]:
-    fs.invalidate_cache(folder)  # others write too
-    try:
-        found = [str(path).rstrip("/").rpartition("/")[2] for path in fs.ls(folder, detail=False)]
-    except FileNotFoundError:
-        return []
-    return sorted({name.removesuffix(".part").removesuffix(".json") for name in found})
+    names = {name.removesuffix(".part").removesuffix(".json") for name in by_time.names_in(fs, folder)}
+    return sorted(name for name in names if is_identifier(name))
 
 
 def _naming(fs: Any, folder: str, tasks: Sequence[str], words: bytes) -> dict[str, TaskRecord | None]:
@@ -172,8 +202,13 @@ def _naming(fs: Any, folder: str, tasks: Sequence[str], words: bytes) -> dict[st
     return found
 
 
-def _remove(fs: Any, folder: str, name: str) -> None:
-    """All of a task, also what a writer that was killed has left half written."""
+def _remove(fs: Any, folder: str, name: str, entered: TaskRecord | None) -> None:
+    """All of a task, also what a writer that was killed has left half written.
+
+    The record goes last: it says where the task is entered.
+    """
+    for place in _entered(fs, folder, name) | set(by_time.places_of(entered) if entered else ()):
+        by_time.leave(fs, folder, place, local=_is_local(fs))
     single, versions = f"{folder}/{name}.json", []
     if not _is_local(fs):
         versions = [_version(folder, name, version) for version in _versions(fs, f"{folder}/{name}")]
@@ -181,7 +216,23 @@ def _remove(fs: Any, folder: str, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
     if _is_local(fs) and os.path.isdir(folder):
-        _sync_folder(folder)
+        sync_folder(folder)
+
+
+def _enter(fs: Any, folder: str, places: Sequence[str]) -> None:
+    for place in places:
+        by_time.enter(fs, folder, place, local=_is_local(fs))
+
+
+def _entered(fs: Any, folder: str, name: str) -> set[str]:
+    """Where lists find a task by its record, if it has one."""
+    data = _load(fs, folder, name)
+    if data is None:
+        return set()
+    try:
+        return set(by_time.places_of(TaskRecord.model_validate_json(data)))
+    except ValidationError:
+        return set(by_time.places_named(fs, folder, name))
 
 
 # Objects
@@ -251,30 +302,12 @@ def _replace(path: str, record: TaskRecord) -> None:
         part.flush()
         os.fsync(part.fileno())
         os.replace(beside, path)
-        _sync_folder(os.path.dirname(path))
+        sync_folder(os.path.dirname(path))
 
 
 def _read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
-
-
-def _make_folder(folder: str) -> None:
-    if not os.path.isdir(folder):
-        os.makedirs(folder, exist_ok=True)
-        _sync_folder(os.path.dirname(folder))
-
-
-def _sync_folder(folder: str) -> None:
-    """A name is on the disk only when its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
-    finally:
-        os.close(handle)
 
 
 def _sweep(folder: str) -> None:

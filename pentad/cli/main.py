@@ -29,6 +29,7 @@ _COMMANDS = {
     "doctor": ("pentad.cli.doctor", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
+    "records": ("pentad.cli.records", "run"),
     "models": ("pentad.cli.models", "run"),
     "instructions": ("pentad.cli.instructions", "run"),
     "memory": ("pentad.cli.memory", "run"),
@@ -118,6 +119,11 @@ def _add_clients(commands: Any) -> None:
         "what", choices=["renew"], help="renew: begin again, when its ids have run out or are far ahead of the clock"
     )
     inbound.add_argument("--data-dir", metavar="D", help="of the `pentad up` whose Redis is meant, without REDIS_URL")
+    records = _command(commands, "records", "Look after the records of finished tasks.")
+    records.add_argument(
+        "what", choices=["index"], help="index: let lists find what earlier versions have archived; once is enough"
+    )
+    records.add_argument("--data-dir", metavar="D", help="of the `pentad up` that is meant, without PENTAD_RECORDS_URL")
 
 
 def _add_send(commands: Any) -> None:

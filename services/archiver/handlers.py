@@ -23,7 +23,10 @@ _MATERIALS = ("tools:", "instruction:")
 
 
 class Archiving:
-    """The archiver's work. At least once: a record is written again, and the removal is guarded by the last step."""
+    """The archiver's work. At least once: a record is written again, and the removal is guarded by the last step.
+
+    It is kept before lists find it, and lists find it before it leaves Redis.
+    """
 
     def __init__(
         self, store: Store, records: Records, grace_ms: int, index_ttl_s: int, *, extracts: bool = False
@@ -50,8 +53,10 @@ class Archiving:
             # The timer was set under a shorter grace time, or the clock has stepped back since.
             await self._store.call("ZADD", timers(keys.shard), "NX", now + left, f"archive {keys.actor}")
             return
-        await self._records.write(record_of(header, log, steps, pairs(big), now))
-        if await self._stay_erased(keys):
+        record = record_of(header, log, steps, pairs(big), now)
+        await self._records.write(record)
+        await self._records.enter(record)
+        if await self._stay_erased(keys, record):
             return
         if fields.get("remember_of", b"") != fields.get("last_step", b""):
             await self._ask_to_remember(keys)
@@ -63,11 +68,11 @@ class Archiving:
             await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
             metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
 
-    async def _stay_erased(self, keys: TaskKeys) -> bool:
+    async def _stay_erased(self, keys: TaskKeys, written: TaskRecord | None = None) -> bool:
         """Take the record of an erased task back: it may have been erased since it was read, or before a kill."""
         erased = await is_erased(self._store, keys)
         if erased:
-            await self._records.remove(keys.tenant, keys.task)
+            await self._records.remove(keys.tenant, keys.task, written)
         return erased
 
     async def _ask_to_remember(self, keys: TaskKeys) -> None:

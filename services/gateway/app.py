@@ -30,6 +30,7 @@ from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
+from pentad.services.gateway.tasks_by_time import TasksByTime
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError, SettingsError
@@ -108,7 +109,7 @@ class GatewayService:
             store=store,
             relay=self._relay,
             queries=queries,
-            tasks=TaskList(store, queries, settings.pentad_shards),
+            tasks=TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s)),
             inbox=inbox,
             accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),

@@ -107,8 +107,9 @@ def _task_paths() -> dict[str, Json]:
     return {
         "/v1/tasks": {
             "get": operation(
-                "Tasks, newest first. A page may hold fewer than `limit`, even none: go on while `next` is there. "
-                "What cannot be read is `unreadable` and says its `problem`; asked for by itself it is a 410",
+                "Tasks, newest first, archived ones too. A page may hold fewer than `limit`, even none: go on while "
+                "`next` is there. What cannot be read is `unreadable` and says its `problem`; asked for by itself it "
+                "is a 410",
                 query("status", "string", "only those with this status"),
                 query("session_id", "string", "only those of this session"),
                 query("since", "string", "RFC 3339: only those that began then or later"),

@@ -67,6 +67,13 @@ async def newest_first(
         after = floor
 
 
+async def oldest(store: Store, key: str) -> int | None:
+    """The score of an index's last entry; None where there is no index."""
+    last = await store.call("ZRANGE", key, 0, 0, "WITHSCORES")
+    entry = _entry(*last) if last else None
+    return None if entry is None else entry.score
+
+
 async def _piece(store: Store, key: str, after: IndexEntry | None) -> list[IndexEntry]:
     """Up to ``_READ`` entries behind ``after``."""
     found: list[IndexEntry] = []

@@ -82,7 +82,7 @@ class RouteWriter:
     def new(self, task: TaskKeys, route: Route) -> None:
         """Begin a task."""
         session, message, ttl_s = self._keys.session, self._message, self._ttl_s
-        opening.begin(self._commit, task, session, message, route.instruction, self._now, ttl_s)
+        opening.begin(self._commit, task, session, message, route.instruction, ttl_s)
         self._routed(task.task, route)
         self._start(task, opening.goal_of(message.content))
 

@@ -120,7 +120,7 @@ class MoveWriter(WaitWriter):
         context = as_session_context(turns[: here[0]] if here else turns) if receiver.header is None else []
         if receiver.header is None:
             opening.begin(
-                self.commit, to, self.session.session, message, self.task.instruction, now, self._limits.session_ttl_s
+                self.commit, to, self.session.session, message, self.task.instruction, self._limits.session_ttl_s
             )
         else:
             self.commit.expect(to.header, receiver.header.status)

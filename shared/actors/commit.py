@@ -227,9 +227,9 @@ class Commit:
         members = [f"{kind} {task.actor}" for kind in kinds]
         self.operations += ("untimer", self._k(timers(task.shard), "z"), len(members), *members)
 
-    def rank(self, index: str, member: str, score: int) -> None:
-        """Enter into an index."""
-        self.operations += ("rank", self._k(index, "z"), member, score)
+    def rank(self, index: str, member: str) -> None:
+        """Enter into an index by the time of this commit, which is the one that it stamps."""
+        self.operations += ("rank", self._k(index, "z"), member)
 
     def expire(self, key: str, seconds: int) -> None:
         """Give a key its time to live."""

@@ -14,10 +14,8 @@ def goal_of(content: str) -> str:
     return content if len(content) <= _GOAL_LENGTH else content[: _GOAL_LENGTH - 1] + "…"
 
 
-def begin(
-    commit: Commit, task: TaskKeys, session: str, message: InboundMessage, instruction: str, now: int, ttl_s: int
-) -> None:
-    """A task that nobody has had before. ``now``: in ms; ``ttl_s``: how long the index of tasks is kept."""
+def begin(commit: Commit, task: TaskKeys, session: str, message: InboundMessage, instruction: str, ttl_s: int) -> None:
+    """A task that nobody has had before. ``ttl_s``: how long the index of tasks is kept."""
     commit.expect(task.header, "none")
     commit.set(
         task.header,
@@ -29,7 +27,7 @@ def begin(
     )
     commit.stamp(task.header, "created", "updated")
     index = task_index(task.shard, task.tenant)
-    commit.rank(index, task.task, now)
+    commit.rank(index, task.task)
     commit.expire(index, ttl_s)
 
 

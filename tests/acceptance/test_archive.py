@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.records import TaskRecord
+from pentad.shared.keys import task_index
 from pentad.shared.records import Records
 from tests.support.clients.api import Api
 from tests.support.models.model_server import ScriptedModel
@@ -52,12 +53,14 @@ async def test_a_task_is_archived_whole_and_answers_from_its_record(tmp_path: Pa
         value = await api.get(f"/v1/tasks/{task}/values/{cut['ref']}")
         record = await until_record(Records(url), bus, task)
         asked = list(model.chats)
+        assert await bus.redis.delete(task_index(0, "default")) == 1  # as a month ends it
+        listed = (await api.get("/v1/tasks"))["items"], (await api.get("/v1/tasks?session_id=s1&limit=1"))["items"]
         after = await api.get(f"/v1/tasks/{task}"), await api.transcript(task)
         value_after = await api.get(f"/v1/tasks/{task}/values/{cut['ref']}")
         await bus.send("what was it?", "s1", task_id=task)
         new = (await bus.until("s1", "task_end", 3))[-1]
         continued = model.chats[-1]["messages"]
-    files = [str(f.relative_to(tmp_path / "records")) for f in (tmp_path / "records").rglob("*") if f.is_file()]
+    files = [str(f.relative_to(tmp_path / "records")) for f in (tmp_path / "records").rglob("*.json") if f.is_file()]
     print(f"\nrecord of {len(record.messages)} messages and {len(record.steps)} steps, {len(record.to_json())} bytes")
     assert [(e["decision"], e["task_id"]) for e in routed] == [("new", task), ("reopen", task)]
     assert {e["task_id"] for e in ends} == {task}
@@ -70,6 +73,7 @@ async def test_a_task_is_archived_whole_and_answers_from_its_record(tmp_path: Pa
         k: v for k, v in before[0].items() if k != "archived_at"
     }
     assert after[0]["archived_at"]
+    assert listed == ([after[0]], [after[0]]), "lists find it without Redis"
     assert new["task_id"] != task
     assert "the first" in json.dumps(continued)
     assert "the second" in json.dumps(continued)

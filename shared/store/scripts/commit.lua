@@ -34,7 +34,7 @@
 --   queue k json             append to a work stream
 --   timer k member ms        due that many ms from now     due k member ms    due at this time
 --   untimer k n member ...
---   rank k member score      enter into an index
+--   rank k member            enter into an index by the server's time, the same that `set` puts
 --   ring k name              the session has news
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
@@ -163,7 +163,9 @@ while i <= #ARGV do
   elseif op == 'untimer' then
     words = 3 + tonumber(ARGV[i + 2])
     call('ZREM', k(1), unpack(ARGV, i + 3, i + words - 1))
-  elseif op == 'rank' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
+  elseif op == 'rank' then
+    words = 3
+    call('ZADD', k(1), t, ARGV[i + 2])
   elseif op == 'ring' then
     words = 3
     ring(k(1), ARGV[i + 2])

@@ -45,9 +45,15 @@ def parrot(request: ChatRequest) -> ModelAnswer:
 class Erasable:
     """The services' own handlers, driven by hand."""
 
-    def __init__(self, store: Store, folder: Path, script: Callable[[ChatRequest], ModelAnswer] = parrot) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        script: Callable[[ChatRequest], ModelAnswer] = parrot,
+        records_url: str | None = None,
+    ) -> None:
         self.store, self.folder = store, folder
-        self.flow = Flow(store, folder, script, pentad_grace_s=0)
+        self.flow = Flow(store, folder, script, pentad_grace_s=0, pentad_records_url=records_url)
         self.records = self.flow.records
         self.vectors = EdgeVectors(folder / "vectors")
         self.graph = SqliteGraph(folder / "graph.db")
@@ -114,6 +120,7 @@ class Erasable:
         """Where a word stands: keys of Redis, files, points of memory, the graph."""
         found = [key.decode() for key in await self.store.call("KEYS", "*") if await self._says(key, word)]
         files = [path for path in self.folder.rglob("*.json*") if path.is_file() and word in path.read_text()]
+        files += [path for path in self.folder.rglob("_by_*/**/*") if word in path.name]
         found += [str(path.relative_to(self.folder)) for path in files]
         for there in await self.vectors.collections():
             page = await self.vectors.scroll(there.name, Selection(Owner("default"), Whose.ALL), 1000)

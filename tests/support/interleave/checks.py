@@ -15,6 +15,7 @@ from pentad.services.task_runner.domain.own_tools import OWN
 from pentad.services.task_runner.waiting import PAUSED
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.keys import load, redriven
+from pentad.shared.records_by_time import BY_SESSION, BY_TIME
 from tests.support.interleave.letter_checks import letter_problems, misrouted
 from tests.support.interleave.move_checks import move_problems
 from tests.support.interleave.outside import TOOLS
@@ -85,7 +86,8 @@ def forget_records(world: "World") -> None:
 def _records(world: "World") -> dict[str, TaskRecord]:
     store = MemoryFileSystem()
     root = f"/run-{world.seed}/default"
-    tasks = store.ls(root, detail=False) if store.exists(root) else []
+    there = store.ls(root, detail=False) if store.exists(root) else []
+    tasks = [path for path in there if path.rpartition("/")[2] not in (BY_TIME, BY_SESSION)]
     versions = [max(store.find(task)) for task in tasks if store.find(task)]
     records = [TaskRecord.model_validate_json(store.cat_file(path)) for path in versions]
     return {record.task.task_id: record for record in records}
