@@ -82,10 +82,9 @@ class Noting:
         source, target = [await self._knowledge.node(owner, name) for name in (asked.source, asked.target)]
         text = asked.text or f"{source.text}\n{asked.type.value}\n{target.text}"
         supports = await self._stated(owner, f"{asked.source} {asked.type} {asked.target}", text)
-        edge = MemoryEdge(
-            owner, asked.source, asked.target, asked.type, asked.weight, learned_at=supports[0].at, supports=supports,
-            metadata=await self._metadata(asked.metadata),
-        )  # fmt: skip
+        what = asked.source, asked.target, asked.type, asked.weight
+        metadata = await self._metadata(asked.metadata)
+        edge = MemoryEdge(owner, *what, learned_at=supports[0].at, supports=supports, metadata=metadata)
         await _done(self._graph.upsert_edges([edge]))
         if asked.type is EdgeType.CONTRADICTS:
             await _done(self._graph.end(owner, [asked.target], supports[0].at))

@@ -71,6 +71,13 @@ def check_found(limit: int) -> None:
         raise MemoryRefusedError(f"{limit} asked for: 1 to {MOST_FOUND}")
 
 
+def check_links(ids: Sequence[str], limit: int, as_of: int | None) -> None:
+    """Whether edges of these may be asked for, so many, as of this time."""
+    check_ids(ids)
+    check_found(limit)
+    check_time(as_of or 0)
+
+
 def check_time(moment: int) -> None:
     """Whether this is a time in milliseconds since the epoch."""
     if not 0 <= moment <= LAST_MS:

@@ -12,6 +12,7 @@ from pentad.shared.graph.graph_limits import (
     check_found,
     check_identifier,
     check_ids,
+    check_links,
     check_nodes,
     check_time,
 )
@@ -82,9 +83,7 @@ class Neo4jGraph:
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
     ) -> list[WalkedEdge]:
-        check_ids(ids)
-        check_found(limit)
-        check_time(as_of or 0)
+        check_links(ids, limit, as_of)
         wanted = _wanted(types, as_of)
         found = await self._ask(cypher.LINKS, **_about(owner, ids), limit=limit, **wanted)
         return [link_from(row) for row in found]
@@ -97,9 +96,7 @@ class Neo4jGraph:
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
     ) -> list[BareEdge]:
-        check_ids(ids)
-        check_found(limit)
-        check_time(as_of or 0)
+        check_links(ids, limit, as_of)
         found = await self._ask(cypher.BETWEEN, **_about(owner, ids), limit=limit, **_wanted(types, as_of))
         return [bare_from(row) for row in found]
 

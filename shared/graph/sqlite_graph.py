@@ -16,6 +16,7 @@ from pentad.shared.graph.graph_limits import (
     check_found,
     check_identifier,
     check_ids,
+    check_links,
     check_nodes,
     check_time,
 )
@@ -74,9 +75,7 @@ class SqliteGraph:
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
     ) -> list[WalkedEdge]:
-        check_ids(ids)
-        check_found(limit)
-        check_time(as_of or 0)
+        check_links(ids, limit, as_of)
         await self.prepare()
         return await self._reading.do(lambda wire: reads.links_at(wire, owner, ids, limit, types, as_of))
 
@@ -88,9 +87,7 @@ class SqliteGraph:
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
     ) -> list[BareEdge]:
-        check_ids(ids)
-        check_found(limit)
-        check_time(as_of or 0)
+        check_links(ids, limit, as_of)
         await self.prepare()
         return await self._reading.do(lambda wire: reads.between(wire, owner, ids, limit, types, as_of))
 

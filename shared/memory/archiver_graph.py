@@ -60,9 +60,7 @@ class ArchiverGraph:
     ) -> list[BareEdge]:
         try:
             found: list[BareEdge] = await self._call("between", owner, list(ids), limit, list(types), as_of)
-        except (
-            MemoryRefusedError
-        ):  # an archiver of an earlier version has no such call; what it has not, it refuses too
+        except MemoryRefusedError:  # an archiver of an earlier version refuses what it does not know
             check_found(limit)
             edges = await self.edges(owner, ids, _OF_EARLIER)
             return [bare_of(edge) for edge in edges if _is_between(edge, ids, types, as_of)][:limit]

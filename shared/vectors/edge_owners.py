@@ -36,8 +36,6 @@ class PresentOwners:
         tenants, users = values("tenant", MOST + 1), values("user", MOST + 1)
         self._known = tenants is not None and users is not None
         self._tenants, self._users = set(tenants or ()), set(users or ())
-        self.removed = False
-        """Points were removed since the collection was opened: until it is opened again their words count as there."""
 
     def add(self, owners: Iterable[Owner]) -> None:
         """Points of these are written."""

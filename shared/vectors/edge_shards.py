@@ -138,7 +138,6 @@ class EdgeShards:
     def delete(self, collection: str, selection: Selection) -> None:
         name = self._name(collection)
         self._kept(name).forget_all()
-        self._present(name).removed = True
         _tried(self._shard(name).update, words.delete(selection))
         self._flush_now_and_then(name, 1)
 

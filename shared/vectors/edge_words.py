@@ -101,11 +101,11 @@ def _request(query: VectorQuery, present: PresentOwners) -> edge.QueryRequest:
     )
 
 
-def _rarity(owner: Owner, present: PresentOwners) -> edge.SearchParams | None:
-    """Among which points a word is rare: those that the owner may see. None: among all, those removed too."""
+def _rarity(owner: Owner, present: PresentOwners) -> edge.SearchParams:
+    """Among which points a word is rare: those that the owner may see. Without a corpus it is all, removed ones too."""
     seen = Selection(owner)
-    must = _conditions(seen, present.meet(seen))
-    return edge.SearchParams(idf=edge.IdfParams(corpus=edge.Filter(must=must))) if must or present.removed else None
+    corpus = edge.Filter(must=_conditions(seen, present.meet(seen)))
+    return edge.SearchParams(idf=edge.IdfParams(corpus=corpus))
 
 
 def _point(point: Point) -> edge.Point:

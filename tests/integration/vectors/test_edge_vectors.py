@@ -39,9 +39,32 @@ asyncio.run(write())
 """
 
 
+REMOVES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from pentad.shared.vectors.edge_vectors import EdgeVectors
+from pentad.shared.vectors.selection import Selection
+from tests.support.point_maker import ADA, point
+
+async def remove():
+    vectors = EdgeVectors(Path(sys.argv[1]))
+    await vectors.prepare("memory", 3)
+    gone = [point(f"cat-{n}", text="cat", task="gone") for n in range(30)]
+    await vectors.upsert("memory", [point("cat"), point("dog"), *gone])
+    await vectors.delete("memory", Selection(ADA, tasks=("gone",)))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(remove())
+"""
+
+
 def writer(folder: Path, then: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITES, str(folder), then]
     return subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def remover(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", REMOVES, str(folder)], cwd=ROOT, text=True)
 
 
 async def test_what_was_awaited_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
@@ -55,6 +78,21 @@ async def test_what_was_awaited_is_there_after_the_process_was_killed(tmp_path: 
     )
     assert len(dense) == len(sparse) == 500
     await vectors.aclose()
+
+
+async def test_words_that_were_removed_before_a_kill_do_not_count_after_it(tmp_path: Path) -> None:
+    """The log has the removal, and the index of words what it had before."""
+    with remover(tmp_path / "killed") as process:
+        assert process.wait(PATIENCE_S) == -9
+    found = []
+    for folder in ("killed", "never"):
+        vectors = EdgeVectors(tmp_path / folder)
+        if folder == "never":
+            await vectors.prepare("memory", 3)
+            await vectors.upsert("memory", [point("cat"), point("dog")])
+        found.append(await vectors.search("memory", [saying("cat dog", Selection(ADA))]))
+        await vectors.aclose()
+    assert found[0] == found[1]
 
 
 async def test_an_opened_store_knows_whose_its_points_are(tmp_path: Path) -> None:
