@@ -12,9 +12,10 @@ import pytest
 
 from pentad.shared.errors import DamagedError, MemoryOutageError
 from pentad.shared.vectors import edge_shards, edge_words
+from pentad.shared.vectors.edge_owners import Met, PresentOwners
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection
-from tests.support.point_maker import ADA, OTHER, near, point, point_id, saying
+from tests.support.point_maker import ADA, BOB, OTHER, near, point, point_id, saying
 from tests.support.processes.system import ROOT
 from tests.support.waiting import PATIENCE_S
 
@@ -105,6 +106,19 @@ async def test_an_opened_store_knows_whose_its_points_are(tmp_path: Path) -> Non
     vectors = EdgeVectors(tmp_path)
     assert await vectors.search("memory", asked) == found
     assert [hit.payload.owner for hit in found[0]] == [ADA]
+    await vectors.aclose()
+
+
+async def test_a_hit_of_others_is_left_out_though_no_condition_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should the store ever be wrong about whose its points are, nobody is told of another's."""
+    monkeypatch.setattr(PresentOwners, "meet", lambda *_: Met(tenant=True, user=True))
+    vectors = EdgeVectors(tmp_path)
+    await vectors.prepare("memory", 3)
+    await vectors.upsert("memory", [point("cat"), point("other", OTHER, "cat"), point("bob", BOB, "cat")])
+    found = await vectors.search("memory", [saying("cat", Selection(ADA)), near((1, 0, 0), Selection(ADA))])
+    assert [[hit.payload.owner for hit in hits] for hits in found] == [[ADA], [ADA]]
     await vectors.aclose()
 
 
