@@ -50,29 +50,29 @@ class Arrived:
 def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
     controls: list[Mail] = []
-    of: dict[str, list[Mail]] = {USER: [], RESULT: [], REDRIVE: [], MOVE: [], UNREADABLE: []}
+    by_kind: dict[str, list[Mail]] = {USER: [], RESULT: [], REDRIVE: [], MOVE: [], UNREADABLE: []}
     for m in mail:
-        of.get(m.kind, controls).append(m)
-    if of[UNREADABLE]:
+        by_kind.get(m.kind, controls).append(m)
+    if by_kind[UNREADABLE]:
         raise ValueError("there is something in the task's mail that is none")
-    users = [UserMail.model_validate_json(m.body) for m in of[USER]]
-    results = [ResultMail.model_validate_json(m.body) for m in of[RESULT]]
-    user_numbers = _numbers(of[USER])
+    users = [UserMail.model_validate_json(m.body) for m in by_kind[USER]]
+    results = [ResultMail.model_validate_json(m.body) for m in by_kind[RESULT]]
+    user_numbers = _numbers(by_kind[USER])
     past = bisect_right(user_numbers, ended_mail)
     return Arrived(
         users=tuple(users[past:]),
         ended=tuple(users[:past]),
         results={result.tool_call_id: result for result in results},
-        redrives=tuple([RedriveMail.model_validate_json(m.body) for m in of[REDRIVE]]),
+        redrives=tuple([RedriveMail.model_validate_json(m.body) for m in by_kind[REDRIVE]]),
         controls={m.kind: m.body for m in controls},
         asked_to=next((m.kind for m in reversed(controls) if m.kind in (PAUSE, RESUME)), "") if controls else "",
         user_number=user_numbers[-1] if len(users) > past else 0,
         ended_number=user_numbers[past - 1] if past else 0,
-        result_numbers=_numbers(of[RESULT]),
-        redrive_numbers=_numbers(of[REDRIVE]),
+        result_numbers=_numbers(by_kind[RESULT]),
+        redrive_numbers=_numbers(by_kind[REDRIVE]),
         control_numbers=_numbers(controls),
-        moves=tuple([MoveMail.model_validate_json(m.body) for m in of[MOVE]]),
-        move_numbers=_numbers(of[MOVE]),
+        moves=tuple([MoveMail.model_validate_json(m.body) for m in by_kind[MOVE]]),
+        move_numbers=_numbers(by_kind[MOVE]),
         first_number=user_numbers[past] if len(users) > past else 0,
     )
 
