@@ -61,9 +61,10 @@ class Today:
 
     async def answered(self, session: str, text: str, ends: int) -> None:
         """The answer has come once, the task has ended as often as it has begun, each call of it has one result."""
-        before = sum((e["type"], e.get("content")) == ("message", text) for e in self.kept(session).values())
-        assert len(await self.told(session, "message", before + 1, content=text)) == before + 1
         task = self.tasks.get(session) or (await self.told(session, "task_start"))[0]["task_id"]
+        kept = self.kept(session).values()
+        before = sum((e["type"], e.get("content"), e.get("task_id")) == ("message", text, task) for e in kept)
+        assert len(await self.told(session, "message", before + 1, content=text, task_id=task)) == before + 1
         assert len(await self.told(session, "task_end", ends, task_id=task)) == ends
         assert len(await self.told(session, "task_start", ends, task_id=task)) == ends
         transcript = await self.api.transcript(task)
