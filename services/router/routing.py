@@ -42,7 +42,7 @@ class RouteWriter:
 
     def _tell(self, kind: type[Contract], task: str | None, **fields: Any) -> None:
         why = {"task_id": task, **self._why}
-        self._commit.event(self._keys, kind(**self._events.stamp(why), **fields))
+        self._commit.event(self._keys, kind.from_fields(self._events.stamp(why) | fields))
 
     def error(self, code: ErrorCode, text: str) -> None:
         """Tell the sender why this message has no answer."""

@@ -44,4 +44,4 @@ class TaskEvents(CommitEvents):
 
     def emit(self, kind: type[Contract], **fields: Any) -> None:
         """Add an event to the commit."""
-        self.commit.event(self.session, kind(**self.envelope(), **fields))
+        self.commit.event(self.session, kind.from_fields(self.envelope() | fields))

@@ -1,8 +1,8 @@
 """The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Sequence
+from dataclasses import field, fields
 from typing import Any, get_args
 
 from pydantic_core import from_json
@@ -210,17 +210,30 @@ def read_text(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-_READ: dict[str, Callable[[bytes], object]] = {
-    **dict.fromkeys(_INTEGERS.split(), read_integer),
-    **dict.fromkeys(_FLOATS.split(), _number),
-    **dict.fromkeys(_TEXTS.split(), read_text),
+_INTEGER, _FLOAT, _TEXT = 1, 2, 3
+_KINDS: dict[str, int] = {
+    **dict.fromkeys(_INTEGERS.split(), _INTEGER),
+    **dict.fromkeys(_FLOATS.split(), _FLOAT),
+    **dict.fromkeys(_TEXTS.split(), _TEXT),
 }
+_LEASE = "token nonce v attempt starts exp lease wake mail"
+"""What else many hashes hold."""
+
+
+class _Names(dict[bytes, str]):
+    """The names of fields as texts. Those that every header has are made once."""
+
+    def __missing__(self, name: bytes) -> str:
+        return name.decode()
+
+
+_NAMES = _Names({name.encode(): name for name in (*_LEASE.split(), *(each.name for each in fields(TaskHeader)))})
+"""These very strings are the names of `TaskHeader`'s parameters: it finds them five times as fast as equal ones."""
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
     """A hash as the scripts return it, as a dictionary."""
-    names = iter(flat)
-    return {name.decode(): value for name, value in zip(names, names, strict=True)}
+    return dict(zip(map(_NAMES.__getitem__, flat[::2]), flat[1::2], strict=True))
 
 
 def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | None:
@@ -234,17 +247,22 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
         raise DamagedError(f"the header of task {task} cannot be read ({type(error).__name__})") from error
 
 
-def _task_header(fields: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
-    for name, value in raw.items():
-        if read := _READ.get(name):
-            fields[name] = read(value)
+def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
+    for name, value in raw.items():  # without a call for each of them: every step and every decision reads one
+        kind = _KINDS.get(name)
+        if kind == _INTEGER:
+            found[name] = int(value) if value.isdigit() and len(value) < _DIGITS else read_integer(value)
+        elif kind == _TEXT:
+            found[name] = value.decode("utf-8", "replace")
+        elif kind == _FLOAT:
+            found[name] = _number(value)
     if raw.get("budget"):
-        fields["budget"] = Budget.model_validate_json(raw["budget"])
+        found["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("open"):
-        fields["open"] = tuple(OpenCall(*call) for call in from_json(raw["open"]))
-    if fields["status"] not in _STATUSES:
+        found["open"] = tuple(OpenCall(*call) for call in from_json(raw["open"]))
+    if found["status"] not in _STATUSES:
         raise ValueError("no status of a task")
-    return TaskHeader(**fields)
+    return TaskHeader(**found)
 
 
 def mail_of(members: Sequence[bytes]) -> tuple[Mail, ...]:

@@ -41,8 +41,9 @@ _OPENER = AnyScript(
     r"|呼叫|叫(?:个|辆|一)|怎么(?:样才|才|做|办)",
 )
 _GREETING = AnyScript(
-    r"^\W*(?:hello|hi|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))\b",
-    r"^\W*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)",
+    r"\W*(?:hello|hi|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))\b",
+    r"\W*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)",
+    at_start=True,
 )
 _FAREWELL = AnyScript(
     r"\b(?:thanks|thank (?:you|u)|thx|ty|bye|goodbye|good night|see (?:you|ya)|cheers|"
@@ -53,12 +54,13 @@ _FAREWELL = AnyScript(
     r"|不用谢|欢迎|举手之劳|随时联系",
 )
 _REPLY = AnyScript(
-    r"^\W*(?:yes|yeah|yep|yup|no|nope|nah|not (?:really|yet|now)|ok(?:ay)?|k|sure|fine|right|correct|exactly|"
+    r"\W*(?:yes|yeah|yep|yup|no|nope|nah|not (?:really|yet|now)|ok(?:ay)?|k|sure|fine|right|correct|exactly|"
     r"alright|all right|great|good|cool|perfect|nice|awesome|lovely|excellent|wonderful|of course|absolutely|"
     r"definitely|indeed|that|those|these|it|sounds|works|the (?:first|second|third|last|other|former|latter|one)|"
     r"either|neither|both|any|none|maybe|hmm+|oh|thanks|thank|please (?:do|go)|go ahead|never ?mind|i see|got it|"
     r"and)\b",
-    r"^\W*(?:好|行|嗯|可以|是|对|不|没|哦|噢|太好|当然|那|谢|收到|知道|明白|还不错|真|这|就)",
+    r"\W*(?:好|行|嗯|可以|是|对|不|没|哦|噢|太好|当然|那|谢|收到|知道|明白|还不错|真|这|就)",
+    at_start=True,
 )
 _REFERENCE = AnyScript(
     r"\b(?:it|its|this|that|these|those|there|they|them|their|he|him|she|her|one|ones|others?|another|else|same|"

@@ -6,9 +6,8 @@ and round, and none of them knows a subject.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from itertools import chain
+from operator import attrgetter
 
 from pentad.shared.digests.sketch import likeness
 from pentad.shared.digests.task_digest import TaskDigest
@@ -99,6 +98,9 @@ class Ranking:
         return tuple(kept)
 
 
+_PROBABILITY = attrgetter("probability")
+
+
 def rank_tasks(message: Utterance, tasks: Sequence[TaskDigest], weights: Weights = WEIGHTS) -> Ranking:
     """Weigh a message. ``tasks``: the one that was spoken to last first; with none of them, it is new for certain."""
     rarity = _Rarity(message, tasks)
@@ -114,17 +116,20 @@ class _Rarity:
         self._words = frozenset(message.words)
         self.known = [self._words.intersection(task.known) for task in tasks]
         """The words of the message that each task knows."""
-        tasks_with = Counter(chain.from_iterable(self.known))
-        self._weight = {word: math.log(1 + len(tasks) / (tasks_with[word] + 0.5)) for word in self._words}
-        self._all = 1.0 + self.weight(self._words)
+        tasks_with = dict.fromkeys(self._words, 0)
+        for words in self.known:
+            for word in words:
+                tasks_with[word] += 1
+        self._weight = {word: math.log(1 + len(tasks) / (count + 0.5)) for word, count in tasks_with.items()}
+        self._all = 1.0 + math.fsum(self._weight.values())
 
     def weight(self, words: Set[int]) -> float:
         """The sum over these words of the message."""
         return math.fsum(map(self._weight.__getitem__, words))
 
-    def largest_share(self, parts: Iterable[Iterable[int]]) -> float:
+    def largest_share(self, parts: Sequence[Iterable[int]]) -> float:
         """The most that the words of one part weigh, of all words of the message; below 1."""
-        return max((self.weight(self._words.intersection(part)) for part in parts), default=0.0) / self._all
+        return max([self.weight(self._words.intersection(part)) for part in parts], default=0.0) / self._all
 
 
 def _task_signs(
@@ -148,7 +153,7 @@ def _task_signs(
 
 def _new_signs(message: Utterance, tasks: Sequence[TaskDigest], rarity: _Rarity, weights: Weights) -> dict[str, float]:
     cues = message.cues
-    like_goals = rarity.largest_share(task.goal for task in tasks)
+    like_goals = rarity.largest_share([task.goal for task in tasks])
     like_tasks = rarity.largest_share(rarity.known)
     return {
         "new": weights.new,
@@ -178,4 +183,5 @@ def _ranking(scored: Sequence[tuple[int | None, dict[str, float]]]) -> Ranking:
         Chance(rank, odd / whole, {sign: value for sign, value in signs.items() if value})
         for odd, (rank, signs) in zip(odds, scored, strict=True)
     ]
-    return Ranking(tuple(sorted(chances, key=lambda chance: -chance.probability)))
+    chances.sort(key=_PROBABILITY, reverse=True)
+    return Ranking((*chances,))
