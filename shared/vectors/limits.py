@@ -168,5 +168,5 @@ def _check_sparse(vector: SparseVector, where: str) -> None:
 
 
 def _check_numbers(numbers: Sequence[float], where: str) -> None:
-    if not math.isfinite(sum(numbers)) or (numbers and max(map(abs, numbers)) > _LARGEST):
+    if not math.isfinite(sum(numbers)) or (numbers and not -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST):
         raise MemoryRefusedError(f"{where} has a vector with numbers that are none, or are too large")

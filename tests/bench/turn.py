@@ -115,17 +115,19 @@ async def _floor_round(way: Way, model_pid: int, model_url: str, effort: Effort)
 
 async def run(effort: Effort) -> list[Row]:
     """The turn's rows."""
-    bare, separate, together = Way(), Way(), Way()
+    bare, separate, by_rule, together = Way(), Way(), Way(), Way()
+    ways = ((separate, six), (by_rule, partial(six, PENTAD_ROUTE="explicit")), (together, up))
     async with model("--turn") as (pid, url):
         for _ in range(effort(3, 1)):
             await _floor_round(bare, pid, url, effort)
-            for way, start in ((separate, six), (together, up)):
+            for way, start in ways:
                 async with start(pid, url) as running:
                     turns = partial(have_turns, partial(SocketClient, running.url))
                     await way.add(turns, running.ours, running.beside, effort)
     return [
         *_rows(separate, bare),
         *_crowds(separate, together, bare),
+        _weighing(separate, by_rule),
         _shares("1 client", separate, separate.alone),
         _shares(f"{CLIENTS} clients", separate, separate.crowd),
         _shares(f"{CLIENTS} clients, up", together, together.crowd),
@@ -188,6 +190,19 @@ def _crowds(separate: Way, together: Way, bare: Way) -> list[Row]:
             )
         )
     return rows
+
+
+def _weighing(weighed: Way, by_rule: Way) -> Row:
+    """What it costs that a message without ``task_id`` finds its task by what it says, not by a rule."""
+    more, alone, crowd = weighed.alone.p50 - by_rule.alone.p50, by_rule.cpu(by_rule.alone), by_rule.cpu(by_rule.crowd)
+    return Row(
+        "turn: weighing a message, p50, 1 client",
+        f"{more:+.1f} ms",
+        f"by rule: p50 {by_rule.alone.p50:.1f} ms, CPU {alone:.2f} ms, {CLIENTS} clients {crowd:.2f} ms",
+        "at most 3 ms more",
+        more <= 3,
+        {"more_ms": more, "rule_p50_ms": by_rule.alone.p50, "rule_cpu_ms": alone, "rule_crowd_cpu_ms": crowd},
+    )
 
 
 def _shares(name: str, way: Way, load: Load) -> Row:
