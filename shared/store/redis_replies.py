@@ -27,6 +27,7 @@ class RedisReplies(asyncio.Protocol):
         # Not public in redis-py: the transport under the connection that it has made.
         self._transport = cast(asyncio.Transport, connection._writer.transport)
         self._transport.set_protocol(self)
+        vars(connection._parser).clear()  # redis-py has no more use for it, and it holds itself
         self._replies = hiredis.Reader(protocolError=InvalidResponse, replyError=_refusal)
         self._loop = asyncio.get_running_loop()
         self._opened_at = self._probed_at = self._loop.time()
