@@ -26,7 +26,7 @@ from pentad.shared.work.entry import Entry
 _ANY = 1 << 30
 _MOST_KEPT = 32 << 20
 """Bytes of tasks that were read last."""
-_SMALL = 64 << 10
+_SMALL = 16 << 10
 """Bytes of a transcript that are read and cut at once; more in a thread."""
 
 

@@ -1,7 +1,7 @@
 """What is new in a task that has ended becomes points of the long-term memory."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pentad.services.archiver.domain import EndedTask, batches, gone_points
 from pentad.shared import metrics
@@ -14,6 +14,7 @@ from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts, Unwritten, marked_point, new_points, unwritten
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
+from pentad.shared.pieces import Pieces
 from pentad.shared.vectors.limits import MOST_POINTS
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.points import Payload, Point
@@ -22,10 +23,12 @@ from pentad.shared.vectors.vector_store import Vectors
 
 _LARGE = 256
 """Segments to embed from which on only one such task is in work: the vectors of each take some 10 KB until written."""
-_SMALL = 64
-"""Segments of a task of which it is seen at once what is new; of a larger one in a thread."""
-_FEW = 16
-"""New segments whose points are made at once; those of more in a thread."""
+_SMALL = 1024
+"""Segments of a task of which it is seen at once what is new, at 1 us each; of a larger one in a thread."""
+_PIECE = 8
+"""Points that are made at once, at 0.1 ms each."""
+_TOGETHER = 64
+"""Points that are written at once."""
 _AT_START = Requester(0, "default", "memory", cause="start")
 
 
@@ -39,6 +42,7 @@ class TaskWriter:
         self._collection: str | None = None
         """Of the model that answered last."""
         self._large = asyncio.Lock()
+        self._pieces = Pieces(_PIECE)
 
     async def prepare(self) -> str:
         """Make the collection of the embedding model, which can be searched while it is empty; returns its name."""
@@ -81,14 +85,21 @@ class TaskWriter:
     ) -> None:
         """The segments, and behind them what says that they are there."""
         vectors = await self._vectors_of(task, new, collection, requester)
-        few = len(vectors) <= _FEW
-        points = _points(task, new, vectors) if few else await asyncio.to_thread(_points, task, new, vectors)
         await self._remove(said, task)
-        if points:
+        if new:
             await self._tenants.writing(said.tenant)
-        for begin in range(0, len(points), MOST_POINTS):
-            await self._vectors.upsert(collection, points[begin : begin + MOST_POINTS])
-        metrics.remembered.labels().inc(len(points) - len(new))
+        making, written = _points(task, new, vectors), 0
+        while points := await self._made(making):
+            await self._vectors.upsert(collection, points)
+            written += len(points)
+        metrics.remembered.labels().inc(written - len(new))
+
+    async def _made(self, making: Iterator[Point]) -> list[Point]:
+        """The next points."""
+        points: list[Point] = []
+        while len(points) < _TOGETHER and (piece := await self._pieces.next(making)):
+            points += piece
+        return points
 
     async def _vectors_of(
         self, task: CutTask, new: Sequence[Unwritten], collection: str, requester: Requester
@@ -127,6 +138,9 @@ class TaskWriter:
         return collection, found.vectors
 
 
-def _points(task: CutTask, new: Sequence[Unwritten], vectors: Mapping[int, Sequence[float]]) -> list[Point]:
-    segments = [point for each in new for point in new_points(task, each, vectors)]
-    return [*segments, *(marked_point(task, each) for each in new)]
+def _points(task: CutTask, new: Sequence[Unwritten], vectors: Mapping[int, Sequence[float]]) -> Iterator[Point]:
+    """Each made when it is asked for: what says that the segments are there comes behind all of them."""
+    for each in new:
+        yield from new_points(task, each, vectors)
+    for each in new:
+        yield marked_point(task, each)

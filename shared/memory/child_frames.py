@@ -5,8 +5,8 @@ for ``upsert`` a second one with the numbers of the points' vectors, as both sid
 frame: ``+`` and the result as JSON, or ``-`` and ``[kind, text]``. There is one for each request, in their order.
 """
 
-from array import array
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -82,10 +82,10 @@ def result_of(answer: bytes) -> bytes:
 
 def _told(point: Point, numbers: bytearray) -> list[Any]:
     for vector in point.dense.values():
-        numbers += array("f", vector).tobytes()
+        numbers += struct.pack(f"{len(vector)}f", *vector)
     for terms in point.sparse.values():
-        numbers += array("I", terms.indices).tobytes()
-        numbers += array("f", terms.values).tobytes()
+        count = len(terms.indices)
+        numbers += struct.pack(f"{count}I{count}f", *terms.indices, *terms.values)
     dense = [[using, len(vector)] for using, vector in point.dense.items()]
     sparse = [[using, len(terms.indices)] for using, terms in point.sparse.items()]
     return [point.id, to_stored(point.payload), dense, sparse]
@@ -95,17 +95,16 @@ class _Numbers:
     """Numbers of four bytes, one after the other."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = memoryview(data), 0
+        self._data, self._at = data, 0
 
     def reals(self, count: int) -> tuple[float, ...]:
-        return tuple(self._next("f", count))
+        return self._next("f", count)
 
     def wholes(self, count: int) -> tuple[int, ...]:
-        return tuple(self._next("I", count))
+        return self._next("I", count)
 
-    def _next(self, kind: str, count: int) -> Iterator[Any]:
-        end = self._at + 4 * count
-        if count < 0 or end > len(self._data):
+    def _next(self, kind: str, count: int) -> tuple[Any, ...]:
+        begin, self._at = self._at, self._at + 4 * count
+        if count < 0 or self._at > len(self._data):
             raise ValueError("there are fewer numbers than was told")
-        part, self._at = self._data[self._at : end], end
-        return iter(array(kind, part.tobytes()))
+        return struct.unpack_from(f"{count}{kind}", self._data, begin)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.recall.importance import importance_of
-from pentad.shared.recall.segment_cues import ends_asking
+from pentad.shared.recall.segment_cues import ends_asking, names_time
 from pentad.shared.recall.words_read import WordsRead
 from pentad.shared.segments.segmenting import Segment
 
@@ -31,7 +31,8 @@ def statements(segments: Sequence[Segment], known: int, read: WordsRead) -> Iter
     for place, segment in enumerate(segments):
         if segment.anchor.type is not SegmentType.USER_MESSAGE or len(segment.text) > LONGEST:
             continue
-        importance = importance_of(segment, read.names(segment.text), read.terms(segment.text))
+        text = segment.text
+        importance = importance_of(segment, read.names(text), read.terms(text), dated=names_time(text))
         if importance < KEPT or ends_asking(segment.text):
             continue
         if place >= known:

@@ -4,7 +4,7 @@ What one user's memories are made of is his alone: the segments beside one, and 
 same owner. So a task has a point of its own for each owner in it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any
@@ -123,8 +123,8 @@ def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
     return points
 
 
-def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping[int, Vector]) -> list[Point]:
-    """The points of an owner's segments from the ``first`` of them on.
+def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping[int, Vector]) -> Iterator[Point]:
+    """The points of an owner's segments from the ``first`` of them on, each made when it is asked for.
 
     ``vectors``: of their texts, and of `AROUND` texts of his before them, by their places.
     """
@@ -133,7 +133,7 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
     near = [vectors[place] for place in own]
     written = written_segments([task.segments[place] for place in own], task.read)
     made = zip(own, written, near, around_vectors(near), strict=True)
-    return [_segment_point(task, part.user, *each) for each in islice(made, first - begin, None)]
+    return (_segment_point(task, part.user, *each) for each in islice(made, first - begin, None))
 
 
 def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:

@@ -5,7 +5,7 @@ after them, into the same store: so it never says more than the store has, also 
 says something else than the task now does, as after a message was moved away, the part is written whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import MARK, CutTask, OwnersPart, Vector, part_id, parts_of, segment_points, task_point
@@ -49,8 +49,8 @@ def unwritten(task: CutTask, kept: Mapping[str, Payload], written: Firsts) -> li
     return found
 
 
-def new_points(task: CutTask, new: Unwritten, vectors: Mapping[int, Vector]) -> list[Point]:
-    """Its segments' points. ``vectors``: of what is `Unwritten.embedded`, by place."""
+def new_points(task: CutTask, new: Unwritten, vectors: Mapping[int, Vector]) -> Iterator[Point]:
+    """Its segments' points, each made when it is asked for. ``vectors``: of what is `Unwritten.embedded`, by place."""
     return segment_points(task, new.part, new.first, vectors)
 
 

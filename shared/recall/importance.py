@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pentad.contracts.records import SegmentType
 from pentad.shared.recall.proper_names import NamesInText
-from pentad.shared.recall.segment_cues import ends_asking, names_time
+from pentad.shared.recall.segment_cues import ends_asking
 from pentad.shared.segments.segmenting import Segment
 
 BEGINS_AT: Mapping[SegmentType, float] = {
@@ -32,12 +32,12 @@ _WISHES = re.compile(
 _OF_ONESELF = re.compile(r"\b(?:i|i'm|i've|my|mine|we|we're|our|ours)\b|我|咱")
 
 
-def importance_of(segment: Segment, names: NamesInText, terms: Sequence[int]) -> float:
-    """0.05 to 1. ``names``, ``terms``: of its text."""
+def importance_of(segment: Segment, names: NamesInText, terms: Sequence[int], *, dated: bool) -> float:
+    """0.05 to 1. ``names``, ``terms``: of its text. ``dated``: whether that names a time, see `names_time`."""
     text = segment.text[:_MOST_CHARS].casefold().replace("’", "'")
     found = BEGINS_AT[segment.anchor.type]
     if segment.anchor.type is SegmentType.USER_MESSAGE:
         found += WISHED * bool(_WISHES.search(text)) + OF_ONESELF * bool(_OF_ONESELF.search(text))
-    found += NAMED * bool(names.sure) + EXACT * (any(map(str.isdigit, text)) or names_time(segment.text))
+    found += NAMED * bool(names.sure) + EXACT * (dated or any(map(str.isdigit, text)))
     found += ASKED * ends_asking(segment.text) + IDLE * (len(terms) < _FEW)
     return round(min(1.0, max(LEAST, found)), 2)

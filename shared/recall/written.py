@@ -1,7 +1,6 @@
 """What is written of a task's segments beside their text, so that one search of each kind finds them."""
 
-from collections.abc import Sequence
-from math import hypot
+from collections.abc import Iterator, Sequence
 from operator import add
 from typing import TypeVar
 
@@ -57,19 +56,19 @@ class WrittenSegment:
     around_words: SparseTerms
 
 
-def written_segments(segments: Sequence[Segment], read: WordsRead | None = None) -> list[WrittenSegment]:
-    """All segments of one task, in order. ``read``: what was read of its texts, by whoever has it."""
+def written_segments(segments: Sequence[Segment], read: WordsRead | None = None) -> Iterator[WrittenSegment]:
+    """All segments of one task, in order, each made when it is asked for.
+
+    ``read``: what was read of its texts, by whoever has it.
+    """
     read = read or WordsRead()
-    terms = [read.terms(segment.text) for segment in segments]
-    return [
-        WrittenSegment(
+    for at, segment in enumerate(segments):
+        yield WrittenSegment(
             segment,
             _facts(segment, segments[at - 1] if at else None, read),
-            written_terms(terms[at], MEAN_WORDS),
-            written_terms([term for near in _near(at, terms) for term in near], MEAN_AROUND),
+            written_terms(read.terms(segment.text), MEAN_WORDS),
+            written_terms([term for near in _near(at, segments) for term in read.terms(near.text)], MEAN_AROUND),
         )
-        for at, segment in enumerate(segments)
-    ]
 
 
 def task_terms(segments: Sequence[Segment], read: WordsRead | None = None) -> SparseTerms:
@@ -83,27 +82,27 @@ def task_terms(segments: Sequence[Segment], read: WordsRead | None = None) -> Sp
     return written_terms([*said, *(term for day in days for term in _day_terms(day))], MEAN_TASK)
 
 
-def around_vectors(vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The dense vectors of a task's segments together with their neighbours, each of length 1.
+def around_vectors(vectors: Sequence[Sequence[float]]) -> Iterator[Sequence[float]]:
+    """The dense vectors of a task's segments together with their neighbours, each made when it is asked for.
 
-    The mean of what is embedded anyway: on the development data it finds as much as embedding the texts again.
-    ``vectors``: of the segments' texts, in order.
+    The sum of what is embedded anyway, of any length, as it is compared by cosine: on the development data it finds as
+    much as embedding the texts again. ``vectors``: of the segments' texts, in order.
     """
-    return [_mean(list(_near(at, vectors))) for at in range(len(vectors))]
+    return (_sum(_near(at, vectors)) for at in range(len(vectors)))
 
 
 def _facts(segment: Segment, before: Segment | None, read: WordsRead) -> SegmentFacts:
-    anchor, names = segment.anchor, read.names(segment.text)
+    anchor, names, dated = segment.anchor, read.names(segment.text), names_time(segment.text)
     return SegmentFacts(
         task=anchor.task_id,
         asked_before=before.id if before is not None and asks(before.text) else None,
         speaker=segment.speaker,
         by_user=anchor.type is SegmentType.USER_MESSAGE,
         asks=ends_asking(segment.text),
-        dated=names_time(segment.text),
+        dated=dated,
         names=names,
         at_ms=milliseconds(anchor.at) if anchor.at else 0,
-        importance=importance_of(segment, names, read.terms(segment.text)),
+        importance=importance_of(segment, names, read.terms(segment.text), dated=dated),
     )
 
 
@@ -111,12 +110,12 @@ def _near(at: int, items: Sequence[T]) -> Sequence[T]:
     return items[max(0, at - AROUND) : at + AROUND + 1]
 
 
-def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
+def _sum(vectors: Sequence[Sequence[float]]) -> Sequence[float]:
+    """The first, where they cancel each other: what has no direction is like nothing."""
     sums = vectors[0]
     for vector in vectors[1:]:
         sums = list(map(add, sums, vector))
-    length = hypot(*sums)
-    return [value / length for value in sums] if length else list(vectors[0])
+    return sums if any(sums) else vectors[0]
 
 
 def _day_terms(day: str) -> list[int]:

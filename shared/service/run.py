@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,10 @@ STOP_LIMIT_S = 25.0
 _HURRIED_S = 0.5
 _WATCH_S = 0.25
 _START_QUIETLY_S = 1.0
+
+_LESS_URGENT: Mapping[Service, int] = {"archiver": 5}
+"""How nice a process is to the others of its machine: nobody waits for what is remembered as one does for an answer.
+What it starts is as nice as itself."""
 
 Build = Callable[..., RunnableService]
 """A composition root: ``build(settings)``; the gateway's is ``build(settings, host, port)``. No I/O."""
@@ -62,6 +67,8 @@ def serve_one(name: Service, build: Build, settings: Settings, options: Options)
         require_keys(settings, options.host)
         service = build(settings, options.host, options.port)
         return run_loop(lambda stop: run_services([service], stop))
+    if sys.platform != "win32":
+        os.nice(_LESS_URGENT.get(name, 0))
     watched = Watched(build(settings))
     health = _health_of(watched, name, settings, options)
     health.claim()

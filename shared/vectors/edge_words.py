@@ -109,7 +109,7 @@ def _rarity(owner: Owner, present: PresentOwners) -> edge.SearchParams:
 
 
 def _point(point: Point) -> edge.Point:
-    vectors: dict[str, Any] = {name.value: list(vector) for name, vector in point.dense.items()}
+    vectors: dict[str, Any] = {name.value: vector for name, vector in point.dense.items()}
     for name, terms in point.sparse.items():
         vectors[name.value] = edge.SparseVector(list(terms.indices), list(terms.values))
     return edge.Point(UUID(point.id), vectors, to_stored(point.payload))

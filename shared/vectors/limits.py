@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from uuid import UUID
 
 from pentad.contracts.ids import LAST_MS
 from pentad.shared.errors import MemoryRefusedError
@@ -30,6 +29,7 @@ _U32 = 1 << 32
 _I64 = 1 << 63
 _LARGEST = 1e30
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def check_name(name: str) -> None:
@@ -109,11 +109,7 @@ def check_selected_ids(selection: Selection) -> None:
 
 def check_id(identifier: str) -> None:
     """Whether this is a UUID as stores write it."""
-    try:
-        canonical = str(UUID(identifier))
-    except (ValueError, AttributeError, TypeError):
-        canonical = ""
-    if canonical != identifier:
+    if not isinstance(identifier, str) or _ID.fullmatch(identifier) is None:
         raise MemoryRefusedError(f"{identifier[:64]!r} is no point's id: a UUID, in small letters with hyphens")
 
 
@@ -168,5 +164,7 @@ def _check_sparse(vector: SparseVector, where: str) -> None:
 
 
 def _check_numbers(numbers: Sequence[float], where: str) -> None:
-    if not math.isfinite(sum(numbers)) or (numbers and not -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST):
+    if math.hypot(*numbers) <= _LARGEST:  # of nearly all: then each of them is in bounds, and a number
+        return
+    if not math.isfinite(sum(numbers)) or not -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST:
         raise MemoryRefusedError(f"{where} has a vector with numbers that are none, or are too large")

@@ -1,7 +1,7 @@
 """What was said in a task is found after its end: once, whatever is killed, away, moved or said again meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, REMEMBER
+from pentad.services.archiver import task_writer
 from pentad.services.archiver.domain import MOST_TEXTS
 from pentad.services.archiver.handlers import Archiving
 from pentad.shared.embedder.embedder import HashingEmbedder
@@ -16,6 +17,7 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.errors import MemoryOutageError, PoisonError
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.unwritten import new_points
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
@@ -134,7 +136,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
     await remembering(store, tmp_path, calm).handle(woken())
     writes, undisturbed = -calm.left, await everything(calm)
     await calm.aclose()
-    assert (writes, len(undisturbed)) == (4, 300), "a collection, a deletion, two upserts; 299 segments and their task"
+    assert (writes, len(undisturbed)) == (7, 300), "a collection, a deletion, five upserts; 299 segments and their task"
     for at in range(1, writes + 1):
         there = Breaking(tmp_path / f"killed-{at}")
         there.left, there.after = at, after
@@ -220,3 +222,31 @@ async def test_tasks_do_not_disturb_each_other(store: Store, tmp_path: Path, vec
     await store.call("COPY", TASK.header, other.header)
     await asyncio.gather(handler.handle(woken()), handler.handle(woken(other)))
     assert [len(await everything(vectors, tenant)) for tenant in ("acme", "other")] == [3, 3]
+
+
+async def test_long_tasks_leave_others_their_turn_after_a_few_points(
+    store: Store, tmp_path: Path, vectors: EdgeVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await end(store, [("user", f"number {n} of many", "ada") for n in range(200)])
+    handler = remembering(store, tmp_path, vectors)
+    made, between = 0, [0]
+
+    def counted(*args: Any) -> Iterator[Point]:
+        nonlocal made
+        for point in new_points(*args):
+            made += 1
+            yield point
+
+    async def others() -> None:
+        nonlocal made
+        while True:
+            between.append(made)
+            made = 0
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(task_writer, "new_points", counted)
+    beside = asyncio.create_task(others())
+    await asyncio.gather(handler.handle(woken(redelivered=True)), handler.handle(woken(redelivered=True)))
+    beside.cancel()
+    assert (sum(between), max(between)) == (400, 8)
+    assert len(await texts(vectors)) == 200

@@ -168,4 +168,5 @@ def test_each_thing_that_points_are_made_of_is_in_the_mark() -> None:
         cut([plain[0], answered("Two", step=9)]),
     ):
         assert unwritten(other, store.marks(), {})
-        assert len(segment_points(other, unwritten(other, store.marks(), {})[0].part, 0, {0: [1.0], 1: [1.0]})) == 2
+        part = unwritten(other, store.marks(), {})[0].part
+        assert len(list(segment_points(other, part, 0, {0: [1.0], 1: [1.0]}))) == 2

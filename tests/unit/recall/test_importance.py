@@ -7,14 +7,19 @@ import pytest
 from pentad.shared.recall.importance import LEAST, importance_of
 from pentad.shared.recall.proper_names import names_of
 from pentad.shared.recall.same_words import words_digest
+from pentad.shared.recall.segment_cues import names_time
 from pentad.shared.recall.terms import terms_of
-from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.segmenting import Segment, segments_of
 from tests.unit.segments.transcripts import HOSTILE, answered, said
 
 
 def importance(message: dict[str, Any]) -> float:
-    [segment] = segments_of("t1", "task-0-1", [message])[:1]
-    return importance_of(segment, names_of(segment.text), terms_of(segment.text))
+    return weighed(*segments_of("t1", "task-0-1", [message])[:1])
+
+
+def weighed(segment: Segment) -> float:
+    text = segment.text
+    return importance_of(segment, names_of(text), terms_of(text), dated=names_time(text))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_what_is_answered_matters_less_than_what_was_said() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_importance_of_hostile_texts_is_in_bounds(text: str) -> None:
     for segment in segments_of("t1", "task-0-1", [said(text)])[:5]:
-        assert LEAST <= importance_of(segment, names_of(segment.text), terms_of(segment.text)) <= 1
+        assert LEAST <= weighed(segment) <= 1
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ def test_a_bad_point_is_refused(bad: Point, why: str) -> None:
         check_points([point("good"), bad])
 
 
+def test_large_numbers_are_taken_one_by_one() -> None:
+    check_points([point("a", dense=(9e29, -9e29, 9e29))])
+
+
 QUERIES: list[tuple[Any, str]] = [
     (near((math.nan, 0, 0), SEEN), "numbers that are none"),
     (near((1, 0, 0), SEEN, 0), "1 to 1000"),

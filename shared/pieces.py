@@ -1,0 +1,27 @@
+"""Long work without a thread: a few results at a time, and between them others in the loop have their turn.
+
+A thread would take Python's lock from the loop for 5 ms again and again, which is longer than a piece takes.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Pieces:
+    """Of several who ask at a time one has a piece made at each turn of the loop, in the order of asking."""
+
+    def __init__(self, size: int) -> None:
+        """``size``: results of one piece; together they should take less than a millisecond."""
+        self._size = size
+        self._one = asyncio.Lock()
+
+    async def next(self, making: Iterator[T]) -> list[T]:
+        """The next results; none when there are no more."""
+        async with self._one:
+            piece = list(islice(making, self._size))
+            await asyncio.sleep(0)
+        return piece
