@@ -20,8 +20,9 @@ class Pieces:
         self._one = asyncio.Lock()
 
     async def next(self, making: Iterator[T]) -> list[T]:
-        """The next results; none when there are no more."""
+        """The next results; none when there are no more. What fits into one piece waits for no turn of the loop."""
         async with self._one:
             piece = list(islice(making, self._size))
-            await asyncio.sleep(0)
+            if len(piece) == self._size:
+                await asyncio.sleep(0)
         return piece
