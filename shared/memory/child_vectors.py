@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _MOST_WAITING = 256
 _STUCK = 3
 """After so many times the limit of a call at one of them, a child is ended: the next may do better."""
 
+_AT_ONCE = nullcontext()
+
 
 class ChildVectors(CheckedVectors):
     """See `Vectors`. The folder's lock is taken here and kept while children come and go: no other process gets it.
@@ -38,6 +41,8 @@ class ChildVectors(CheckedVectors):
         self._folder = EdgeFolder(folder)
         self._child: ChildConnection | None = None
         self._starting = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        """One request to write is under way: a search, which a turn may wait for, waits for one and not for all."""
         self._backoff = Backoff()
         self._closed = False
 
@@ -71,7 +76,8 @@ class ChildVectors(CheckedVectors):
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
         for begin in range(0, max(1, len(points)), POINTS_AT_ONCE):
             told, numbers = points_told(points[begin : begin + POINTS_AT_ONCE])
-            result_of(await self._answer(request_of("upsert", [collection, told]) + framed(numbers)))
+            request = request_of("upsert", [collection, told]) + framed(numbers)
+            result_of(await self._answer(request, self._writing))
 
     async def _search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         return unpacked(await self._call("search", collection, list(queries)))
@@ -80,9 +86,10 @@ class ChildVectors(CheckedVectors):
         request = request_of(call, CALLS[call].given.dump_python(args, mode="json"))
         return CALLS[call].gives.validate_json(result_of(await self._answer(request)))
 
-    async def _answer(self, request: bytes) -> bytes:
+    async def _answer(self, request: bytes, turn: AbstractAsyncContextManager[None] = _AT_ONCE) -> bytes:
+        """``turn``: what is waited for before it is sent; the limit counts from before."""
         try:
-            async with asyncio.timeout(self.timeout_s) as limit:
+            async with asyncio.timeout(self.timeout_s) as limit, turn:
                 child = await self._connected()
                 if child.unanswered >= _MOST_WAITING:
                     child.kill_when_stuck(_STUCK * self.timeout_s)

@@ -18,6 +18,7 @@ from pentad.shared.memory import child_vectors
 from pentad.shared.memory.child_frames import framed
 from pentad.shared.memory.child_launch import ChildOrder
 from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.vector_calls import POINTS_AT_ONCE
 from pentad.shared.memory.vectors_child import ChildServing
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.selection import Selection
@@ -69,6 +70,15 @@ async def test_a_killed_child_loses_nothing_that_was_awaited_and_another_goes_on
     await vectors.upsert("memory", [point(str(n)) for n in range(100)])
     await killed(vectors)
     assert await vectors.count("memory", Selection(ADA)) == 100
+
+
+async def test_a_search_waits_for_one_write_and_not_for_all_that_wait(vectors: ChildVectors) -> None:
+    points = [point(str(n)) for n in range(POINTS_AT_ONCE)]
+    writing = [asyncio.create_task(vectors.upsert("memory", points)) for _ in range(8)]
+    await asyncio.sleep(0)  # all have begun
+    assert await vectors.search("memory", [near((1, 0, 0), Selection(ADA))])
+    assert sum(each.done() for each in writing) <= 2
+    await asyncio.gather(*writing)
 
 
 async def test_who_waits_for_a_child_that_ends_is_told_so(vectors: ChildVectors) -> None:
