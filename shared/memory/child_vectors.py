@@ -25,6 +25,7 @@ _STUCK = 3
 """After so many times the limit of a call at one of them, a child is ended: the next may do better."""
 
 _AT_ONCE = nullcontext()
+"""The turn of a call that waits for no other."""
 
 
 class ChildVectors(CheckedVectors):

@@ -91,7 +91,8 @@ class HashingEmbedding:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text. After a few of them others in this process have their turn."""
-        making, vectors = map(self.vector, texts), list[list[float]]()
+        making = map(self.vector, texts)
+        vectors: list[list[float]] = []
         while len(vectors) < len(texts):
             vectors += await self._pieces.next(making)
         return vectors

@@ -1,7 +1,7 @@
 """What must be true of a session with several tasks: each message is in its task alone, and is answered there."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pentad.shared.actors.transcript import remaining
@@ -22,12 +22,21 @@ async def faults_of_person(person: Person, api: Api, report: Report) -> list[str
     found = [
         *_told(person, now),
         *_placed(person, now, transcripts),
-        *(fault for lines in transcripts.values() for fault in ill_formed(_as_chat(lines))),
+        *ill_formed_tasks(
+            transcripts, {e["task_id"] for e in person.follower.seen("task_end") if e["reason"] == "moved"}
+        ),
         *_answered(person, now, transcripts),
     ]
     deadly = {args["tag"] for s in person.talk.all for step in s.steps for _, args in step if "die" in args}
     faults = [f"{who}: {fault}" for fault in found] + seen_twice(person.follower)
     return faults + person.follower.faults + failed_calls(person.follower, deadly, report, moved=_has_moved(person))
+
+
+def ill_formed_tasks(transcripts: Mapping[str, Lines], emptied: Collection[str]) -> Iterator[str]:
+    """What no model server accepts. Only a task that gave its one message away has none left."""
+    for task, lines in transcripts.items():
+        if lines or task not in emptied:
+            yield from ill_formed(_as_chat(lines))
 
 
 def _has_moved(person: Person) -> bool:
