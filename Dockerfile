@@ -1,7 +1,7 @@
 # One image for the six services: `docker run IMAGE serve router`, or `docker run --entrypoint python IMAGE -m pentad.services.router`.
 # BASE and BUILD may be any two images with the same Python >= 3.11 at the same path; BASE needs no shell and no pip.
-ARG BUILD=python:3.12.11-slim-bookworm
-ARG BASE=python:3.12.11-slim-bookworm
+ARG BUILD=python:3.12.14-slim-bookworm@sha256:0f5b26b9518d002b6173fd61daad821fa340635ebfec5bba471013f9ca114579
+ARG BASE=python:3.12.14-slim-bookworm@sha256:0f5b26b9518d002b6173fd61daad821fa340635ebfec5bba471013f9ca114579
 
 FROM ${BUILD} AS build
 # Without a package index: put the wheels of both locks into wheels/ and give --build-arg PIP_NO_INDEX=1.

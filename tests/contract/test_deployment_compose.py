@@ -18,9 +18,9 @@ TEXT = (ROOT / "docker-compose.yml").read_text()
 ALL: dict[str, Document] = COMPOSE["services"]
 OURS: dict[str, Document] = {name: ALL[name] for name in SERVICES if name in ALL}
 STORES = {"redis", "qdrant", "neo4j"}
-OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "PROMETHEUS_PORT", "NEO4J_PASSWORD"}
+OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "REDIS_PASSWORD", "PROMETHEUS_PORT", "NEO4J_PASSWORD"}
 """Variables that only this file reads; docs/operate.md names them."""
-MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "NEO4J_PASSWORD"}
+MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "REDIS_PASSWORD", "NEO4J_PASSWORD"}
 NOT_BY_ENV_FILE = {
     "PENTAD_MODELS": "a file to be mounted",
     "PENTAD_INSTRUCTIONS": "a file to be mounted",
@@ -144,15 +144,41 @@ def test_memory_is_where_all_who_ask_it_look() -> None:
 
 def test_redis_keeps_everything_and_evicts_nothing() -> None:
     command = ALL["redis"]["command"]
-    options = dict(zip(command[1::2], command[2::2], strict=True))
+    options = dict(zip(command[::2], command[1::2], strict=True))
     assert options["--appendonly"] == "yes"
     assert options["--maxmemory-policy"] == "noeviction"
     assert "PENTAD_REDIS_FSYNC" in options["--appendfsync"]
 
 
-def test_redis_lets_the_other_containers_in_whichever_image_it_comes_from() -> None:
-    command = ALL["redis"]["command"]
-    assert command[command.index("--protected-mode") + 1] == "no"
+def test_the_start_of_redis_sets_the_password_that_the_services_and_its_health_check_use(tmp_path: Path) -> None:
+    """Nobody reads or writes the streams without the password, and no list of processes shows it."""
+    shell, option, script, name = ALL["redis"]["entrypoint"]
+    (tmp_path / "docker-entrypoint.sh").write_text('#!/bin/sh\necho "$@"\ncat\n')
+    (tmp_path / "docker-entrypoint.sh").chmod(0o755)
+    started = subprocess.run(
+        [shell, option, script.replace("$$", "$"), name, *ALL["redis"]["command"][:2]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "REDISCLI_AUTH": "s3cret"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert started.stdout.splitlines() == ["redis-server - --appendonly yes", "requirepass s3cret"]
+    password = ALL["redis"]["environment"]["REDISCLI_AUTH"]
+    assert {service["environment"]["REDIS_URL"] for service in OURS.values()} == {f"redis://:{password}@redis:6379/0"}
+    assert password.startswith("${REDIS_PASSWORD:?")
+
+
+@pytest.mark.parametrize("name", sorted(set(ALL) - set(OURS)))
+def test_an_image_of_another_project_is_named_by_its_digest(name: str) -> None:
+    """A tag of another project can be moved to another image; a digest cannot."""
+    assert re.search(r":v?\d[\w.-]*@sha256:[0-9a-f]{64}$", ALL[name]["image"])
+
+
+def test_the_image_is_built_on_a_base_that_is_named_by_its_digest() -> None:
+    """A rebuild of an old version has the base that it had."""
+    bases = re.findall(r"^ARG B(?:UILD|ASE)=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert len(bases) == 2
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", base) for base in bases)
 
 
 def test_prometheus_finds_every_process_of_every_service() -> None:

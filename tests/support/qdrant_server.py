@@ -16,7 +16,10 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import HttpWaitStrategy
 
-IMAGE = os.environ.get("PENTAD_TEST_QDRANT_IMAGE", "qdrant/qdrant:v1.19.0")
+IMAGE = os.environ.get(
+    "PENTAD_TEST_QDRANT_IMAGE",
+    "qdrant/qdrant:v1.19.0@sha256:057ee3a8da769fe7310dd3537b4dc7583bf87a95ce8ac43c0af5a46bc580d1fc",
+)
 API_KEY = "only-for-tests"
 _PORT = 6333
 

@@ -19,7 +19,7 @@ SETTINGS = {name.upper() for name in Settings.model_fields}
 _UNITS: dict[str, Decimal] = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(10**3)}
 _UNITS |= {prefix: Decimal(10 ** (3 * power)) for power, prefix in enumerate("MGT", start=2)}
 _UNITS |= {f"{prefix}i": Decimal(2 ** (10 * power)) for power, prefix in enumerate("KMGT", start=1)}
-_PINNED = re.compile(r"[a-z0-9./_-]+(:\d+[\w.-]*|:v\d+[\w.-]*|@sha256:[0-9a-f]{64})")
+_PINNED = re.compile(r"[a-z0-9./_-]+(?:(:v?\d[\w.-]*)(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})")
 
 
 def is_pinned(image: str) -> bool:

@@ -22,7 +22,10 @@ from testcontainers.core.container import DockerContainer
 
 from tests.support.waiting import wait_until
 
-IMAGE = os.environ.get("PENTAD_TEST_REDIS_IMAGE", "redis:7.4.2-alpine")
+IMAGE = os.environ.get(
+    "PENTAD_TEST_REDIS_IMAGE",
+    "redis:7.4.11-alpine@sha256:ff02b58f971e7d7d156a1267e283fcbbeee91773b6aa36c49dac28ecfe28eadf",
+)
 COMMAND = "redis-server --bind 0.0.0.0 --protected-mode no --save '' --appendonly yes --appendfsync always"
 _PORT = 6379
 _START_S = 20.0
