@@ -20,7 +20,7 @@ from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
 from pentad.shared import records_by_time as by_time
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
-from pentad.shared.synced_folders import make_folder, sync_folder
+from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -292,7 +292,7 @@ def _replace(path: str, record: TaskRecord) -> None:
     Both are on the disk before anybody is told that the record is kept: its task leaves Redis then.
     """
     beside = f"{path}.part"
-    with open(beside, "ab") as part:
+    with open(beside, "ab", opener=open_private) as part:
         _lock(part.fileno(), beside)
         if _has_longer(_read_file, path, record):
             os.unlink(beside)

@@ -14,7 +14,7 @@ from typing import Any
 from pentad.contracts.ids import is_identifier, milliseconds, rfc3339
 from pentad.contracts.records import TaskRecord
 from pentad.shared.immutable import immutable
-from pentad.shared.synced_folders import make_folder, sync_folder
+from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
 BY_TIME, BY_SESSION = "_by_time", "_by_session"
 HOUR_MS = 3_600_000
@@ -91,7 +91,7 @@ def enter(fs: Any, tenant: str, place: str, *, local: bool) -> None:
         return
     folder = os.path.dirname(path)
     make_folder(folder)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
     sync_folder(folder)
 
 

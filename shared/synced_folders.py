@@ -1,4 +1,4 @@
-"""Folders that outlive a power cut: a name is on the disk only when the folder that it stands in is."""
+"""Private folders and files that outlive a power cut: a name is on the disk only when its folder is."""
 
 import errno
 import os
@@ -8,13 +8,18 @@ _NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
 def make_folder(folder: str) -> None:
-    """Make it with all above it, unless it is there."""
+    """Make a folder that this user alone can open, with all above it; one that is there stays as it is."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
     make_folder(above)
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     sync_folder(above)
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open a file, as ``opener`` of ``open``: one that is made anew is for this user alone."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def sync_folder(folder: str) -> None:

@@ -16,10 +16,16 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def keep_to_ourselves(folder: Path) -> None:
     """Take from others what rights they have to a folder of this user's.
 
-    Raises ``SettingsError`` for one that is shared with others, or in which they could change what is not theirs.
+    Raises ``SettingsError`` for one that is shared with others, or in which they could change what is not theirs; and
+    for root in another user's folder, where links of that user would lead root to any file of the machine.
     """
     found = folder.stat()
     ours = found.st_uid == os.geteuid()
+    if not ours and os.geteuid() == 0:
+        raise SettingsError(
+            f"{folder} belongs to user {found.st_uid} and this is root: run as that user, or choose a folder of root's own "
+            "with --data-dir or PENTAD_DATA_DIR"
+        )
     if found.st_mode & stat.S_ISVTX or (not ours and found.st_mode & stat.S_IWOTH):
         raise SettingsError(f"{folder} is a folder that others write to: choose one of your own as PENTAD_DATA_DIR")
     if ours and found.st_mode & _OTHERS:

@@ -57,7 +57,7 @@ def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
 def health_routes(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> "list[Route]":
     """The three routes for these services.
 
-    ``metrics_key``: empty leaves ``/metrics`` open, for a loopback address; otherwise it is the key to present as
+    ``metrics_key``: empty leaves ``/metrics`` open to this machine, for a loopback address; otherwise it is the key to present as
     ``Authorization: Bearer KEY`` (``PENTAD_ADMIN_KEY``), and None means that nobody has one.
     """
     from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -72,6 +72,8 @@ def health_routes(services: Sequence[RunnableService], *, metrics_key: str | Non
         return JSONResponse(checks | _notes(services), 503 if any(checks.values()) else 200)
 
     async def metrics(request: "Request") -> Response:
+        if metrics_key == "" and (why := why_foreign(request.scope["headers"])) is not None:
+            return Response(problem_document(403, why), 403, {"content-type": MEDIA_TYPE})
         if not _may_read(request.headers.get("authorization", ""), metrics_key):
             headers = {"content-type": MEDIA_TYPE, "www-authenticate": "Bearer"}
             return Response(problem_document(401, _NO_KEY), 401, headers)

@@ -49,6 +49,16 @@ def test_a_directory_that_everybody_shares_is_refused_and_left_as_it_is(tmp_path
     assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o1777
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can open a folder that belongs to another user")
+def test_root_refuses_the_folder_of_another_user(tmp_path: Path) -> None:
+    """Links of that user would lead root to any file of the machine."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    os.chown(tmp_path / "data", 65534, 65534)
+    with pytest.raises(SettingsError, match=r"belongs to user 65534 and this is root: run as that user, or choose"):
+        DataDirLock(tmp_path / "data").acquire()
+    assert not list((tmp_path / "data").iterdir())
+
+
 def test_a_lock_that_points_elsewhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "data").mkdir(mode=0o700)

@@ -82,6 +82,18 @@ async def test_a_tenant_sees_only_its_own(redis_url: str, store: Store) -> None:
         assert (await http.get("/healthz")).status_code == 200
 
 
+async def test_metrics_on_loopback_are_not_for_a_name_that_another_site_has_bound_to_it(redis_url: str) -> None:
+    """A page that rebinds its name to 127.0.0.1 sends no key, and ``/metrics`` on loopback asks for none."""
+    async with (
+        running(redis_url, pentad_api_keys="ka:acme") as service,
+        httpx2.AsyncClient(base_url=service.address, trust_env=False) as http,
+    ):
+        assert (await http.get("/metrics")).status_code == 200
+        for header in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+            refused = await http.get("/metrics", headers=header)
+            assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM)
+
+
 async def test_two_who_say_who_they_are_are_neither(redis_url: str) -> None:
     async with (
         running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,

@@ -40,6 +40,22 @@ async def test_no_name_leads_out_of_the_store(tmp_path: Path, tenant: str, task:
     assert not (tmp_path / "a").exists()
 
 
+async def test_records_outside_the_data_directory_are_for_this_user_alone(tmp_path: Path) -> None:
+    """Law 13: what a tenant's users said is not for other users of the machine, whatever umask the service has."""
+    before = os.umask(0)
+    try:
+        records = Records(str(tmp_path / "made" / "records"))
+        made = record("my salary is 52,000")
+        made = made.model_copy(update={"task": made.task.model_copy(update={"created_at": "2026-11-25T04:00:00.000Z"})})
+        await records.write(made)
+        await records.enter(made)
+    finally:
+        os.umask(before)
+    found = list((tmp_path / "made").rglob("*"))
+    assert sum(path.is_file() for path in found) == 3
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (tmp_path / "made", *found)} == {0}
+
+
 async def test_a_slow_writer_does_not_undo_what_a_later_one_wrote(tmp_path: Path) -> None:
     records = Records(str(tmp_path))
     await records.write(record("a", "b"))
