@@ -306,13 +306,15 @@ class Management:
             if cursor is None:
                 return left
 
-    async def reindex_switch(self) -> str:
-        """Let the memory be what the embedding model in use has embedded, and nothing else. Returns its name.
+    async def reindex_switch(self, *, force: bool = False) -> tuple[str, str | None]:
+        """Let the memory be what the embedding model in use has embedded; what was there before is removed.
 
-        What is left then is not found any more. Raises ``Refused`` without the admin key.
+        Raises ``Conflict`` while that would lose anything of any tenant. ``force``: do it all the same; what was there
+        before is kept then, and not searched. Returns the names of the collection that counts, and of one that is kept.
+        Raises ``Refused`` without the admin key.
         """
-        done = await self._operator.call("POST", "/v1/memory/reindex", body={"switch": True})
-        return str(done["current"])
+        done = await self._operator.call("POST", "/v1/memory/reindex", body={"switch": True, "force": force})
+        return str(done["current"]), done.get("kept")
 
     async def add_node(self, kind: str, text: str, **fields: Any) -> KnownNode:
         """Keep something that a person knows, a ``concept fact procedure question answer``; searches find it.

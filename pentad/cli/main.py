@@ -196,7 +196,9 @@ def _add_memory(commands: Any) -> None:
     _json(stats)
     text = "Embed the memory anew for another embedding model. Needs PENTAD_ADMIN_KEY where the gateway has one."
     again = _client(actions, "reindex", text)
-    again.add_argument("--force", action="store_true", help="go on without what cannot be embedded any more")
+    again.add_argument(
+        "--force", action="store_true", help="go on without what cannot be embedded any more; its vectors are kept"
+    )
     show = _client(actions, "show", "Show something known, what it rests on and what lies around it.")
     show.add_argument("id", metavar="ID", help="the node")
     show.add_argument("--depth", type=int, metavar="N", help="edges around it, 0 to 6; 2 when not given")

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from time import monotonic
 
-from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import operator_for, streams
 from pentad.client import Agent
 from pentad.errors import ClientError
 from pentad.shared.settings import Settings
@@ -18,7 +18,7 @@ _PATIENCE_S = 60.0
 async def reindex(args: argparse.Namespace, settings: Settings) -> int:
     """Ask for it, show how far it is, switch at the end. Killed and begun again, it goes on."""
     out, _ = streams()
-    async with agent_for(args, settings) as agent:
+    async with operator_for(args, settings) as agent:
         left = -1
         async for now in _passes(agent):
             if now != left:
@@ -30,8 +30,10 @@ async def reindex(args: argparse.Namespace, settings: Settings) -> int:
                 f"{left} tasks are not embedded, and nothing happens: see that an archiver runs (pentad doctor). "
                 "What has no record any more cannot be embedded: --force goes on without it"
             )
-        name = await agent.management.reindex_switch()
+        name, kept = await agent.management.reindex_switch(force=args.force)
     out.write(f"the memory is {name} now\n")
+    if kept is not None:
+        out.write(f"{kept} has more than that, and is kept: what it alone has is not found\n")
     return 0
 
 

@@ -119,7 +119,7 @@ class GatewayService:
             episodes=Episodes(store, records, shards),
             erasures=Erasures(store, queries, memories, shards),
             forgetting=Forgetting(store, vectors, graph, shards),
-            reindexing=Reindexing(store, vectors, embedder, shards, tenants),
+            reindexing=Reindexing(store, vectors, embedder, shards),
             knowledge=knowledge,
             noting=Noting(store, records, graph, vectors, embedder, knowledge, shards),
             letters=letters,

@@ -77,10 +77,10 @@ async def forget_memories(parts: Parts, request: "Request") -> "Response":
 async def reindex_memory(parts: Parts, request: "Request") -> "Response":
     """Have the memory embedded anew, a page of it; or let what was embedded count."""
     admin_only(request)
-    cursor, queue, switch = read_reindexing(await read_body(request))
-    done = await (parts.reindexing.switch() if switch else parts.reindexing.page(cursor, queue=queue))
+    cursor, queue, switch, force = read_reindexing(await read_body(request))
+    done = await (parts.reindexing.switch(force=force) if switch else parts.reindexing.page(cursor, queue=queue))
     told = {"collection": done.collection, "current": done.current, "tasks": done.tasks, "left": done.left}
-    return answer(told | {"next": done.next}, 202)
+    return answer(told | {"next": done.next, "kept": done.kept}, 202)
 
 
 async def keep_episode(parts: Parts, request: "Request") -> "Response":

@@ -50,7 +50,8 @@ _REINDEXING: Json = {
     "properties": {
         "cursor": {"type": "string", "description": "`next` of the answer before"},
         "queue": {"type": "boolean", "description": "have an archiver embed those that are left; else only look"},
-        "switch": {"type": "boolean"},
+        "switch": {"type": "boolean", "description": "let the model in use's collection count, if it lacks nothing"},
+        "force": {"type": "boolean", "description": "switch although it lacks something; the other one is kept"},
     },
 }
 _REINDEXED = object_of(
@@ -59,6 +60,7 @@ _REINDEXED = object_of(
     tasks={"type": "integer"},
     left={"type": "integer"},
     next={"type": ["string", "null"]},
+    kept={"type": ["string", "null"], "description": "a collection that has more than the one that counts"},
 )
 
 
@@ -107,9 +109,10 @@ def memory_paths() -> dict[str, Json]:
         "/v1/memory/reindex": {
             "post": operation(
                 "Have the memory embedded anew with the model in use, 500 tasks a request; go on while `next` is "
-                "there. With `switch` what was embedded counts from now on, and what was not is not found any more. "
+                "there. With `switch` what was embedded counts from now on, and what was there before is removed if it "
+                "lacks nothing of any tenant (else 409). "
                 "Needs the admin key, PENTAD_ADMIN_KEY, as a bearer token",
-                problems=(400, 413, 415, 422),
+                problems=(400, 409, 413, 415, 422),
                 _202=gives("how many of these tasks are left, and where to go on", _REINDEXED),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _REINDEXING}}}}

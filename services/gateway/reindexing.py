@@ -5,11 +5,11 @@ point yet. So a page may be asked for again at any time, and whoever is killed i
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.ids import DEFAULT_TENANT, shard_in, shard_of
+from pentad.contracts.ids import DEFAULT_TENANT, is_identifier, shard_in, shard_of
 from pentad.contracts.streams import REMEMBER
 from pentad.services.gateway.problems import ProblemError, busy, invalid
 from pentad.shared import metrics
@@ -20,7 +20,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.current import CURRENT, adopt
 from pentad.shared.memory.node_points import node_point_anew
-from pentad.shared.memory.points import NODE_KIND, TASK_KIND
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -32,8 +32,14 @@ _PAGE = 500
 """Tasks that one request looks at."""
 _NODES = 64
 """Nodes that are embedded at once."""
-_CURSOR = re.compile(r"(\d{1,6}):([0-9a-f-]{36})?")
+_POINT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SESSION = "memory"
+_MOST_TOLD = 8
+"""Tenants of which it is said what is lacking."""
+_TO_DO = (
+    "Have it embedded (`pentad memory reindex`, or `queue`); what has no record cannot be: `--force` (`force`) "
+    "lets the new one count without it, and keeps the other one"
+)
 
 
 @immutable
@@ -50,46 +56,112 @@ class Reindexed:
     """Those of them that the model in use has not embedded."""
     next: str | None
     """Where the next page begins; None: this was the last."""
+    kept: str | None = None
+    """The collection that counted before and was not removed, because it has more than the one that counts."""
 
 
 class Reindexing:
-    """Raises ``OutageError`` while a store is away, ``ProblemError`` for a wrong value or while no model answers."""
+    """Whose memories they are is read from the collection that counts: a gateway need not have a key for them all.
 
-    def __init__(
-        self, store: Store, vectors: Vectors, embedder: Embedder, shards: int, tenants: Collection[str]
-    ) -> None:
+    Raises ``OutageError`` while a store is away, ``ProblemError`` for a wrong value or while no model answers.
+    """
+
+    def __init__(self, store: Store, vectors: Vectors, embedder: Embedder, shards: int) -> None:
         self._store, self._vectors, self._embedder, self._shards = store, vectors, embedder, shards
-        self._tenants = sorted(tenants)
 
     async def page(self, cursor: str | None, *, queue: bool) -> Reindexed:
         """Look at the next tasks of the collection that counts. ``queue``: have those that are left embedded."""
-        place, after = _place(cursor, len(self._tenants))
+        begin, after = _place(cursor)
         fresh, current = await self._both()
-        if fresh == current:
+        tenants = [] if fresh == current else await self._vectors.tenants(current)
+        tenants = [tenant for tenant in tenants if tenant >= begin]
+        if not tenants:
             return Reindexed(fresh, current, 0, 0, None)
-        owner = Owner(self._tenants[place])
-        tasks = Selection(owner, Whose.ALL, kinds=(TASK_KIND,))
-        page = await self._vectors.scroll(current, tasks, _PAGE, after)
-        ids = tuple(point.id for point in page.points)
-        there = {point.id for point in await self._vectors.get(fresh, Selection(owner, Whose.ALL, ids=ids))}
-        left = {point.payload.task for point in page.points if point.id not in there}
+        owner = Owner(tenants[0])
+        tasks, left, following = await self._compared(owner, fresh, current, after if tenants[0] == begin else None)
         for task in sorted(left) if queue else ():
             await self._remember(owner.tenant, task)
-        following = f"{place}:{page.next}" if page.next else f"{place + 1}:" if place + 1 < len(self._tenants) else None
-        return Reindexed(fresh, current, len({point.payload.task for point in page.points}), len(left), following)
+        if following is not None:
+            beyond: str | None = f"{owner.tenant}:{following}"
+        else:
+            beyond = f"{tenants[1]}:" if len(tenants) > 1 else None
+        return Reindexed(fresh, current, len(tasks), len(left), beyond)
 
-    async def switch(self) -> Reindexed:
-        """Let the collection of the model in use count from now on, and remove the one that did.
+    async def switch(self, *, force: bool = False) -> Reindexed:
+        """Let the collection of the model in use count from now on. The one that counted is removed when the new one
+        has, of each tenant, all its tasks and no fewer segments and nodes; where it has not, nothing changes.
 
-        Nodes of the graph are embedded here; what is cut off is gone on with when it is asked for again.
+        ``force``: let it count all the same; then the other one is kept, and what it alone has is not found. Nodes of
+        the graph are embedded here; what is cut off is gone on with when it is asked for again. Raises
+        ``ProblemError`` (409) for a collection that lacks something.
         """
         fresh, current = await self._both()
-        if fresh != current:
-            for tenant in self._tenants:
-                await self._embed_nodes(Owner(tenant), fresh, current)
-            await self._vectors.switch(CURRENT, fresh)
+        if fresh == current:
+            return Reindexed(fresh, fresh, 0, 0, None)
+        lacking = await self._lacking(fresh, current)
+        if lacking and not force:
+            raise ProblemError(409, f"{current} stays the memory: {fresh} lacks {lacking}. {_TO_DO}")
+        await self._vectors.switch(CURRENT, fresh)
+        if not lacking:
             await self._vectors.drop(current)
-        return Reindexed(fresh, fresh, 0, 0, None)
+        return Reindexed(fresh, fresh, 0, 0, None, current if lacking else None)
+
+    async def _lacking(self, fresh: str, current: str) -> str:
+        """What the collection of the model in use has not, in words; '' when it has everything."""
+        lacking, counted = [], 0
+        for tenant in await self._vectors.tenants(current):
+            owner = Owner(tenant)
+            await self._embed_nodes(owner, fresh, current)
+            counted += await self._vectors.count(current, Selection(owner, Whose.ALL))
+            tasks, segments = 0, 0
+            after: str | None = None
+            while True:
+                page, left, after = await self._compared(owner, fresh, current, after)
+                tasks += len(left)
+                if not left:
+                    segments += await self._fewer(owner, fresh, current, page)
+                if after is None:
+                    break
+            nodes = await self._left_nodes(owner, fresh, current)
+            numbers = ((tasks, "tasks"), (segments, "segments"), (nodes, "nodes"))
+            if told := ", ".join(f"{number} {what}" for number, what in numbers if number):
+                lacking.append(f"{told} of tenant {tenant}")
+        whole = sum(each.points for each in await self._vectors.collections() if each.name == current)
+        if whole > counted:  # somebody has written meanwhile, or a store has forgotten to list a tenant
+            lacking.append(f"{whole - counted} points that were not compared")
+        more = len(lacking) - _MOST_TOLD
+        return "; ".join([*lacking[:_MOST_TOLD], *([f"and more of {more} tenants"] if more > 0 else [])])
+
+    async def _compared(
+        self, owner: Owner, fresh: str, current: str, after: str | None
+    ) -> tuple[set[str], set[str], str | None]:
+        """Tasks of the collection that counts, those of them that the other one lacks, and where the next page begins.
+
+        They are told apart by their names: in another version the points of the same task may have other ids.
+        """
+        chosen = Selection(owner, Whose.ALL, kinds=(TASK_KIND,))
+        page = await self._vectors.scroll(current, chosen, _PAGE, after)
+        tasks = {point.payload.task for point in page.points}
+        there: set[str] = set()
+        more: str | None = None
+        while tasks:
+            same = Selection(owner, Whose.ALL, kinds=(TASK_KIND,), tasks=tuple(sorted(tasks)))
+            found = await self._vectors.scroll(fresh, same, _PAGE, more)
+            there |= {point.payload.task for point in found.points}
+            if (more := found.next) is None:
+                break
+        return tasks, tasks - there, page.next
+
+    async def _fewer(self, owner: Owner, fresh: str, current: str, tasks: set[str]) -> int:
+        """How many segments fewer there are of these tasks."""
+        if not tasks:
+            return 0
+        said = Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND,), tasks=tuple(sorted(tasks)))
+        return max(0, await self._vectors.count(current, said) - await self._vectors.count(fresh, said))
+
+    async def _left_nodes(self, owner: Owner, fresh: str, current: str) -> int:
+        known = Selection(owner, Whose.ALL, kinds=(NODE_KIND,))
+        return max(0, await self._vectors.count(current, known) - await self._vectors.count(fresh, known))
 
     async def _embed_nodes(self, owner: Owner, fresh: str, current: str) -> None:
         """Points of nodes that the model in use has not embedded yet."""
@@ -130,23 +202,25 @@ class Reindexing:
             metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
 
 
-def read_reindexing(body: Mapping[str, Any]) -> tuple[str | None, bool, bool]:
-    """As a client writes it: cursor, ``queue``, ``switch``. Raises ``ProblemError``."""
-    cursor, queue, switch = body.get("cursor"), body.get("queue", False), body.get("switch", False)
-    if not isinstance(queue, bool) or not isinstance(switch, bool):
-        raise invalid("queue and switch: true or false is expected")
+def read_reindexing(body: Mapping[str, Any]) -> tuple[str | None, bool, bool, bool]:
+    """As a client writes it: cursor, ``queue``, ``switch``, ``force``. Raises ``ProblemError``."""
+    cursor, flags = body.get("cursor"), [body.get(name, False) for name in ("queue", "switch", "force")]
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise invalid("queue, switch and force: true or false is expected")
     if cursor is not None and not isinstance(cursor, str):
         raise _bad_cursor()
-    return cursor, queue, switch
+    queue, switch, force = flags
+    return cursor, queue, switch, force
 
 
-def _place(cursor: str | None, tenants: int) -> tuple[int, str | None]:
+def _place(cursor: str | None) -> tuple[str, str | None]:
+    """The tenant and the point that a page begins at."""
     if cursor is None:
-        return 0, None
-    found = _CURSOR.fullmatch(cursor)
-    if found is None or int(found[1]) >= tenants:
+        return "", None
+    tenant, separator, after = cursor.partition(":")
+    if not separator or not is_identifier(tenant) or (after and _POINT.fullmatch(after) is None):
         raise _bad_cursor()
-    return int(found[1]), found[2]
+    return tenant, after or None
 
 
 def _bad_cursor() -> ProblemError:

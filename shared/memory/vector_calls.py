@@ -31,6 +31,7 @@ CALLS: Mapping[str, MemoryCall] = {
     "get": MemoryCall(list[KeptPoint], str, Selection),
     "scroll": MemoryCall(PointPage, str, Selection, int, str | None),
     "count": MemoryCall(int, str, Selection),
+    "tenants": MemoryCall(list[str], str),
     "delete": MemoryCall(None, str, Selection),
 }
 """By name. Selections are made anew on the other side, so none comes through without a tenant."""

@@ -74,6 +74,11 @@ class CheckedVectors(ABC):
         counted: int = await self._call("count", collection, selection)
         return counted
 
+    async def tenants(self, collection: str) -> list[str]:
+        check_name(collection)
+        found: list[str] = await self._call("tenants", collection)
+        return found
+
     async def delete(self, collection: str, selection: Selection) -> None:
         check_name(collection)
         check_selection(selection)

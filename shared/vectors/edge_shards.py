@@ -12,7 +12,7 @@ from pentad.shared.vectors import edge_words as words
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.edge_owners import PresentOwners
 from pentad.shared.vectors.kept_payloads import KeptPayloads
-from pentad.shared.vectors.limits import check_lengths, check_queries
+from pentad.shared.vectors.limits import MOST_TENANTS, check_lengths, check_queries, check_tenants
 from pentad.shared.vectors.ordering import ordered
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -134,6 +134,11 @@ class EdgeShards:
         name = self._name(collection)
         request = edge.CountRequest(exact=True, filter=words.where(selection))
         return _tried(self._shard(name).count, request)
+
+    def tenants(self, collection: str) -> list[str]:
+        request = edge.FacetRequest("tenant", limit=MOST_TENANTS + 1, exact=True)
+        hits = _tried(self._shard(self._name(collection)).facet, request)
+        return check_tenants(str(hit.value) for hit in hits if hit.count)  # those whose points are gone count 0
 
     def delete(self, collection: str, selection: Selection) -> None:
         name = self._name(collection)

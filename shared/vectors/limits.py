@@ -16,6 +16,8 @@ MOST_QUERIES = 16
 """Of one search."""
 MOST_HITS = 1000
 """Of one query, and points of a page."""
+MOST_TENANTS = 100_000
+"""Of a collection whose tenants are asked for."""
 MOST_PAYLOAD_BYTES = 1 << 16
 """Of one point, as JSON."""
 _MOST_DIMENSIONS = 4096
@@ -36,6 +38,14 @@ def check_name(name: str) -> None:
     """Whether a collection or alias may be called so: it becomes a folder and a part of an address."""
     if _NAME.fullmatch(name) is None:
         raise MemoryRefusedError(f"{name!r} is no name of a collection: 1 to 100 of A-Z a-z 0-9 _ -")
+
+
+def check_tenants(tenants: Iterable[str]) -> list[str]:
+    """The tenants of a collection, in order. ``tenants``: at most one more than are told."""
+    found = sorted(tenants)
+    if len(found) > MOST_TENANTS:
+        raise MemoryRefusedError(f"the collection has points of more than {MOST_TENANTS} tenants: these are not listed")
+    return found
 
 
 def check_dimensions(dimensions: int) -> None:

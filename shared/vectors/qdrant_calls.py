@@ -10,6 +10,7 @@ from qdrant_client import models as qdrant
 from pentad.shared.errors import MemoryRefusedError, PentadError
 from pentad.shared.vectors import qdrant_failures
 from pentad.shared.vectors import qdrant_words as words
+from pentad.shared.vectors.limits import MOST_TENANTS, check_tenants
 from pentad.shared.vectors.points import Collection, Dense, Hit, KeptPoint, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
@@ -84,6 +85,10 @@ class QdrantCalls:
 
     async def count(self, collection: str, selection: Selection) -> int:
         return (await self._client.count(collection, count_filter=words.where(selection), exact=True)).count
+
+    async def tenants(self, collection: str) -> list[str]:
+        found = await self._client.facet(collection, "tenant", limit=MOST_TENANTS + 1, exact=True)
+        return check_tenants(str(hit.value) for hit in found.hits if hit.count)
 
     async def delete(self, collection: str, selection: Selection) -> None:
         meant = qdrant.FilterSelector(filter=words.where(selection))

@@ -55,6 +55,10 @@ class Vectors(Protocol):
         """How many points meet it, exactly."""
         ...
 
+    async def tenants(self, collection: str) -> list[str]:
+        """Whose points there are, in order; refused where they are more than `MOST_TENANTS`."""
+        ...
+
     async def delete(self, collection: str, selection: Selection) -> None:
         """Remove the points that meet it."""
         ...

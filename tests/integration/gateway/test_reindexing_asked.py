@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from pydantic import SecretStr
 
 from pentad.cli import memory as memory_command
 from pentad.services.archiver.vector_requests import VectorRequests
@@ -39,13 +40,28 @@ async def test_the_terminal_switches_when_nothing_is_left(
     gateway: GatewayService, http: httpx2.AsyncClient, memory: EdgeVectors, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looked = await http.post("/v1/memory/reindex", json={})
-    told = {"collection": COLLECTION, "current": OLD, "tasks": 0, "left": 0, "next": None}
+    told = {"collection": COLLECTION, "current": OLD, "tasks": 0, "left": 0, "next": None, "kept": None}
     assert (looked.status_code, looked.json()) == (202, told)
     settings = Settings(pentad_url=gateway.address)
     args = argparse.Namespace(url=None, action="reindex", force=False)
     async with asyncio.timeout(20):
         assert await asyncio.to_thread(memory_command.run, args, settings) == 0
     assert capsys.readouterr().out == f"0 tasks left\nthe memory is {COLLECTION} now\n"
+    assert [each.name for each in await memory.collections()] == [COLLECTION]
+
+
+async def test_the_terminal_shows_the_admin_key_to_a_gateway_that_has_one(
+    redis_url: str, tmp_path: Path, memory: EdgeVectors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The route needs it, and the key of a tenant does not do instead."""
+    keys = {"pentad_api_keys": "us-key:us", "pentad_admin_key": "the-operator"}
+    async with running(redis_url, pentad_data_dir=tmp_path, **keys) as service:
+        settings = Settings(
+            pentad_url=service.address, pentad_api_key=SecretStr("us-key"), pentad_admin_key=SecretStr("the-operator")
+        )
+        args = argparse.Namespace(url=None, action="reindex", force=False)
+        async with asyncio.timeout(20):
+            assert await asyncio.to_thread(memory_command.run, args, settings) == 0
     assert [each.name for each in await memory.collections()] == [COLLECTION]
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import REMEMBER
 from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.reindexing import Reindexed, Reindexing, read_reindexing
@@ -24,10 +25,11 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.points import KeptPoint
-from pentad.shared.vectors.selection import Selection
+from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.remembered import TASK, end, remembering, woken
-from tests.support.remembering import COLLECTION
+from tests.support.remembering import COLLECTION, remember
+from tests.unit.segments.transcripts import said
 
 ASKS = Requester(0, "acme", "s1")
 CAT, DOG = "my cat is called Ada", "my dog is called Bruno"
@@ -65,8 +67,8 @@ async def current(vectors: EdgeVectors) -> list[str]:
     return [each.name for each in await vectors.collections() if CURRENT in each.aliases]
 
 
-def reindexing(store: Store, vectors: EdgeVectors, *tenants: str) -> Reindexing:
-    return Reindexing(store, vectors, OtherModel(), 1, tenants or ("acme",))
+def reindexing(store: Store, vectors: EdgeVectors) -> Reindexing:
+    return Reindexing(store, vectors, OtherModel(), 1)
 
 
 async def asked(store: Store) -> list[Entry]:
@@ -96,19 +98,68 @@ async def test_with_another_model_all_is_found_before_while_and_after_it_is_embe
     assert (await work.switch()).current == OTHER
 
 
+async def pages(work: Reindexing, *, queue: bool) -> list[Reindexed]:
+    """All of them, to the last."""
+    found = [await work.page(None, queue=queue)]
+    while found[-1].next:
+        found.append(await work.page(found[-1].next, queue=queue))
+    return found
+
+
+async def test_every_tenant_of_the_memory_is_embedded_anew_whoever_has_an_api_key(
+    store: Store, tmp_path: Path, vectors: EdgeVectors
+) -> None:
+    """Tenants come from what is stored: the memory of one without a key at this gateway was deleted before."""
+    await remember(vectors, "aaa", "task-0-7", [said(DOG)])
+    work = reindexing(store, vectors)
+    found = await pages(work, queue=True)
+    assert [(page.tasks, page.left) for page in found] == [(1, 1), (1, 1)], "a page for each tenant"
+    assert [WakeUp.model_validate_json(entry.data).actor for entry in await asked(store)] == [
+        "aaa/task-0-7",
+        TASK.actor,
+    ]
+
+
 async def test_only_what_is_left_is_asked_for_again(store: Store, tmp_path: Path, vectors: EdgeVectors) -> None:
-    work = reindexing(store, vectors, "aaa", "acme", "zzz")
-    pages: list[Reindexed] = []
-    cursor: str | None = None
-    while not pages or cursor:
-        pages.append(await work.page(cursor, queue=True))
-        cursor = pages[-1].next
-    assert [page.left for page in pages] == [0, 1, 0], "a page for each tenant"
+    work = reindexing(store, vectors)
+    await pages(work, queue=True)
     (entry,) = await asked(store)
     assert entry.data == woken(TASK).data
     await remembering(store, tmp_path, vectors, OtherModel()).handle(entry)
-    await work.page("1:", queue=True)
+    await work.page("acme:", queue=True)
     assert len(await asked(store)) == 1
+
+
+async def test_the_collection_that_counts_stays_while_the_other_one_lacks_anything(
+    store: Store, tmp_path: Path, vectors: EdgeVectors
+) -> None:
+    """The old one goes only when a comparison of both says so; forced, the new one counts and the old one is kept."""
+    await remember(vectors, "zzz", "task-0-7", [said(DOG)])
+    work = reindexing(store, vectors)
+    await pages(work, queue=True)
+    [ours] = [entry for entry in await asked(store) if entry.data == woken(TASK).data]
+    await remembering(store, tmp_path, vectors, OtherModel()).handle(ours)
+    with pytest.raises(ProblemError, match="1 tasks of tenant zzz") as refused:
+        await work.switch()
+    assert refused.value.status == 409
+    assert await current(vectors) == [COLLECTION]
+    forced = await work.switch(force=True)
+    assert (forced.current, forced.kept) == (OTHER, COLLECTION)
+    kept = await vectors.scroll(COLLECTION, Selection(Owner("zzz"), Whose.ALL), 9)
+    assert DOG in [point.payload.text for point in kept.points]
+
+
+async def test_segments_that_are_missing_behind_a_task_are_counted(
+    store: Store, tmp_path: Path, vectors: EdgeVectors
+) -> None:
+    work = reindexing(store, vectors)
+    await pages(work, queue=True)
+    (entry,) = await asked(store)
+    await remembering(store, tmp_path, vectors, OtherModel()).handle(entry)
+    await vectors.delete(OTHER, Selection(Owner("acme"), Whose.ALL, kinds=(SEGMENT_KIND,)))
+    with pytest.raises(ProblemError, match="1 segments of tenant acme"):
+        await work.switch()
+    assert await current(vectors) == [COLLECTION]
 
 
 async def test_the_memory_of_the_model_in_use_counts_where_nothing_was_said(store: Store, tmp_path: Path) -> None:
@@ -133,11 +184,20 @@ async def test_an_upgrade_adopts_the_collection_that_has_the_points(
 
 
 @pytest.mark.parametrize(
-    "body", [{"cursor": 7}, {"queue": "yes"}, {"switch": 1}, {"cursor": "x"}, {"cursor": "9:"}, {"cursor": "0:../x"}]
+    "body",
+    [
+        {"cursor": 7},
+        {"queue": "yes"},
+        {"switch": 1},
+        {"cursor": "x"},
+        {"force": "no"},
+        {"cursor": "a:../x"},
+        {"cursor": ":"},
+    ],
 )
 async def test_a_wrong_request_is_refused_in_words(store: Store, vectors: EdgeVectors, body: dict[str, Any]) -> None:
     async def read() -> None:
-        cursor, queue, _ = read_reindexing(body)
+        cursor, queue, *_ = read_reindexing(body)
         await reindexing(store, vectors).page(cursor, queue=queue)
 
     with pytest.raises(ProblemError, match=r"cursor|queue"):
@@ -149,7 +209,7 @@ async def test_what_is_known_is_taken_along_to_another_model(store: Store, vecto
     node = KeptPoint(str(UUID(int=7)), replace(segment.payload, kind=NODE_KIND, type="fact", text="ferries go at nine"))
     embedded = await HashingEmbedder().embed([node.payload.text], ASKS)
     await vectors.upsert(COLLECTION, [node_point_anew(node, embedded.vectors[0])])
-    await reindexing(store, vectors).switch()
+    await reindexing(store, vectors).switch(force=True)  # whatever was said is not embedded yet
     [kept] = (await vectors.scroll(OTHER, Selection(Owner("acme"), kinds=(NODE_KIND,)), 9)).points
     assert kept == node
     assert await reindexing(store, vectors).switch() == Reindexed(OTHER, OTHER, 0, 0, None), "again, nothing happens"

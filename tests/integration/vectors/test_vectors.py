@@ -80,6 +80,16 @@ async def test_rare_words_count_more_by_the_formula_that_is_written_down(vectors
     ]
 
 
+async def test_a_collection_tells_whose_points_it_has(vectors: Vectors) -> None:
+    """Who works on all of the memory learns its tenants from what is stored, not from who has an API key."""
+    assert await vectors.tenants("memory") == []
+    await vectors.upsert(
+        "memory", [point("a", Owner("zoo")), point("b", ADA), point("c", BOB), point("d", Owner("gone"))]
+    )
+    await vectors.delete("memory", Selection(Owner("gone")))
+    assert await vectors.tenants("memory") == [ACME.tenant, "zoo"]
+
+
 async def test_what_others_keep_changes_no_score(vectors: Vectors) -> None:
     await vectors.upsert("memory", [point("a", text="cat"), point("b", text="dog")])
     before = await vectors.search("memory", [saying("cat", SEEN), near((1, 0, 0), SEEN)])
