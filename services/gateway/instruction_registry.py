@@ -1,5 +1,6 @@
 """The registry of instructions as an operator sees and changes it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
 from pentad.shared.instructions.instruction_list import KnownInstruction
-from pentad.shared.instructions.usable import check_schema
+from pentad.shared.instructions.usable import prove_schema
 from pentad.shared.instructions.versions import version_of
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
 from pentad.shared.store.store import Store
@@ -45,7 +46,7 @@ class InstructionRegistry:
 
     async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Add an instruction, or put it in the place of the registered one with its name. Says whether it is new."""
-        made = _entry(body)
+        made = await _entry(body)
         for _ in range(_TRIES):
             read, known = await self._known.read()
             new = made.name not in {each.name for each in read.entries}
@@ -83,10 +84,10 @@ class InstructionRegistry:
         return f"no worker has these tools now: {', '.join(gone)}"[:_SAID] if gone else None
 
 
-def _entry(body: Mapping[str, Any]) -> Instruction:
+async def _entry(body: Mapping[str, Any]) -> Instruction:
     try:
         made = Instruction.model_validate(body, extra="forbid")
-        check_schema(made)
+        await asyncio.to_thread(prove_schema, made)
     except ValidationError as error:
         raise invalid("; ".join(complaints(error))[:_SAID]) from None
     except ValueError as error:

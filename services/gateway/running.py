@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.domain.frames import UnreadableError, read_run
-from pentad.services.gateway.domain.instruction_run import ReadOutput, run_of
-from pentad.services.gateway.domain.waited_turn import TurnFilter
+from pentad.services.gateway.domain.instruction_run import run_of
+from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
 from pentad.services.gateway.following_turn import begin_turn, wait_for_turn
 from pentad.services.gateway.http import answer, read_body, wait_of
 from pentad.services.gateway.instruction_routes import name_of
@@ -43,13 +43,21 @@ async def run_instruction(parts: Parts, request: "Request") -> "Response | Event
         raise
     if turn.end is None:
         return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id, "instruction": name}, 202)
-    run = run_of(name, turn, turn.end, keys.session, _reader(instruction))
+    run = run_of(name, turn, turn.end, keys.session, await _checked(instruction, turn))
     return answer(run.told())
 
 
-def _reader(instruction: Instruction) -> ReadOutput | None:
-    if instruction.output_schema is None:
+async def _checked(instruction: Instruction, turn: WaitedTurn) -> str | None:
+    """The JSON value of the answer; None where it is of another form than the instruction that is known here asks for.
+
+    The runner has checked it too, maybe against an older version of the instruction.
+    """
+    completed = turn.end is not None and turn.end.outcome == "completed"
+    if instruction.output_schema is None or turn.answer is None or not completed:
         return None
     from pentad.shared.instructions.output import Output
 
-    return Output(instruction.output_schema).read
+    try:
+        return await Output(instruction.output_schema).read(turn.answer)
+    except ValueError:
+        return None

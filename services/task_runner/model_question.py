@@ -34,7 +34,7 @@ def rules_of(asked: Asked, writer: AnswerWriter, most_calls: int) -> Rules:
     return Rules(
         tools=asked.toolbox.specs,
         may_call=most is None or writer.turn.steps - writer.repairs < most,
-        read=chosen.output.read if chosen.output is not None else None,
+        json=chosen.output is not None,
         repairs_left=chosen.instruction.repairs - writer.repairs,
         most_calls=most_calls,
     )

@@ -19,10 +19,12 @@ from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
+    CheckedJson,
     Fail,
     Next,
     NothingSaid,
     after_cut,
+    is_to_be_checked,
     what_comes_next,
 )
 from pentad.services.task_runner.domain.own_tools import offered
@@ -38,6 +40,7 @@ from pentad.services.task_runner.waiting_calls import tell_of_waiting
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.events.ephemeral import EphemeralEvents
+from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.kinds import USER
 from pentad.shared.memory.recalling import Recall
 from pentad.shared.models.model_pool import ModelPool
@@ -109,7 +112,7 @@ class ModelSteps:
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
-        following = what_comes_next(answer, asking.rules)
+        following = what_comes_next(answer, asking.rules, await _checked(asking, answer))
         if isinstance(following, NothingSaid):
             asking.deltas.stop()
             again = self._model_again(step, closed, "silent", following.problem, said=answer)
@@ -265,6 +268,18 @@ class ModelSteps:
             return False
         log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)
         return True
+
+
+async def _checked(asking: ModelQuestion, answer: ModelAnswer) -> CheckedJson | None:
+    output = asking.asked.chosen.output
+    if output is None or not is_to_be_checked(answer, asking.rules):
+        return None
+    try:
+        return CheckedJson(await output.read(answer.text))
+    except WrongOutput as error:
+        return CheckedJson("", str(error))
+    except WrongSchema as error:
+        return CheckedJson("", str(error), final=True)
 
 
 async def _answer_of(planned: CallAgain) -> ModelAnswer:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pentad.contracts.instructions import Instruction
 from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
-from pentad.shared.instructions.usable import check_schema
+from pentad.shared.instructions.usable import prove_schema
 from pentad.shared.settings import Settings
 
 _MOST_BYTES = 16 << 20
@@ -26,7 +26,7 @@ def _check(entries: Sequence[Instruction]) -> None:
             raise SettingsError(f"{_FILE.place(number, entry.name)}.name: another instruction has it")
         names.add(entry.name)
         try:
-            check_schema(entry)
+            prove_schema(entry)
         except ValueError as error:
             raise SettingsError(f"{_FILE.place(number, entry.name)}: {error}") from None
 

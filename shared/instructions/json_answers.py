@@ -6,9 +6,13 @@ from typing import Any, TypeVar
 from pydantic_core import to_json
 
 from pentad.contracts.instructions import Instruction
-from pentad.shared.instructions.output import Output, WrongOutput, WrongSchema, with_schema
+from pentad.contracts.plain_json import read_json
+from pentad.shared.instructions.output import Output, with_schema
+from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed
+
+_MOST_BYTES = 131_072
 
 T = TypeVar("T")
 
@@ -25,7 +29,7 @@ async def ask_json(
     *,
     patience_s: float,
     most_chars: int,
-    most_bytes: int | None = None,
+    most_bytes: int = _MOST_BYTES,
     caller: str = "",
 ) -> T:
     """What ``read`` makes of the model's value and of the model's id. ``read`` raises ``ValueError`` for a wrong value.
@@ -46,9 +50,11 @@ async def ask_json(
         if isinstance(answer, ModelFailed):
             raise answer.with_traceback(None)
         try:
-            if most_bytes is not None and len(answer.text.encode("utf-8", "replace")) > most_bytes:
+            if len(answer.text.encode("utf-8", "replace")) > most_bytes:
                 raise WrongOutput(f"it has more than {most_bytes} bytes")
-            return read(output.read(answer.text), answer.model)
+            return read(read_json(await output.read(answer.text)), answer.model)
+        except WrongSchema as error:
+            raise UnusableAnswerError(str(error)) from None
         except ValueError as error:
             problem = str(error)[:most_chars]
             lines += [_line("assistant", answer.text[:most_chars]), _line("user", f"This cannot be used: {problem}.")]

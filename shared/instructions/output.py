@@ -1,69 +1,55 @@
-"""Answers that must be JSON of a certain form: read, checked against their schema, or what is wrong with them."""
+"""Answers that must be JSON of a certain form, read within a bounded time and without holding the event loop.
 
-import re
-from itertools import islice
+What is small, against a schema that is simple, is checked at once. Everything else is checked in a process of its own
+(`schema_process.py`): the checker holds Python's lock while it works, so a thread would hold the loop just the same.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-import jsonschema_rs
 from pydantic_core import to_json
 
-from pentad.contracts.plain_json import read_json
+from pentad.shared.instructions.schema_check import MAX_ANSWER, SchemaCheck, WrongOutput, schema_weight
+from pentad.shared.instructions.schema_process import check_in_process, check_off_loop
 
 _ONLY_JSON = "\n\nAnswer with one JSON value alone, no other text, that fits this JSON schema:\n"
-_MOST_PROBLEMS = 5
-_MOST_CHARS = 300
-_FENCED = re.compile(r"^\s*```(?:json|JSON)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
-
-
-class WrongOutput(ValueError):  # noqa: N818 - reads as what it is
-    """The answer is not what the schema asks for. The text says why, for the model that is asked again."""
-
-
-class WrongSchema(ValueError):  # noqa: N818 - reads as what it is
-    """The schema itself cannot be used. The text says why."""
+_MOST_CHARS = 16_384
+"""Of an answer that is checked in the event loop."""
+_MOST_STEPS = 250_000
+"""Weight of a schema times characters of an answer that is checked in the event loop: about 20 ms at worst."""
 
 
 class Output:
     """What an answer must fit."""
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        """Raises ``WrongSchema``. Nothing that the schema refers to is fetched, and no pattern runs for long."""
-        try:
-            self._validator = jsonschema_rs.validator_for(
-                schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
-            )
-        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-            raise WrongSchema(f"output_schema is no JSON schema: {_short(_message(error))}") from None
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Raises ``WrongSchema`` for a simple schema that is wrong; of others `prove` tells."""
+        self._schema = schema
+        self._weight = schema_weight(schema)
+        self._check = None if self._weight is None else SchemaCheck(schema)
 
-    def read(self, text: str) -> Any:
-        """The value that the text says. Models like to put JSON into a Markdown fence; that is taken off.
+    def prove(self) -> None:
+        """Raises ``WrongSchema`` for a schema that is wrong or takes too long. It may take seconds itself."""
+        if self._check is None:
+            check_in_process(self._schema, None)
 
-        Raises ``WrongOutput``.
+    async def read(self, text: str) -> str:
+        """The one JSON value in the answer that fits, written down anew; prose and fences around it are left out.
+
+        Raises ``WrongOutput`` with what is wrong, for the model, ``WrongSchema`` when the schema takes too long for
+        this answer, and ``OutageError`` when the system has no room for a process.
         """
-        fenced = _FENCED.match(text)
-        try:
-            value = read_json(fenced[1] if fenced else text)
-        except ValueError as error:
-            raise WrongOutput(f"it is not JSON: {_short(str(error))}") from None
-        found = islice(self._validator.iter_errors(value), _MOST_PROBLEMS)
-        problems = [f"{_where(wrong)}: {_short(wrong.message)}" for wrong in found]
-        if problems:
-            raise WrongOutput("; ".join(problems))
-        return value
+        if len(text) > MAX_ANSWER:
+            raise WrongOutput(f"it has more than {MAX_ANSWER} bytes")
+        if self._check is not None and self._weight is not None and self._is_cheap(text, self._weight):
+            return self._check.fitting(text)
+        return await check_off_loop(self._schema, text)
+
+    @staticmethod
+    def _is_cheap(text: str, weight: int) -> bool:
+        return len(text) <= _MOST_CHARS and weight * len(text) <= _MOST_STEPS
 
 
 def with_schema(prompt: str, schema: dict[str, Any] | None) -> str:
     """A system prompt that says what the answer must fit; as it is for a plain text."""
     return prompt if schema is None else prompt + _ONLY_JSON + to_json(schema).decode()
-
-
-def _where(wrong: jsonschema_rs.ValidationError) -> str:
-    return _short("/".join(str(part) for part in wrong.instance_path)) or "the value"
-
-
-def _message(error: Exception) -> str:
-    return str(getattr(error, "message", error)).partition("\n")[0]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else text[: _MOST_CHARS - 1] + "…"

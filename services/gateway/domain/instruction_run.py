@@ -1,26 +1,26 @@
 """What a turn's events say of the instruction that it ran. Pure."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, SessionEvent, TaskEnd, TaskUsage, ToolCallEvent, ToolResultEvent
+from pentad.contracts.plain_json import read_json
 from pentad.contracts.runs import InstructionRun, RunCall, RunProblem
 from pentad.contracts.turns import TurnEnd
 from pentad.services.gateway.domain.waited_turn import WaitedTurn, known_event
 
-ReadOutput = Callable[[str], Any]
-"""The value that an answer says; raises ``ValueError`` when it does not fit the schema."""
 
+def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, checked: str | None) -> InstructionRun:
+    """The run at its turn's end. ``checked``: the JSON of an answer that fits the instruction's schema.
 
-def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, read: ReadOutput | None) -> InstructionRun:
-    """The run at its turn's end. ``read``: of an instruction whose answer is JSON."""
+    Its data is never what was not checked: the runner's version of the instruction may be an older one.
+    """
     events = [event for event in map(known_event, turn.events) if event is not None]
     ended = next((event for event in reversed(events) if isinstance(event, TaskEnd)), None)
     return InstructionRun(
         instruction=instruction,
         status=end.outcome,
-        **_answer(turn.answer, end, read),
+        **({"content": turn.answer} if checked is None else {"data": read_json(checked)}),
         tool_calls=_calls(events),
         usage=TaskUsage() if ended is None else ended.usage,
         error=_problem(events, end),
@@ -28,16 +28,6 @@ def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, read:
         message_id=turn.message_id,
         task_id=turn.task_id,
     )
-
-
-def _answer(text: str | None, end: TurnEnd, read: ReadOutput | None) -> dict[str, Any]:
-    """``data`` is never what was not checked: the runner's version of the instruction may be an older one."""
-    if read is not None and text is not None and end.outcome == "completed":
-        try:
-            return {"data": read(text)}
-        except ValueError:
-            pass
-    return {"content": text}
 
 
 def _calls(events: Iterable[SessionEvent]) -> list[RunCall]:

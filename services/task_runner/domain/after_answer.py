@@ -1,9 +1,7 @@
 """What comes next when the model has answered. Pure: whoever writes it down decides nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-
-from pydantic_core import to_json
 
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
@@ -108,16 +106,33 @@ class Rules:
     """Those that the model was offered."""
     may_call: bool = True
     """The turn may still call them."""
-    read: Callable[[str], object] | None = None
-    """Reads the value of an answer that must be JSON. Raises ``ValueError`` that says what is wrong."""
+    json: bool = False
+    """The answer must be JSON that fits a schema."""
     repairs_left: int = 0
     """How often an answer that is wrong may be asked for again."""
     most_calls: int = 128
     """Tool calls of one answer that are made; the rest is answered with an error."""
 
 
-def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next | NothingSaid:
-    """What a task does after this answer."""
+@immutable
+class CheckedJson:
+    """What the check of an answer that must be JSON has come to."""
+
+    value: str
+    """The one value that fits, written down anew; '' when there is none."""
+    problem: str = ""
+    """Why there is none."""
+    final: bool = False
+    """The model is not asked again: the problem is the schema's."""
+
+
+def is_to_be_checked(answer: ModelAnswer, rules: Rules) -> bool:
+    """Whether this answer is JSON that must fit a schema."""
+    return rules.json and not answer.tool_calls and bool(answer.text.strip())
+
+
+def what_comes_next(answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None) -> Next | NothingSaid:
+    """What a task does after this answer. ``checked``: of one that `is_to_be_checked`."""
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
         made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
@@ -126,13 +141,12 @@ def what_comes_next(answer: ModelAnswer, rules: Rules) -> Next | NothingSaid:
         return CallTools((*planned, *(_one_too_many(draft, rules, unread) for draft in more)))
     if not answer.text.strip():
         return NothingSaid(_why_nothing(answer))
-    if rules.read is None:
+    if checked is None:
         return Complete(answer.text)
-    try:
-        return Complete(to_json(rules.read(answer.text)).decode())
-    except ValueError as error:
-        problem = f"{error}{cut}"
-        return AskAgain(problem) if rules.repairs_left > 0 else Fail(problem)
+    if not checked.problem:
+        return Complete(checked.value)
+    problem = f"{checked.problem}{cut}"
+    return Fail(problem) if checked.final or rules.repairs_left <= 0 else AskAgain(problem)
 
 
 def _why_nothing(answer: ModelAnswer) -> str:
@@ -147,7 +161,7 @@ def after_cut(said: ModelAnswer, rules: Rules) -> CutShort | None:
     Its tool calls are never made: they need not be whole. Of an answer that must be JSON nothing is kept: nobody was
     told any of it.
     """
-    return CutShort(said.text) if rules.read is None and said.text.strip() else None
+    return CutShort(said.text) if not rules.json and said.text.strip() else None
 
 
 def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCall:

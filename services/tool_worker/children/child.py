@@ -14,7 +14,7 @@ from pentad.services.tool_worker.children.serving import Serving
 from pentad.services.tool_worker.children.tool_frames import Frame, pack
 from pentad.services.tool_worker.children.voice import give_voice
 from pentad.shared.child_processes.lifeline import tie_to_parent
-from pentad.shared.instructions.usable import check_schema
+from pentad.shared.instructions.usable import prove_schema
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import registered_instructions
 from pentad.shared.plugins.loading import load_plugins
@@ -60,7 +60,7 @@ def _ready() -> Frame:
 def _check_schema(instruction: Instruction) -> None:
     """Raises ``PluginError``."""
     try:
-        check_schema(instruction)
+        prove_schema(instruction)
     except ValueError as error:
         raise PluginError(f"instruction {instruction.name!r}: {error}") from None
 

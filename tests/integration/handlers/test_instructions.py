@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
@@ -58,6 +59,36 @@ async def test_an_answer_of_the_right_form_is_the_data_and_nothing_else(store: S
     assert [event["content"] for event in told(found, "message")] == [GOOD]
     assert told(found, "content") == []
     assert (await log_of(flow))[-1] == {"role": "assistant", "content": GOOD}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json {GOOD}```",
+        f"Here it is: {GOOD} Anything else?",
+        f'For example\n```json\n{{"n": "three"}}\n```\nand so:\n```json\n{GOOD}\n```',
+    ],
+)
+async def test_prose_around_the_one_value_that_fits_costs_no_second_call(
+    store: Store, tmp_path: Path, text: str
+) -> None:
+    flow = await flow_of(store, tmp_path, saying(text))
+    await flow.say("go", instruction="counter")
+    await flow.drive()
+    assert [event["content"] for event in told(await events(store), "message")] == [GOOD]
+
+
+async def test_a_schema_that_takes_for_ever_fails_its_task_and_no_second_call_is_paid(
+    store: Store, tmp_path: Path
+) -> None:
+    ways = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {"type": "object"}}
+    instruction = COUNTER.model_copy(update={"output_schema": {"$ref": "#/$defs/a0", "$defs": ways}})
+    flow = await flow_of(store, tmp_path, saying("1"), instructions=[instruction])
+    await flow.say("go", instruction="counter")
+    await flow.drive()
+    found = await events(store)
+    assert told(found, "task_end")[0]["status"] == "failed"
+    assert "make the schema simpler" in told(found, "error")[0]["message"]
 
 
 async def test_prose_cut_json_and_wrong_types_are_repaired_by_asking_again(store: Store, tmp_path: Path) -> None:

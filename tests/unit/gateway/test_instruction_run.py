@@ -7,20 +7,18 @@ import pytest
 from pentad.services.gateway.domain.frames import UnreadableError, read_run
 from pentad.services.gateway.domain.instruction_run import run_of
 from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
-from pentad.shared.instructions.output import Output
 from tests.unit.gateway.test_waited_turn import ENDS, ROUTED, event
 
-NUMBER = Output({"type": "integer"}).read
 CALL = event("tool_call", tool_call_id="c1", tool="add", args={"a": 1})
 RESULT = event("tool_result", tool_call_id="c1", tool="add", result="2", duration_ms=3)
 
 
-def told(*events: dict[str, Any], json: bool = False) -> dict[str, Any]:
+def told(*events: dict[str, Any], checked: str | None = None) -> dict[str, Any]:
     """The run after these events, as its JSON."""
     turn = WaitedTurn("m1")
     assert [turn.feed(each) for each in (ROUTED, *events)][-1]
     assert turn.end is not None
-    return run_of("it", turn, turn.end, "s1", NUMBER if json else None).told()
+    return run_of("it", turn, turn.end, "s1", checked).told()
 
 
 def says(text: str) -> dict[str, Any]:
@@ -48,14 +46,14 @@ def test_a_run_names_its_answer_its_calls_and_what_it_cost() -> None:
 
 
 def test_the_data_of_a_json_instruction_is_its_value() -> None:
-    run = told(says("2"), ENDS["completed"], json=True)
+    run = told(says("2"), ENDS["completed"], checked="2")
     assert (run["data"], "content" in run) == (2, False)
 
 
-@pytest.mark.parametrize(("text", "end"), [('"two"', "completed"), ("two", "completed"), ("2", "waiting")])
-def test_what_was_not_checked_is_text_and_no_data(text: str, end: str) -> None:
-    run = told(says(text), ENDS[end], json=True)
-    assert (run["content"], "data" in run) == (text, False)
+@pytest.mark.parametrize("end", ["completed", "waiting"])
+def test_what_was_not_checked_is_text_and_no_data(end: str) -> None:
+    run = told(says('"two"'), ENDS[end])
+    assert (run["content"], "data" in run) == ('"two"', False)
 
 
 def test_a_run_without_an_answer_says_why() -> None:
@@ -70,7 +68,7 @@ def test_a_run_without_an_answer_says_why() -> None:
     rejected = WaitedTurn("m1")
     rejected.feed(event("message_routed", None, message_id="m1", decision="rejected"))
     assert rejected.end is not None
-    run = run_of("it", rejected, rejected.end, "s1", NUMBER).told()
+    run = run_of("it", rejected, rejected.end, "s1", None).told()
     assert (run["status"], run["error"]) == ("rejected", {"code": "bad_message", "message": "why"})
 
 

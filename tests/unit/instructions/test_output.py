@@ -1,11 +1,16 @@
-"""An answer that must be JSON is used only when it fits its schema."""
+"""An answer that must be JSON is used only when it fits its schema, and no answer or schema holds the event loop."""
 
+import asyncio
+import json
+from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 import pytest
 from pydantic_core import to_json
 
-from pentad.shared.instructions.output import Output, WrongOutput, WrongSchema
+from pentad.shared.instructions.output import Output
+from pentad.shared.instructions.schema_check import MAX_ANSWER, WrongOutput, WrongSchema, schema_weight
 
 SCHEMA = {
     "type": "object",
@@ -14,18 +19,56 @@ SCHEMA = {
     "additionalProperties": False,
 }
 GOOD = '{"title":"t","tags":["a"]}'
+EXAMPLE = '{"title": "the title", "tags": [...]}'
+WAYS = 24
+ALTERNATIVES: dict[str, Any] = {
+    "$ref": "#/$defs/a0",
+    "$defs": {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(WAYS)}
+    | {f"a{WAYS}": {"type": "object"}},
+}
+"""A schema that holds one value against 2**24 alternatives."""
 
 
-@pytest.mark.parametrize("text", [GOOD, f" {GOOD}\n", f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```"])
-def test_a_fitting_value_is_read_also_out_of_a_fence(text: str) -> None:
-    assert Output(SCHEMA).read(text) == {"title": "t", "tags": ["a"]}
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f" {GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```",
+        f"```json {GOOD}```",
+        f"`{GOOD}`",
+        f"Here you are:\n\n```json\n{GOOD}\n```\n\nIs there anything else?",
+        f"Here you are: {GOOD}. It has [all] that you asked {{for}}.",
+        f'For example\n```json\n{{"title": "x"}}\n```\nso in your case\n```json\n{GOOD}\n```',
+        f"In the form {EXAMPLE}, that is:\n{GOOD}",
+        f"{GOOD}\n\n{GOOD}",
+        f"```json\n{GOOD}",
+        f"Sources: [1], [2].\n{GOOD}",
+        f"(see [the list)\n{GOOD}",
+    ],
+)
+async def test_the_one_value_that_fits_is_read_out_of_fences_and_prose(text: str) -> None:
+    assert json.loads(await Output(SCHEMA).read(text)) == {"title": "t", "tags": ["a"]}
+
+
+@pytest.mark.parametrize("text", ["42", "```json\n42\n```", "```42```", "The answer:\n```JSON\n42\n```\n"])
+async def test_a_number_is_read_where_it_stands_alone(text: str) -> None:
+    assert await Output({"type": "integer"}).read(text) == "42"
+
+
+async def test_what_looks_like_a_fence_in_a_string_belongs_to_the_string() -> None:
+    value = {"title": 'write ```json\n{"title":"x","tags":[]}\n``` so', "tags": []}
+    assert json.loads(await Output(SCHEMA).read(f"This is it: {json.dumps(value)}")) == value
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("Here you are: " + GOOD, "not JSON"),
+        ("Here you are.", "not JSON"),
+        ("The answer is 42.", "not JSON"),
         (GOOD[:-3], "not JSON"),
+        ('{"title":"t","tags":["a"],"more":{"title":"t","tags":["a"]},', "not JSON"),
         ("", "not JSON"),
         ('{"title":"t","tags":[NaN]}', "not JSON"),
         ('{"title":1,"tags":[]}', "title: 1 is not of type"),
@@ -33,17 +76,20 @@ def test_a_fitting_value_is_read_also_out_of_a_fence(text: str) -> None:
         ('{"title":"t"}', "the value: "),
         ('{"title":"t","tags":[],"more":1}', "more"),
         ("[" * 5_000, "not JSON"),
+        (GOOD + ' or {"title":"t","tags":["b"]}', "2 JSON values in it fit"),
+        ('[1] {"title":"t"}', "none of the 2 JSON values in it fits; of the last one, the value: "),
+        ('{"outer":' + GOOD + "}", "outer"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place(text: str, told: str) -> None:
+async def test_what_does_not_fit_is_told_with_its_place(text: str, told: str) -> None:
     with pytest.raises(WrongOutput, match=told):
-        Output(SCHEMA).read(text)
+        await Output(SCHEMA).read(text)
 
 
-def test_what_is_told_is_short_however_much_is_wrong() -> None:
-    text = to_json({"title": "t", "tags": [{"x": "y" * 5_000}] * 500}).decode()
+async def test_what_is_told_is_short_however_much_is_wrong() -> None:
+    text = to_json({"title": "t", "tags": [{"x": "y" * 50}] * 150}).decode()
     with pytest.raises(WrongOutput) as told:
-        Output(SCHEMA).read(text)
+        await Output(SCHEMA).read(text)
     assert len(str(told.value)) < 2_000
 
 
@@ -61,17 +107,92 @@ def test_what_is_told_is_short_however_much_is_wrong() -> None:
 )
 def test_a_schema_that_cannot_be_used_is_refused_and_nothing_is_fetched(schema: dict[str, Any]) -> None:
     with pytest.raises(WrongSchema, match="output_schema is no JSON schema"):
-        Output(schema)
+        Output(schema).prove()
 
 
-def test_a_pattern_cannot_be_made_to_run_for_ever() -> None:
-    output = Output({"type": "string", "pattern": "^(a+)+$"})
-    with pytest.raises(WrongOutput):
-        output.read(f'"{"a" * 50_000}!"')
-
-
-def test_a_schema_that_refers_to_itself_is_followed_as_far_as_the_value_goes() -> None:
+async def test_a_schema_that_refers_to_itself_is_followed_as_far_as_the_value_goes() -> None:
     tree = {"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": False}
-    assert Output(tree).read('{"child":{"child":{}}}') == {"child": {"child": {}}}
+    assert json.loads(await Output(tree).read('{"child":{"child":{}}}')) == {"child": {"child": {}}}
     with pytest.raises(WrongOutput):
-        Output(tree).read('{"child":{"child":{"x":1}}}')
+        await Output(tree).read('{"child":{"child":{"x":1}}}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "weight"),
+    [
+        ({}, 1),
+        ({"type": "integer"}, 2),
+        ({"type": "string", "pattern": "^(a+)+$"}, None),
+        ({"properties": {"child": {"$ref": "#"}}}, None),
+        ({"$defs": {"n": {"items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}, None),
+        ({"$ref": "other"}, None),
+        (ALTERNATIVES, None),
+    ],
+)
+def test_a_schema_whose_cost_nobody_can_tell_has_no_weight(schema: dict[str, Any], weight: int | None) -> None:
+    assert schema_weight(schema) == weight
+
+
+def test_a_schema_that_takes_for_ever_is_refused_where_it_is_registered() -> None:
+    with pytest.raises(WrongSchema, match="ended after 2 s"):
+        Output(ALTERNATIVES).prove()
+
+
+async def test_a_schema_that_takes_for_ever_for_an_answer_is_ended() -> None:
+    either = [{"properties": {"a": {"$ref": "#"}}, "required": [name], "type": "object"} for name in ("x", "y")]
+    output = Output({"anyOf": [*either, {"type": "integer"}]})
+    output.prove()
+    with pytest.raises(WrongSchema, match="ended after 2 s"):
+        await output.read('{"a":' * 60 + "null" + "}" * 60)
+
+
+HOSTILE = {
+    "line ends in a fence": "```json\n" + "\n" * 400_000 + "x",
+    "blanks": " " * 500_000 + "x",
+    "fences": "```\n" * 120_000 + "x",
+    "brackets": "[" * 500_000,
+    "braces": "{" * 500_000,
+    "pairs": "[x]" * 160_000,
+    "unclosed words": "[x" * 250_000,
+    "unclosed with blanks": ("[" + " " * 1_000) * 500,
+    "escapes": '{"' + "\\" * 500_000,
+    "quotes": '{x"' * 160_000,
+    "values": "{}" * 250_000,
+    "numbers": "[" + "1," * 250_000,
+    "digits": "[" + "1" * 500_000,
+    "small values": "[" + "[]," * 160_000 + "[]]",
+    "depth": "[" * 150 + "]" * 150 + "x",
+    "too large": "x" * 4_000_000,
+}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, {"type": "object"}, {}, {"type": "string", "pattern": "a{100}"}])
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("length", [16_384, MAX_ANSWER + 1])
+async def test_no_answer_holds_the_loop(name: str, schema: dict[str, Any], length: int) -> None:
+    """The fault was 29 s for 2,009 characters."""
+    output, longest = Output(schema), Longest()
+    watching = asyncio.create_task(longest.watch())
+    await asyncio.sleep(0)
+    begun = perf_counter()
+    with suppress(ValueError):
+        await asyncio.wait_for(output.read(HOSTILE[name][:length]), 30)
+    watching.cancel()
+    assert perf_counter() - begun < 30
+    assert longest.gap_s < 0.5, "a slow machine included"
+
+
+class Longest:
+    """The longest time that the loop has kept a task from its turn."""
+
+    gap_s = 0.0
+
+    async def watch(self) -> None:
+        last = perf_counter()
+        try:
+            while True:
+                await asyncio.sleep(0.002)
+                last, gap = perf_counter(), perf_counter() - last
+                self.gap_s = max(self.gap_s, gap)
+        finally:
+            self.gap_s = max(self.gap_s, perf_counter() - last)

@@ -8,6 +8,7 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.domain.after_answer import (
     AskAgain,
     CallTools,
+    CheckedJson,
     Complete,
     CutShort,
     Fail,
@@ -15,6 +16,7 @@ from pentad.services.task_runner.domain.after_answer import (
     NothingSaid,
     Rules,
     after_cut,
+    is_to_be_checked,
     parse_arguments,
     what_comes_next,
 )
@@ -43,12 +45,13 @@ def test_an_answer_without_calls_is_the_last() -> None:
         ("", "content_filter", "its server's content filter withheld the answer"),
     ],
 )
-@pytest.mark.parametrize("read", [None, int])
+@pytest.mark.parametrize("json", [False, True])
 def test_an_answer_without_text_or_calls_is_none(
-    text: str, thinking: str, reason: str, problem: str, read: type[int] | None
+    text: str, thinking: str, reason: str, problem: str, json: bool
 ) -> None:
     answer = ModelAnswer(text, thinking, (), reason, Usage(1, 1), "m")
-    decided = what_comes_next(answer, Rules({}, read=read, repairs_left=3))
+    assert not is_to_be_checked(answer, Rules({}, json=json))
+    decided = what_comes_next(answer, Rules({}, json=json, repairs_left=3))
     assert isinstance(decided, NothingSaid)
     assert decided.problem.endswith(problem)
 
@@ -62,7 +65,7 @@ def test_of_an_answer_that_is_cut_its_text_stays_and_no_call_is_made(
 ) -> None:
     said = ModelAnswer(text, "thought", calls, "stop", Usage(1, 1), "m")
     assert after_cut(said, Rules({"echo": ECHO})) == kept
-    assert after_cut(said, Rules({"echo": ECHO}, read=str)) is None, "a value is whole or nothing"
+    assert after_cut(said, Rules({"echo": ECHO}, json=True)) is None, "a value is whole or nothing"
 
 
 @pytest.mark.parametrize("text", ["let me see", ""])
@@ -115,30 +118,33 @@ def test_arguments_are_an_object_or_a_problem(raw: str, args: dict[str, object] 
     assert bool(parsed.problem) is bool(problem)
 
 
-def read_number(text: str) -> object:
-    """An answer that must be a number."""
-    if not text.isdigit():
-        raise ValueError(f"{text} is no number")
-    return int(text)
+def of_json(checked: CheckedJson, repairs_left: int = 1, finish_reason: str = "stop") -> Next | NothingSaid:
+    answer = ModelAnswer("text", "", (), finish_reason, Usage(1, 1), "m")
+    rules = Rules({}, json=True, repairs_left=repairs_left)
+    assert is_to_be_checked(answer, rules)
+    return what_comes_next(answer, rules, checked)
 
 
-def of_json(text: str, repairs_left: int = 1, finish_reason: str = "stop") -> Next | NothingSaid:
-    answer = ModelAnswer(text, "", (), finish_reason, Usage(1, 1), "m")
-    return what_comes_next(answer, Rules({}, read=read_number, repairs_left=repairs_left))
+WRONG = CheckedJson("", "seven is no number")
 
 
 def test_an_answer_that_must_be_json_completes_with_its_value_alone() -> None:
-    assert of_json("007") == Complete("7")
+    assert of_json(CheckedJson("7")) == Complete("7")
 
 
 def test_a_wrong_answer_is_asked_for_again_as_often_as_it_may_and_then_fails() -> None:
-    assert of_json("seven") == AskAgain("seven is no number")
-    assert of_json("seven", repairs_left=0) == Fail("seven is no number")
-    assert of_json("seven", repairs_left=-3) == Fail("seven is no number")
+    assert of_json(WRONG) == AskAgain("seven is no number")
+    assert of_json(WRONG, repairs_left=0) == Fail("seven is no number")
+    assert of_json(WRONG, repairs_left=-3) == Fail("seven is no number")
+
+
+def test_the_model_is_not_asked_again_for_what_is_the_fault_of_the_schema() -> None:
+    assert of_json(CheckedJson("", "it takes too long", final=True), repairs_left=3) == Fail("it takes too long")
 
 
 def test_an_answer_that_was_cut_off_says_so() -> None:
-    assert of_json("sev", finish_reason="length") == AskAgain("sev is no number; it was cut off at the length limit")
+    told = "seven is no number; it was cut off at the length limit"
+    assert of_json(WRONG, finish_reason="length") == AskAgain(told)
 
 
 def test_arguments_that_were_cut_off_say_so() -> None:
