@@ -44,6 +44,8 @@ VERSION = "@version"
 next would have its number again."""
 MODEL_HEALTH = "pentad:model-health"
 """Hash of a process's name to how its models do; ends a minute after the last process that tells."""
+LOOP_HOLDS = "pentad:loop-holds"
+"""Hash of a service's name to how long its event loop was held; ends a day after the last hold."""
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
 """Who moves inbound entries to their sessions. In the slot of ``pentad:inbound``; it never ends, and so its token never
 starts again."""

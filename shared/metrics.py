@@ -158,6 +158,13 @@ waiting_mail = _gauge(
     "messages",
 )
 
+loop_delay_seconds = _histogram(
+    "pentad_loop_delay_seconds",
+    (),
+    "How late the event loop of the process came back to a timer, measured fifty times a second: while it is held "
+    "nobody is served. A delay over 1 s is logged, and told by `pentad doctor`.",
+)
+
 # Turns, tasks and steps.
 first_delta_seconds = _histogram(
     "pentad_first_delta_seconds", (), "Time from a message's entry into the inbound stream to its first delta."

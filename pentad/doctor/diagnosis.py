@@ -26,8 +26,9 @@ from pentad.contracts.streams import (
 )
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.renewal import ahead, exhausted, last_id
-from pentad.shared.keys import IN_USE, MODEL_HEALTH
+from pentad.shared.keys import IN_USE, LOOP_HOLDS, MODEL_HEALTH
 from pentad.shared.presence.in_use import ModelInUse
+from pentad.shared.presence.loop_holds import LoopHold, held_lately
 from pentad.shared.presence.model_health import told_lately, worst
 from pentad.shared.store.refusals import said, text_of
 from pentad.shared.store.server import Server, look, refusal_at_start
@@ -114,6 +115,8 @@ class Diagnosis:
     """What the running task-runners and embedding services use, each once."""
     health: tuple[ModelHealth, ...] = ()
     """How models do, each where it does worst."""
+    holds: tuple[LoopHold, ...] = ()
+    """How long event loops were held during the last day, the longest of each service."""
     inbound_full: str | None = None
     """Why the inbound stream takes nothing."""
     inbound_ahead: str | None = None
@@ -159,6 +162,7 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         dead = [await _seen(key, _dead(redis, key), unseen) for key in letters]
         in_use = await _seen(f"{IN_USE}*", _in_use(redis), unseen)
         health = await _seen(MODEL_HEALTH, _health(redis), unseen)
+        holds = await _seen(LOOP_HOLDS, _holds(redis), unseen)
         full, early = await _seen(INBOUND.key(), _ids(wire), unseen) or (None, None)
     return replace(
         seen,
@@ -170,6 +174,7 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         reply_streams=found.replies,
         in_use=in_use or (),
         health=health or (),
+        holds=holds or (),
         inbound_full=full,
         inbound_ahead=early,
     )
@@ -239,6 +244,11 @@ async def _health(redis: Any) -> tuple[ModelHealth, ...]:
     seconds, micros = await redis.time()
     values = [value.encode() for value in await redis.hvals(MODEL_HEALTH)]
     return tuple(map(worst, told_lately(values, seconds * 1000 + micros // 1000).values()))
+
+
+async def _holds(redis: Any) -> tuple[LoopHold, ...]:
+    seconds, _ = await redis.time()
+    return held_lately([value.encode() for value in await redis.hvals(LOOP_HOLDS)], seconds * 1000)
 
 
 def _note(found: _Found, shard: int, rest: str, key: str) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from pentad.contracts.ids import rfc3339
 from pentad.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
 from pentad.render import Style, harmless, plural
+from pentad.shared.presence.loop_holds import LoopHold
 from pentad.shared.service.http import NOTE
 from pentad.shared.store.server import Server, refusal_at_start
 
@@ -83,6 +85,7 @@ def of_redis(place: str, embedded: bool, seen: Diagnosis) -> Iterator[Finding]:
     yield _memory(server)
     yield _persistence(server, seen.fsync)
     yield from _unseen(seen.unseen)
+    yield from _held(seen.holds)
     yield from _work(seen)
     yield from _dead(seen.dead)
 
@@ -94,6 +97,17 @@ def _unseen(refused: Iterable[tuple[str, str]]) -> Iterator[Finding]:
         else:
             do = "allow it to the user of REDIS_URL: docs/redis.md"
             yield Finding("keys", "warn", f"{what}: not looked at: {why}", do)
+
+
+def _held(holds: Iterable[LoopHold]) -> Iterator[Finding]:
+    for hold in holds:
+        at = rfc3339(hold.at)
+        detail = f"the event loop of {hold.who} was held for {hold.seconds:g} s at {at}: it served nobody meanwhile"
+        do = (
+            "see its log of that time and pentad_loop_delay_seconds of its /metrics; where the machine was not "
+            "overloaded, what it did then is a fault to report"
+        )
+        yield Finding("loop", "warn", detail, do)
 
 
 def _memory(server: Server) -> Finding:

@@ -42,6 +42,7 @@ from pentad.shared.memory.choosing_stores import graph_of, vectors_of
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.models.configured import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.records import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
@@ -154,6 +155,7 @@ class GatewayService:
         self._background.run(self._ids.run())
         self._background.run(self._book.follow())
         self._background.run(keep_watching(self._store))
+        self._background.run(keep_telling_holds(self._store))
         await self._relay.start()
         if not serving:
             await self._server.start()

@@ -6,6 +6,7 @@ from secrets import token_hex
 from typing import Any
 
 from pentad.contracts.streams import Stream
+from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.settings import Settings
 from pentad.shared.store.admission import keep_watching
@@ -75,7 +76,7 @@ class ConsumingService:
         await wait_for_redis(self.store, self.name)
         await agree(self.store, self.settings.pentad_shards)
         housekeeping = Housekeeping(self.store, self.streams(), self.settings.lease_ms)
-        for loop in (*self.loops(), housekeeping.run(), keep_watching(self.store)):
+        for loop in (*self.loops(), housekeeping.run(), keep_watching(self.store), keep_telling_holds(self.store)):
             self.background.run(loop)
         for consumer in self.reading_at_start():
             await consumer.start()

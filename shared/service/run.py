@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pentad.contracts.streams import Service
 from pentad.shared.errors import PentadError, SettingsError
+from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
 from pentad.shared.service.garbage import settle
 from pentad.shared.service.http import HttpServer, health_app, unmet
@@ -148,19 +149,27 @@ async def run_services(
     stopped then.
     """
     begun: list[RunnableService] = []
+    watching: asyncio.Task[None] | None = None
     try:
         await stop.unless_asked(_start(services, begun, health))
         await stop.unless_asked(_until_ready(services))
         ready(services, health)
         settle()
+        watching = asyncio.create_task(watch_loop(_name_of(services)))
         await stop.unless_asked(_until_dead(services, health))
     except StopAskedError:
         log.info("stopping")
     finally:
+        if watching is not None:
+            watching.cancel()
         late = await stop_services(begun, stop)
         if health is not None:
             await health.stop()
     return FAILED if late else DONE
+
+
+def _name_of(services: Sequence[RunnableService]) -> str:
+    return services[0].name if len(services) == 1 else "all services"
 
 
 async def _start(services: Sequence[RunnableService], begun: list[RunnableService], health: HttpServer | None) -> None:

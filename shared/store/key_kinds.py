@@ -8,6 +8,7 @@ from pentad.shared.keys import (
     INBOUND_LEASE,
     INSTRUCTIONS_PUBLISHED,
     INSTRUCTIONS_REGISTRY,
+    LOOP_HOLDS,
     MODEL_HEALTH,
     MODELS_REGISTRY,
     REMEMBERS,
@@ -23,6 +24,7 @@ _OUTSIDE = {
     TOOLS_REGISTRY: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
+    LOOP_HOLDS: "hash",
     CLUSTER: "hash",
 }
 _STREAMS = (
