@@ -16,9 +16,21 @@ from pentad.shared.models.thoughts import REASONING, Fragments, kept
 
 _MOST_USD = 1e6
 """What one answer may say that it cost. More is a mistake of the server's, and counts as not said."""
-_FINISH = {"function_call": "tool_calls", "max_tokens": "length", "sensitive": "content_filter"}
+_FINISH = {
+    word: said
+    for said, words in {
+        "": "null none finish_reason_unspecified",
+        "stop": "stop end_turn stop_sequence eos eos_token complete",
+        "tool_calls": "tool_calls tool_call tool_use function_call",
+        "length": "length max_tokens max_output_tokens max_length model_length token_limit incomplete error_limit "
+        "model_context_window_exceeded",
+        "content_filter": "content_filter content_filtered sensitive safety recitation blocklist prohibited_content "
+        "spii language refusal guardrail_intervened error_toxic",
+    }.items()
+    for word in words.split()
+}
 """Why an answer ended, in OpenAI's words, where servers have their own. A reason that is not known keeps its own."""
-_BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+_BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource"})
 """Ends of what is no answer: the model was not let finish. OpenRouter's, vLLM's, Zhipu's, DeepSeek's."""
 _USUAL = frozenset({"content", "role", "tool_calls"})
 """Fields of a delta that need no second look."""
@@ -76,6 +88,8 @@ class AnswerAssembly(ABC):
             model=self._model or model,
             thoughts=self._kept(model) if calls else None,
             too_many_calls=self._calls.too_many,
+            whole_calls=self._calls.whole if calls else None,
+            finish_said=bool(self.finish_reason),
         )
 
     def _kept(self, model: str) -> dict[str, Any] | None:
@@ -128,9 +142,12 @@ class Assembly(AnswerAssembly):
             self._finish(as_text(reason)[:NAME_LENGTH])
 
     def _finish(self, reason: str) -> None:
-        if reason in _BROKEN:
+        known = reason.lower()
+        if known in _BROKEN:
             raise ValueError(f"its server gave up (finish_reason {reason})")
-        said = "content_filter" if self._refused else _FINISH.get(reason, reason)
+        said = _FINISH.get(known, reason)
+        if said and self._refused:
+            said = "content_filter"
         self.finish_reason = said or self.finish_reason
 
     def _delta(self, delta: dict[str, Any]) -> None:

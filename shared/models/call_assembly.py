@@ -23,7 +23,19 @@ NAME_LENGTH = 256
 class ToolCallAssembly:
     """Tool calls from deltas that arrive in pieces, interleaved, and not always with an index, an id or one name."""
 
-    __slots__ = ("_beyond", "_last", "_named", "_of_id", "_of_index", "_size", "_slots", "signed", "too_many")
+    __slots__ = (
+        "_beyond",
+        "_growing",
+        "_last",
+        "_mingled",
+        "_named",
+        "_of_id",
+        "_of_index",
+        "_size",
+        "_slots",
+        "signed",
+        "too_many",
+    )
 
     def __init__(self) -> None:
         self._slots: dict[int, _Slot] = {}
@@ -39,6 +51,10 @@ class ToolCallAssembly:
         """Whether there are such calls."""
         self.signed = False
         """Whether any has fields of its own that its server wants back."""
+        self._growing: _Slot | None = None
+        """The call that was added to last: when the answer breaks off, more of it may have been to come."""
+        self._mingled = False
+        """Calls came interleaved, so that any of them may be growing."""
         self._named: list[_Slot] = []
         """Those that this delta has named: a second name within it is that of another call."""
 
@@ -56,6 +72,7 @@ class ToolCallAssembly:
         function = as_dict(delta.get("function"))
         name, arguments = as_text(function.get("name")), _arguments(function.get("arguments"))
         slot = self._last = self._slot(delta.get("index"), as_text(delta.get("id")), name, arguments)
+        self._grows(slot, bool(name or arguments))
         if slot is self._beyond:
             return
         if name and not slot.arguments:  # in pieces, or once more, whole or as far as it is known
@@ -77,12 +94,26 @@ class ToolCallAssembly:
         """The calls in the order of their index; empty husks are left out."""
         return tuple(ToolCallDraft(slot.name, "".join(slot.arguments)) for slot in self._filled())
 
+    @property
+    def whole(self) -> int:
+        """How many of the first drafts were followed by another call, and are whole even when the answer was cut."""
+        if self._mingled:
+            return 0
+        filled = self._filled()
+        return next((n for n, slot in enumerate(filled) if slot is self._growing), len(filled))
+
     def extras(self) -> list[dict[str, Any] | None]:
         """For each of the drafts the fields that its server wants back with it."""
         return [slot.extra or None for slot in self._filled()]
 
     def _filled(self) -> list[_Slot]:
         return [slot for _, slot in sorted(self._slots.items()) if slot.filled]
+
+    def _grows(self, slot: _Slot, more: bool) -> None:
+        if slot is not self._growing and (more or not slot.begun):
+            self._mingled = self._mingled or (slot.begun and slot is not self._beyond)
+            self._growing = slot
+        slot.begun = True
 
     def _grow(self, size: int) -> None:
         self._size += size
@@ -128,13 +159,14 @@ class ToolCallAssembly:
 
 
 class _Slot:
-    __slots__ = ("_read", "arguments", "call_id", "extra", "name")
+    __slots__ = ("_read", "arguments", "begun", "call_id", "extra", "name")
 
     def __init__(self) -> None:
         self.call_id = ""
         self.name = ""
         self.arguments: list[str] = []
         self.extra: dict[str, Any] = {}
+        self.begun = False
         self._read: bool | None = None
 
     @property

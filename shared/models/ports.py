@@ -61,7 +61,11 @@ class Usage:
 class ModelAnswer:
     """A complete answer. `model` is the id the server says it used, `model_id` the registry's id of who answered:
     '' for the environment's model. `thoughts`: what the model must be sent back with its tool calls, see `kept`.
-    `too_many_calls`: there were more, which were not read."""
+    `too_many_calls`: there were more, which were not read.
+
+    `whole_calls`: so many of the first calls were followed by another, so they are whole even when the answer was cut;
+    None: all but the last. `finish_said`: the server has said why the answer ended; else `finish_reason` is assumed.
+    """
 
     text: str
     thinking: str
@@ -72,6 +76,8 @@ class ModelAnswer:
     model_id: str = ""
     thoughts: Mapping[str, Any] | None = field(default=None, hash=False)
     too_many_calls: bool = False
+    whole_calls: int | None = None
+    finish_said: bool = True
 
 
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened

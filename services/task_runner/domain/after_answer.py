@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import field
 
+from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.tools import ToolSpec
+from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -16,6 +17,14 @@ _WITHOUT_WORDS = {
     "content_filter": "its server's content filter withheld the answer",
 }
 """What it means that nothing was said, by the finish reason."""
+_CALL_CUT = {
+    "length": "the answer was cut off at the limit of tokens",
+    "content_filter": "the answer was cut off by its server's content filter",
+    INTERRUPTED: "the answer was cut off by a message",
+}
+"""What the model is told of a call that may not be whole, by the finish reason."""
+_WHOLE = ("stop", "tool_calls")
+"""Finish reasons of an answer that came to its end."""
 REDRIVEN = "redriven"
 """Stands for the model's name where a person has redriven tool calls."""
 
@@ -136,7 +145,7 @@ def what_comes_next(answer: ModelAnswer, rules: Rules, checked: CheckedJson | No
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
         made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
-        planned = [_planned(draft, rules, cut) for draft in made]
+        planned = [_planned(draft, rules, _doubt(answer, number, draft)) for number, draft in enumerate(made)]
         unread = f"; this one had more than {len(answer.tool_calls)}" if answer.too_many_calls else ""
         return CallTools((*planned, *(_one_too_many(draft, rules, unread) for draft in more)))
     if not answer.text.strip():
@@ -170,10 +179,34 @@ def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCal
     return PlannedCall(draft.name, rules.tools.get(draft.name), "{}", None, clip(draft.arguments, 200), problem)
 
 
-def _planned(draft: ToolCallDraft, rules: Rules, cut: str) -> PlannedCall:
+@immutable
+class _Doubt:
+    """Why a call may not be whole. ``certain``: it is not made; else only where running it too early does no harm."""
+
+    why: str
+    certain: bool
+
+
+def _doubt(answer: ModelAnswer, number: int, draft: ToolCallDraft) -> _Doubt | None:
+    """Whether more of this call may have been to come when the answer ended; None: it is whole.
+
+    What has come of a cut call may read as a call of its own: no arguments yet, or ``{}`` before them. Where the
+    server does not say how the answer ended, arguments that were written down are whole, and missing ones may be so.
+    """
+    sure = len(answer.tool_calls) - 1 if answer.whole_calls is None else answer.whole_calls
+    if number < sure:
+        return None
+    if (why := _CALL_CUT.get(answer.finish_reason)) is not None:
+        return _Doubt(why, certain=True)
+    if (answer.finish_said and answer.finish_reason in _WHOLE) or draft.arguments.strip():
+        return None
+    return _Doubt("its server did not say whether the answer came to its end, and no arguments came", certain=False)
+
+
+def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
     parsed = parse_arguments(draft.arguments)
-    problem, said = parsed.problem and parsed.problem + cut, ""
+    problem, said = parsed.problem, ""
     if spec is not None and parsed.args is not None and is_own(spec):  # a worker's tool is checked where it runs
         try:
             said = text_of(spec, parsed.args)
@@ -181,6 +214,8 @@ def _planned(draft: ToolCallDraft, rules: Rules, cut: str) -> PlannedCall:
             problem = str(error)
     if not rules.may_call and spec is not COMPLETE_TASK:
         problem = "this turn has called tools as often as it may: answer with what you have"
+    elif doubt is not None and (doubt.certain or (spec is not None and spec.effect is Effect.UNSAFE)):
+        problem = f"this call was not made: {doubt.why}, so it may be incomplete; ask again for all of it"
     elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"

@@ -97,6 +97,17 @@ async def test_an_answer_after_an_empty_one_is_the_answer(store: Store, tmp_path
     assert (end["status"], end["finish_reason"], end["usage"]["input_tokens"]) == ("completed", "stop", 22)
 
 
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+async def test_a_call_that_was_cut_before_its_arguments_is_not_made(store: Store, tmp_path: Path, finish: str) -> None:
+    """A tool runs only with what the model asked for: a call cut right after its name would run with its defaults."""
+    async with talking(store, tmp_path, call(("clock", ""), finish=finish), say("again, then")) as talk:
+        told = await talk.say()
+    [result] = [event for event in told if event["type"] == "tool_result"]
+    assert "not made: the answer was cut off" in result["error"]
+    assert "not made" in talk.server.chats[1]["messages"][-1]["content"], "the model is told"
+    assert told[-1]["status"] == "completed"
+
+
 LOST: dict[str, Reply] = {
     "an empty stream": raw(),
     "a ping": raw(b": ping\n\n"),

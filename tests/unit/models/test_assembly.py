@@ -294,3 +294,39 @@ def test_a_document_of_nothing_but_brackets_is_refused_before_it_is_read(many: b
 def test_what_is_not_a_json_object_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_object(data)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "whole"),
+    [
+        ([[part("{}", index=0, id="x", name="f")]], 0),
+        ([[part("{}", index=0, id="x", name="f")], [part("", index=1, id="y", name="g")]], 1),
+        ([[part("{}", index=0, id="x", name="f")], [part("", index=1, id="y")]], 1),
+        ([[part("{", index=0, id="x", name="f")], [part("{}", index=1, id="y", name="g")], [part("}", index=0)]], 0),
+        ([[part("{}", id="x", name="f"), part("{}", id="y", name="g"), part("", id="z", name="h")]], 2),
+    ],
+)
+def test_calls_that_another_one_followed_are_whole_when_the_answer_breaks_off(
+    deltas: list[list[dict[str, Any]]], whole: int
+) -> None:
+    assembly, _ = assemble(*(delta(tool_calls=calls) for calls in deltas))
+    answer = assembly.answer("m")
+    assert (answer.whole_calls, answer.finish_said) == (whole, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("MAX_TOKENS", "length"),
+        ("model_length", "length"),
+        ("SAFETY", "content_filter"),
+        ("STOP", "stop"),
+        ("eos", "stop"),
+        ("tool_use", "tool_calls"),
+        ("null", ""),
+        ("unheard-of", "unheard-of"),
+    ],
+)
+def test_reasons_of_an_end_are_known_in_the_words_of_each_server(said: str, means: str) -> None:
+    assembly, _ = assemble({"choices": [{"delta": {"content": "hi"}, "finish_reason": said}]})
+    assert assembly.finish_reason == means

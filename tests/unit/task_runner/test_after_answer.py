@@ -1,10 +1,12 @@
 """What comes next when the model has answered, decided from the answer and the tools alone."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from pentad.contracts.tools import ToolSpec
+from pentad.contracts.events import INTERRUPTED
+from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.after_answer import (
     AskAgain,
     CallTools,
@@ -147,11 +149,48 @@ def test_an_answer_that_was_cut_off_says_so() -> None:
     assert of_json(WRONG, finish_reason="length") == AskAgain(told)
 
 
-def test_arguments_that_were_cut_off_say_so() -> None:
-    answer = ModelAnswer("", "", (ToolCallDraft("echo", '{"a'),), "length", Usage(1, 1), "m")
-    decided = what_comes_next(answer, Rules({"echo": ECHO}))
+PURE = ToolSpec(name="look", effect=Effect.PURE)
+
+
+def problems(*calls: tuple[str, str], finish: str, **answered: Any) -> list[str]:
+    drafts = tuple(ToolCallDraft(*call) for call in calls)
+    answer = ModelAnswer("", "", drafts, finish, Usage(1, 1), "m", **answered)
+    decided = what_comes_next(answer, Rules({"echo": ECHO, "look": PURE}))
     assert isinstance(decided, CallTools)
-    assert decided.calls[0].problem.endswith("; it was cut off at the length limit")
+    return [call.problem for call in decided.calls]
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "{}", '{"a":1}', '{"a'])
+@pytest.mark.parametrize("name", ["echo", "look", "ec"])
+@pytest.mark.parametrize(
+    ("finish", "why"), [("length", "limit of tokens"), ("content_filter", "content filter"), (INTERRUPTED, "a message")]
+)
+def test_the_last_call_of_an_answer_that_was_cut_is_never_made(
+    name: str, arguments: str, finish: str, why: str
+) -> None:
+    """An unsafe call runs only as the model asked for it: of a cut one nobody knows what was still to come."""
+    whole, last = problems(("echo", "{}"), (name, arguments), finish=finish)
+    assert whole == ""
+    assert "not made" in last
+    assert why in last
+
+
+def test_of_interleaved_calls_none_is_known_to_be_whole_when_the_answer_was_cut() -> None:
+    assert all(problems(("echo", "{}"), ("look", "{}"), finish="length", whole_calls=0))
+    assert not any(problems(("echo", "{}"), ("look", "{}"), finish="length", whole_calls=2))
+
+
+@pytest.mark.parametrize(("finish", "said"), [("stop", False), ("tool_calls", False), ("unheard-of", True)])
+def test_an_end_that_is_not_known_makes_unsafe_calls_without_arguments_doubtful(finish: str, said: bool) -> None:
+    """What may run at any time is run; so are arguments that were written down, for they end by themselves."""
+    assert "did not say" in problems(("echo", " "), finish=finish, finish_said=said)[0]
+    for call in (("echo", "{}"), ("look", "")):
+        assert problems(call, finish=finish, finish_said=said) == [""]
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls"])
+def test_a_call_without_arguments_is_made_when_the_answer_came_to_its_end(finish: str) -> None:
+    assert problems(("echo", ""), finish=finish) == [""]
 
 
 def test_calls_beyond_the_last_round_are_answered_with_an_error() -> None:
