@@ -48,7 +48,7 @@ def assistant(
 
 def _sendable(name: str) -> str:
     """A tool's name as model servers take it back: one that the model made up may be anything, and they refuse it."""
-    return _NOT_IN_NAMES.sub("_", name)[:_NAME_LENGTH] or "_"
+    return _NOT_IN_NAMES.sub("_", name[:_NAME_LENGTH]) or "_"
 
 
 def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:

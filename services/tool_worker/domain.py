@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic_core import from_json
 
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
+from pentad.contracts.plain_json import collector_waits
 from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -52,7 +53,8 @@ class CallName:
 def named_call(data: bytes) -> CallName | None:
     """The call that an entry asks for, also when nobody can read the rest of it. None when that much cannot be read."""
     try:
-        body = from_json(data)
+        with collector_waits(data):
+            body = from_json(data)
     except ValueError:
         body = {name: _first(name, data) for name in ("tenant_id", "task_id", "tool_call_id")}
     if not isinstance(body, dict):

@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
+from pentad.contracts.plain_json import collector_waits
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import FIRST_ID, SessionKeys
 from pentad.shared.work.entry import complaint
@@ -55,7 +56,8 @@ def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arriva
     if data is None:
         return Arrival(entry_id, first, None, None, "the entry has no field `data`", fields)
     try:
-        message = InboundMessage.model_validate_json(data)
+        with collector_waits(data):
+            message = InboundMessage.model_validate_json(data)
     except ValidationError as error:
         return Arrival(entry_id, first, _guess_session(data, shards), None, complaint(error), fields)
     session_id = message.session_id or f"s-{first}"
@@ -77,7 +79,8 @@ def _keys(tenant: str, session: str, shards: int) -> SessionKeys:
 def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
     """Whose message it would have been, if that much can be read."""
     try:
-        body = from_json(data)
+        with collector_waits(data):
+            body = from_json(data)
     except ValueError:
         return None
     if not isinstance(body, dict):

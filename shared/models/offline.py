@@ -31,6 +31,8 @@ _HONEST_ZH = (
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _RESULT_LIMIT = 2000
+_AT_ONCE = 65_536
+"""Bytes of a prompt that is read in the event loop; a longer one is read in a thread, beside which others run."""
 
 
 class OfflineModel:
@@ -48,7 +50,8 @@ class OfflineModel:
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         """See `ChatModel.stream`. Never fails."""
-        text, calls = _decide([_object(message) for message in request.messages], _offered(request.tools))
+        large = sum(map(len, request.messages)) > _AT_ONCE
+        text, calls = await asyncio.to_thread(_answer, request) if large else _answer(request)
         for piece in _pieces(text):
             on_delta("content", piece)
             await asyncio.sleep(0)  # lets others run, and a cancel through
@@ -71,6 +74,10 @@ class _Outcome:
     name: str
     args: dict[str, Any]
     result: str
+
+
+def _answer(request: ChatRequest) -> tuple[str, list[Wish]]:
+    return _decide([_object(message) for message in request.messages], _offered(request.tools))
 
 
 def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[Wish]]:

@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 _READ = 2000  # characters: the rules look back and forth, so what they read is bounded
+_PLAIN = 4096
+"""Characters that are read whatever their width; one may become eighteen."""
 
 Wish = tuple[str, dict[str, Any]]
 """A tool's name and the arguments for it."""
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _OPERATOR = r"(?:\*\*|//|[-+*/%^])"
-_OPERAND = rf"[-+(\s]*{_NUMBER}[\s)]*"
-_SUM = re.compile(rf"(?<![A-Za-z0-9_.])[-+(\s]*{_NUMBER}[\s)]*(?:{_OPERATOR}{_OPERAND})+(?![A-Za-z0-9_])")
+_BEFORE, _BEHIND = r"[-+(\s]{0,32}", r"[\s)]{0,32}"
+"""Bounded, or each sign of a long run of them would be the start of another look at the whole run."""
+_OPERAND = rf"{_BEFORE}{_NUMBER}{_BEHIND}"
+_SUM = re.compile(rf"(?<![A-Za-z0-9_.]){_BEFORE}{_NUMBER}{_BEHIND}(?:{_OPERATOR}{_OPERAND})+(?![A-Za-z0-9_])")
 _DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}:\d{2}(?::\d{2})?")
 _CONTINUED = re.compile(
-    rf"^\W*(?:and|then|now|so|再|然后|那|那么|结果)?\W*(?:(?:it|that|this)\s*)?({_OPERATOR}\s*{_NUMBER})"
+    rf"^\W{{0,20}}(?:and|then|now|so|再|然后|那|那么|结果)?\W{{0,20}}(?:(?:it|that|this)\s*)?({_OPERATOR}\s*{_NUMBER})"
 )
 _WORDS = (
     (r"\s*(?:divided\s+by|divide\s+(?:it\s+|that\s+)?by|除以)\s*", "/"),
@@ -61,7 +65,8 @@ class Before:
 
 def wishes(text: str, tools: Mapping[str, Mapping[str, Any]], before: Before) -> list[Wish]:
     """The tool calls that a message asks for, only of `tools` (name to JSON schema of its arguments)."""
-    plain = unicodedata.normalize("NFKC", text).translate(_SIGNS).strip()
+    plain = unicodedata.normalize("NFKC", text[:_PLAIN]).translate(_SIGNS) + text[_PLAIN:]
+    plain = plain.strip()
     if echo := _echo(plain):
         return [wish for wish in echo if wish[0] in tools]
     plain = plain[:_READ]
@@ -75,7 +80,7 @@ def _echo(text: str) -> list[Wish]:
 
 
 def _sums(text: str, before: Before) -> list[Wish]:
-    text = _as_signs(_DATE.sub(" ", text))
+    text = _as_signs(" ".join(_DATE.sub(" ", text).split()))
     continued = _CONTINUED.match(text)
     if continued and before.number is not None:
         left = before.number if not before.number.startswith("-") else f"({before.number})"

@@ -1,0 +1,67 @@
+"""No pattern of the house holds a service for long, whatever a client, a model, a tool or a document says.
+
+The patterns are found by looking through all modules, so that a new one is held to the same. A pattern that sees only
+texts of a bounded length has that length here, from the constant that bounds it.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+
+from pentad.contracts.commands import MAX_CONTENT
+from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS
+from pentad.services.tool_worker.children import voice
+from pentad.shared.digests import wording
+from pentad.shared.models import offline_intents, offline_memory
+from pentad.shared.recall import importance, proper_names, questions, segment_cues, terms
+from pentad.shared.segments import splitting
+from tests.support.patterns import Found, every_pattern, slowest
+
+LONGEST = 1 << 20
+"""Bytes of a text that nothing else bounds: what a request's body, a tool's result or an answer may have."""
+LIMITS: Mapping[str, int] = {
+    "pentad.services.router.domain.control_words": MOST_CONTROL_CHARS,
+    "pentad.services.tool_worker.children.voice": voice._MOST,
+    "pentad.shared.digests": wording.MOST_CHARS,
+    "pentad.shared.models.embeddings": splitting.LONGEST,
+    "pentad.shared.models.offline.": MAX_CONTENT,
+    "pentad.shared.models.offline_intents._ECHO": MAX_CONTENT,
+    "pentad.shared.models.offline_intents._FOLLOW_UP": 80,
+    "pentad.shared.models.offline_intents": offline_intents._READ,
+    "pentad.shared.models.offline_memory": offline_memory._READ,
+    "shared/models/offline": offline_intents._READ,
+    "pentad.shared.plugins.docstrings": 1 << 16,
+    "pentad.shared.recall.importance": importance._MOST_CHARS,
+    "pentad.shared.recall.proper_names": proper_names._MOST_CHARS,
+    "pentad.shared.recall.questions": questions.MOST_CHARS,
+    "shared/recall/questions.py": questions.MOST_CHARS,
+    "pentad.shared.recall.segment_cues": 2 * segment_cues.MOST_CHARS + 1,
+    "pentad.shared.recall.terms": terms.MOST_CHARS,
+    "pentad.shared.recall.same_words": splitting.LONGEST,
+    "pentad.shared.recall.token_budget": splitting.LONGEST,
+    "pentad.shared.segments.splitting": splitting.LONGEST - splitting.LEAST + 1,
+}
+"""Characters that a pattern sees at most, by the beginning of its place; the first that fits counts."""
+BOUND_S = 0.15
+"""Three times what is promised, for a machine that is slow or busy."""
+
+
+def limit_of(place: str) -> int:
+    return next((limit for begins, limit in LIMITS.items() if place.startswith(begins)), LONGEST)
+
+
+EVERY = every_pattern()
+
+
+def test_patterns_are_found_where_modules_keep_them_and_where_calls_have_them() -> None:
+    places = {found.place for found in EVERY}
+    assert "pentad.contracts.plain_json._IN_TEXT" in places
+    assert any(place.startswith("pentad.services.router.domain.control_words._PATTERNS") for place in places)
+    assert any(place.startswith("pentad.shared.digests.cues._OPENER") for place in places), "within an object"
+    assert any(place.startswith("shared/models/offline_intents.py:") for place in places), "within a call"
+
+
+@pytest.mark.parametrize("found", EVERY, ids=[f"{n}-{found.place}" for n, found in enumerate(EVERY)])
+def test_no_pattern_takes_long_on_hostile_text(found: Found) -> None:
+    worst = slowest(found, limit_of(found.place), BOUND_S)
+    assert worst.seconds < BOUND_S, f"{worst.seconds:.3f} s for {worst.text}"
