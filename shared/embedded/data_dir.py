@@ -23,8 +23,8 @@ def keep_to_ourselves(folder: Path) -> None:
     ours = found.st_uid == os.geteuid()
     if not ours and os.geteuid() == 0:
         raise SettingsError(
-            f"{folder} belongs to user {found.st_uid} and this is root: run as that user, or choose a folder of root's own "
-            "with --data-dir or PENTAD_DATA_DIR"
+            f"{folder} belongs to user {found.st_uid} and this is root: run as that user, or choose a folder of root's "
+            "own with --data-dir or PENTAD_DATA_DIR"
         )
     if found.st_mode & stat.S_ISVTX or (not ours and found.st_mode & stat.S_IWOTH):
         raise SettingsError(f"{folder} is a folder that others write to: choose one of your own as PENTAD_DATA_DIR")

@@ -57,8 +57,8 @@ def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
 def health_routes(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> "list[Route]":
     """The three routes for these services.
 
-    ``metrics_key``: empty leaves ``/metrics`` open to this machine, for a loopback address; otherwise it is the key to present as
-    ``Authorization: Bearer KEY`` (``PENTAD_ADMIN_KEY``), and None means that nobody has one.
+    ``metrics_key``: empty leaves ``/metrics`` open to this machine, for a loopback address; otherwise it is the key to
+    present as ``Authorization: Bearer KEY`` (``PENTAD_ADMIN_KEY``), and None means that nobody has one.
     """
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
