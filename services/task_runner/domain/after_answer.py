@@ -181,7 +181,10 @@ def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCal
 
 @immutable
 class _Doubt:
-    """Why a call may not be whole. ``certain``: it is not made; else only where running it too early does no harm."""
+    """Why a call may lack arguments that were still to come.
+
+    ``certain``: the answer was cut, so the call is never made. Otherwise only an unsafe call is not made.
+    """
 
     why: str
     certain: bool
