@@ -13,7 +13,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import ID_PATTERN
+from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_PATTERN
 from pentad.contracts.streams import EVENTS, INBOUND, STREAMS, Stream
 
 Document = dict[str, Any]
@@ -149,7 +149,9 @@ def _parameters(shards: int) -> Document:
 
 
 def _pattern(name: str) -> str:
-    return f" Matches `{ID_PATTERN}`." if name in ("tenant", "session") else ""
+    if name == "session":
+        return f" Percent-encoded (UTF-8) where it does not match `{ID_PATTERN}`: an id has {EXTERNAL_ID_RULE}."
+    return f" Matches `{ID_PATTERN}`." if name == "tenant" else ""
 
 
 def _ref(*path: str) -> Document:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, TypeAdapter
 
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
-from pentad.contracts.ids import DEFAULT_TENANT, Identifier, Timestamp
+from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
 from pentad.contracts.tools import Effect
 
 MAX_CONTENT = 65_536
@@ -20,12 +20,12 @@ class InboundMessage(Contract):
 
     version: Literal[1] = 1
     content: str = Field(min_length=1, max_length=MAX_CONTENT)
-    session_id: Identifier | None = None
-    message_id: Identifier | None = None
+    session_id: ExternalId | None = None
+    message_id: ExternalId | None = None
     """The producer's idempotency key: accepted once in a session for 24 hours."""
     task_id: Identifier | None = None
     """Straight to this task; ``new``: to one of its own."""
-    user_id: Identifier | None = None
+    user_id: ExternalId | None = None
     tenant_id: Identifier = DEFAULT_TENANT
     instruction: Identifier | None = None
     """What to run; absent: what its task runs, and ``executor`` for a new one."""
@@ -46,7 +46,7 @@ class WakeUp(Contract):
     type: Literal["wake_up"] = "wake_up"
     version: Literal[1] = 1
     actor: str
-    """``TENANT/SESSION`` on the sessions' stream, ``TENANT/TASK`` on the others."""
+    """``TENANT/SESSION`` on the sessions' stream, the session as its keys name it; ``TENANT/TASK`` on the others."""
 
 
 class ToolCallCommand(Envelope):
@@ -122,7 +122,7 @@ class EraseCommand(Contract):
     version: Literal[1] = 1
     kind: Literal["task", "session", "user"]
     tenant_id: Identifier
-    name: Identifier
+    name: ExternalId
     """Of what is to be erased."""
 
 

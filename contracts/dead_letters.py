@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import is_external_id, may_be
 
 LetterKind = Literal["entry", "session_mail", "task_mail", "call"]
 LinkKind = Literal["message", "task", "step", "call", "entry", "cause"]
@@ -67,7 +67,7 @@ def named_in(text: str) -> dict[str, str]:
         return {}
     if not isinstance(found, dict):
         return {}
-    return {name: value for name, value in found.items() if isinstance(value, str) and is_identifier(value)}
+    return {name: value for name, value in found.items() if isinstance(value, str) and may_be(name, value)}
 
 
 _SESSION_MAIL = re.compile(r"\d+-\d+ (\{.*)", re.DOTALL)
@@ -105,6 +105,6 @@ def _message_in(mail: str) -> str:
 
 def _links(ids: list[Any]) -> Iterator[dict[str, str]]:
     """Ids alone, the user's message first."""
-    for place, name in enumerate(each for each in ids if isinstance(each, str) and is_identifier(each)):
+    for place, name in enumerate(each for each in ids if isinstance(each, str) and is_external_id(each)):
         kind = next((kind for prefix, kind in _KINDS if name.startswith(prefix)), "cause" if place else "message")
         yield {"kind": kind, "id": name}

@@ -4,17 +4,24 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated
+from urllib.parse import quote, unquote
 from zlib import crc32
 
 from pydantic import AfterValidator, StringConstraints
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~@-]{0,127}$"
 Identifier = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
-"""Tenants, users, sessions, tasks and messages: 1 to 128 of ``A-Z a-z 0-9 . _ ~ @ -``, the first a letter or digit."""
+"""Tenants, tasks, tool calls and what operators name: 1 to 128 of ``A-Z a-z 0-9 . _ ~ @ -``, alphanumeric first."""
+
+ID_RULE = "1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit"
+EXTERNAL_ID_RULE = "1 to 128 printable characters without spaces and /"
+MAX_EXTERNAL_ID = 128
+"""Characters of the id of a user, a session or a message."""
 
 DEFAULT_TENANT = "default"
 
 _ID = re.compile(ID_PATTERN)
+_NAME = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._~@-]|%[0-9A-F]{2})*")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -24,8 +31,64 @@ _OURS = re.compile(r"^(?:task|call)-(\d{1,4})-")
 
 
 def is_identifier(text: str) -> bool:
-    """Whether ``text`` may name a tenant, user, session, task or message."""
+    """Whether ``text`` may name a tenant, a task, a tool call, or what an operator registers."""
     return _ID.fullmatch(text) is not None
+
+
+def is_external_id(text: str) -> bool:
+    """Whether ``text`` may name a user, a session or a message: such ids come from other systems.
+
+    Compared character by character, never normalised. Not printable are controls, separators other than the space,
+    format characters (zero width, direction), surrogates, and what Unicode has not assigned.
+    """
+    return 0 < len(text) <= MAX_EXTERNAL_ID and " " not in text and "/" not in text and text.isprintable()
+
+
+_EXTERNAL = frozenset(("session_id", "message_id", "user_id", "correlation_id", "causation_id"))
+
+
+def may_be(field: str, text: str) -> bool:
+    """Whether ``text`` may be the id in this field of a message, an event or a command."""
+    return is_external_id(text) if field in _EXTERNAL else is_identifier(text)
+
+
+def rule_of(field: str) -> str:
+    """What an id in this field has to be, in words."""
+    return EXTERNAL_ID_RULE if field in _EXTERNAL else ID_RULE
+
+
+def _external_id(text: str) -> str:
+    if not is_external_id(text):
+        raise ValueError(f"an id has {EXTERNAL_ID_RULE}")
+    return text
+
+
+ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXTERNAL_ID), AfterValidator(_external_id)]
+"""Users, sessions and messages: 1 to 128 printable characters without spaces and ``/``."""
+
+
+@lru_cache(maxsize=4096)
+def encoded_id(identifier: str) -> str:
+    """An external id as a part of the name of a key or a file: percent-encoded UTF-8 where it is no `Identifier`.
+
+    An id that is an `Identifier` is its own name. Two ids never have the same name.
+    """
+    if not identifier or is_identifier(identifier):
+        return identifier
+    name = quote(identifier, safe="@")
+    return name if name[:1] == "%" or name[:1].isalnum() else f"%{ord(name[0]):02X}{name[1:]}"
+
+
+@lru_cache(maxsize=4096)
+def decoded_id(name: str) -> str:
+    """The external id that `encoded_id` has made this name of. Raises ``ValueError`` for what is no such name."""
+    if _ID.fullmatch(name) is not None:
+        return name
+    if _NAME.fullmatch(name) is not None:
+        identifier = unquote(name, errors="strict")
+        if is_external_id(identifier) and encoded_id(identifier) == name:
+            return identifier
+    raise ValueError(f"{name[:300]!r} is no name of an id")
 
 
 def shard_of(tenant_id: str, session_id: str, shards: int) -> int:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import SessionEvent, Snapshot
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import may_be, rule_of
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import ClientError, NotFound, Refused
 from pentad.feed import Feed, Received
@@ -185,7 +185,7 @@ def new_session() -> str:
 
 
 def identifier(name: str, value: str) -> str:
-    """The value, if it is an identifier. Raises ``Refused``."""
-    if not is_identifier(value):
-        raise Refused(f"{name} {value!r} is not one: 1 to 128 of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
+    """The value, if it may be an id of this name. Raises ``Refused``."""
+    if not may_be(name, value):
+        raise Refused(f"{name} {value[:200]!r} is not one: {rule_of(name)}")
     return value

@@ -1,16 +1,16 @@
-"""Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name."""
+"""Keys that are not streams. All of a shard carries its hash tag, all of a tenant its name.
 
-import re
+Ids of users, sessions and messages come from other systems: they are parts of keys as `encoded_id` writes them.
+"""
+
 from dataclasses import field
 from functools import lru_cache
 from typing import ClassVar
 
-from pentad.contracts.ids import ID_PATTERN
+from pentad.contracts.ids import decoded_id, encoded_id, is_identifier
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import USER, MailKind
-
-_ACTOR = re.compile("({0})/({0})".format(ID_PATTERN.strip("^$")))
 
 DAY_S = 86_400
 TURNS_KEPT = 200
@@ -95,7 +95,7 @@ def load(shard: int) -> str:
 
 
 def places(shard: int) -> str:
-    """Hash of how many tasks are active: of each tenant by its name, of each session by ``TENANT/SESSION``, and behind
+    """Hash of how many tasks are active: of each tenant by its name, of each session as its actor, and behind
     a ``?`` how many wait to be. A task that ends or waits for a person counts itself out: with the last it ends."""
     return f"{tag(shard)}:places"
 
@@ -124,7 +124,13 @@ def task_index(shard: int, tenant: str) -> str:
 
 def dedup(shard: int, tenant: str, session: str, message: str) -> str:
     """Marks a message id as accepted; its value is the inbound entry id."""
-    return f"{tag(shard)}:seen:{tenant}:{session}:{message}"
+    return f"{tag(shard)}:seen:{tenant}:{encoded_id(session)}:{encoded_id(message)}"
+
+
+def told(shard: int, tenant: str, session: str, what: str) -> str:
+    """Marks that a session's clients were told something, ``KIND:ID``, so that it is once. No message id is encoded so.
+    It has the TTL of a message id."""
+    return f"{tag(shard)}:seen:{tenant}:{encoded_id(session)}:{what}"
 
 
 def buried(entry: str) -> str:
@@ -151,7 +157,7 @@ def remembers(tenant: str) -> str:
 
 def erased_user(shard: int, tenant: str, user: str) -> str:
     """Hash that says up to when an end user was erased; has a TTL. Sessions and tasks have one of their own."""
-    return f"{tag(shard)}:user:{tenant}:{user}:erased"
+    return f"{tag(shard)}:user:{tenant}:{encoded_id(user)}:erased"
 
 
 def vector(shard: int, digest: str) -> str:
@@ -161,14 +167,26 @@ def vector(shard: int, digest: str) -> str:
 
 @lru_cache(maxsize=4096)
 def actor_parts(text: str) -> tuple[str, str]:
-    """Tenant and name of an actor, as wake-ups and timers name it: both become parts of keys and paths.
+    """The tenant and the id of an actor, session or task, that a wake-up names ``TENANT/NAME``.
 
     Raises ``ValueError``.
     """
-    found = _ACTOR.fullmatch(text)
-    if found is None:
+    tenant, _, name = text.partition("/")
+    try:
+        identifier = decoded_id(name)
+    except ValueError:
+        identifier = ""
+    if not identifier or not is_identifier(tenant):
         raise ValueError(f"{text[:300]!r} is no actor: TENANT/NAME")
-    return found[1], found[2]
+    return tenant, identifier
+
+
+def task_parts(text: str) -> tuple[str, str]:
+    """The tenant and the id of a task that a wake-up or a timer names ``TENANT/TASK``. Raises ``ValueError``."""
+    tenant, _, task = text.partition("/")
+    if not (is_identifier(tenant) and is_identifier(task)):
+        raise ValueError(f"{text[:300]!r} is no actor: TENANT/TASK")
+    return tenant, task
 
 
 @immutable
@@ -183,15 +201,21 @@ class SessionKeys:
     shard: int
     tenant: str
     session: str
+    """Its id, as its clients write it."""
     header: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "header", f"{tag(self.shard)}:session:{self.tenant}:{self.session}")
+        object.__setattr__(self, "header", f"{tag(self.shard)}:session:{self.tenant}:{encoded_id(self.session)}")
+
+    @property
+    def name(self) -> str:
+        """Its id as a part of keys, and wherever scripts compare it or make keys of it."""
+        return encoded_id(self.session)
 
     @property
     def actor(self) -> str:
         """Its name in a wake-up."""
-        return f"{self.tenant}/{self.session}"
+        return f"{self.tenant}/{self.name}"
 
     @property
     def messages(self) -> str:
@@ -223,7 +247,7 @@ class SessionKeys:
 
     @property
     def events(self) -> str:
-        return EVENTS.key(self.shard, tenant=self.tenant, session=self.session)
+        return EVENTS.key(self.shard, tenant=self.tenant, session=self.name)
 
 
 @immutable

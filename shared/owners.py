@@ -1,6 +1,6 @@
 """Whose a memory is."""
 
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
 
@@ -17,7 +17,7 @@ class Owner:
     user: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_identifier(self.tenant) or not (self.user is None or is_identifier(self.user)):
+        if not is_identifier(self.tenant) or not (self.user is None or is_external_id(self.user)):
             raise MemoryRefusedError(f"{self.tenant!r}, {self.user!r}: no identifiers of a tenant and a user")
 
     def sees(self, user: str | None) -> bool:

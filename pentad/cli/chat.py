@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from shlex import quote
 
 from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, understood
 from pentad.cli.gateway import agent_for, streams
@@ -50,8 +51,8 @@ class PipedChat:
         """The whole conversation; the exit code."""
         try:
             self._runner.run(self._agent.inspection.tasks(limit=1))
-            session = self._agent.session_id
-            self._err.write(f"session {session}: come back with `pentad chat --session {session}`\n")
+            session = self._agent.session_id or ""
+            self._err.write(f"session {session}: come back with `pentad chat --session {quote(session)}`\n")
             self._err.flush()
             return self._turns()
         finally:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from pentad.contracts.commands import MAX_CONTENT
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.contracts.streams import SERVICES
 from pentad.shared.service.exits import USAGE, exit_code_of, say_unknown_variables
@@ -105,7 +105,7 @@ def _add_services(commands: Any) -> None:
 
 def _add_clients(commands: Any) -> None:
     chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
-    chat.add_argument("--session", type=_name, help="the conversation to go on with")
+    chat.add_argument("--session", type=_external, help="the conversation to go on with")
     _add_send(commands)
     _add_tasks(commands)
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
@@ -129,7 +129,7 @@ def _add_clients(commands: Any) -> None:
 def _add_send(commands: Any) -> None:
     send = _client(commands, "send", "Send a message, follow its turn to the end, print what the agent says.")
     send.add_argument("text", metavar="TEXT", type=_text, help="the message")
-    send.add_argument("--session", type=_name, help="the conversation it belongs to")
+    send.add_argument("--session", type=_external, help="the conversation it belongs to")
     send.add_argument(
         "--task", type=_name, help="the task it goes to; its conversation need not be named. new: a task of its own"
     )
@@ -141,7 +141,7 @@ def _add_send(commands: Any) -> None:
 def _add_tasks(commands: Any) -> None:
     tasks = _client(commands, "tasks", "List tasks.")
     tasks.add_argument("--status", choices=SHOWN_STATUSES, metavar="STATUS", help=", ".join(SHOWN_STATUSES))
-    tasks.add_argument("--session", type=_name, help="only tasks of this conversation")
+    tasks.add_argument("--session", type=_external, help="only tasks of this conversation")
     tasks.add_argument("--since", metavar="TIME", help="only those that began then or later, as 2030-01-31T12:00:00Z")
     tasks.add_argument("--until", metavar="TIME", help="only those that began before it")
     tasks.add_argument("--limit", type=_count, default=_PAGE, help="how many at most; %(default)s when not given")
@@ -174,7 +174,7 @@ def _add_memory(commands: Any) -> None:
     search.add_argument("--strategy", choices=["auto", "bfs", "dfs", "astar", "none"], help=how)
     search.add_argument("--depth", type=int, metavar="N", help="edges of that walk, 0 to 6; 2 when not given")
     search.add_argument("--kind", choices=_MEMORY_KINDS, help="of this kind alone; else episodic and semantic")
-    search.add_argument("--session", type=_name, help="the conversation whose working memory is meant")
+    search.add_argument("--session", type=_external, help="the conversation whose working memory is meant")
     _json(search, "print each hit as a line of JSON")
     expand = _client(actions, "expand", "Show the words that an anchor points at, and what was said around them.")
     expand.add_argument("anchor", metavar="ANCHOR", help="the anchor of a hit")
@@ -192,7 +192,7 @@ def _add_memory(commands: Any) -> None:
     add.add_argument("--kind", choices=_MEMORY_KINDS[1:], default="semantic", help="%(default)s when not given")
     add.add_argument("--user", metavar="ID", help="whose it is; nobody's in particular when not given")
     stats = _client(actions, "stats", "Say how much of each kind there is.")
-    stats.add_argument("--session", type=_name, help="the conversation whose working memory is counted too")
+    stats.add_argument("--session", type=_external, help="the conversation whose working memory is counted too")
     _json(stats)
     text = "Embed the memory anew for another embedding model. Needs PENTAD_ADMIN_KEY where the gateway has one."
     again = _client(actions, "reindex", text)
@@ -246,8 +246,13 @@ def _url(value: str) -> str:
 
 def _name(value: str) -> str:
     if not is_identifier(value):
-        rule = "1 to 128 of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit"
-        raise argparse.ArgumentTypeError(f"{value[:200]!r} is no name: {rule}")
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is no name: {ID_RULE}")
+    return value
+
+
+def _external(value: str) -> str:
+    if not is_external_id(value):
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is no id: {EXTERNAL_ID_RULE}")
     return value
 
 

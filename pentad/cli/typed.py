@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from contextlib import suppress
+from shlex import quote
 
 from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, turns_of_before, understood
 from pentad.cli.gateway import agent_for, streams
@@ -36,10 +37,10 @@ class TypedChat:
         """The whole conversation; the exit code. Raises ``ClientError`` when nobody answers or the key is wrong."""
         async with self._agent:
             await self._agent.inspection.tasks(limit=1)
-            session = self._agent.session_id
+            session = self._agent.session_id or ""
             self._screen.note(
                 self._style.dim(
-                    f"session {session}: come back with `pentad chat --session {session}`\n"
+                    f"session {session}: come back with `pentad chat --session {quote(session)}`\n"
                     "what you say while the agent works joins its work; /help says more, Ctrl-C stops, Ctrl-D leaves"
                 )
             )

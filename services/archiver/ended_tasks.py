@@ -14,7 +14,7 @@ from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.errors import PoisonError
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import TaskKeys, actor_parts
+from pentad.shared.keys import TaskKeys, task_parts
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.memory.points import CutTask, cut_task, without
 from pentad.shared.records import Records
@@ -140,7 +140,7 @@ class ReadTask:
 def task_named(entry: Entry, stream: Stream) -> TaskKeys:
     """The task of an entry's wake-up. Raises ``PoisonError`` for what names none of the stream's shard."""
     try:
-        tenant, task = actor_parts(entry.parse(WakeUp).actor)
+        tenant, task = task_parts(entry.parse(WakeUp).actor)
     except ValueError as error:
         raise PoisonError(str(error)) from None
     shard = shard_in(task, _ANY)

@@ -1,9 +1,12 @@
 """Dead letters of what was erased are removed: none can bring it back."""
 
 import asyncio
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.commands import EraseCommand
 from pentad.contracts.dead_letters import DeadLetter
@@ -52,5 +55,20 @@ async def _goes(store: Store, command: EraseCommand, entry: bytes, data: bytes, 
 
 def _is_of(letter: DeadLetter, command: EraseCommand) -> bool:
     if command.kind == "user":
-        return any(f'"user_id":"{command.name}"' in part.replace(" ", "") for part in letter.body.values())
+        return any(_names_user(part, command.name) for part in letter.body.values())
     return command.name == (letter.task_id if command.kind == "task" else letter.session_id)
+
+
+def _names_user(part: str, user: str) -> bool:
+    """Whether a JSON object, or what is kept of a long one, names this user; an entry's id may stand before it."""
+    try:
+        return _has_user(from_json(part[part.index("{") :]), user)
+    except ValueError:
+        written = (to_json(user).decode(), json.dumps(user))
+        return any(f'"user_id":{name}' in part.replace(" ", "") for name in written)
+
+
+def _has_user(value: Any, user: str) -> bool:
+    if isinstance(value, dict):
+        return value.get("user_id") == user or any(_has_user(each, user) for each in value.values())
+    return isinstance(value, list) and any(_has_user(each, user) for each in value)

@@ -1,6 +1,7 @@
 """Messages of an erased user that wait in sessions, for no router has taken them yet, are removed."""
 
 from pentad.shared.actors.erased_marks import ErasedMark, entry_order
+from pentad.shared.actors.headers import read_session
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.keys import SessionKeys, load, tag
 from pentad.shared.store.store import Store
@@ -21,7 +22,7 @@ async def remove_waiting(store: Store, shard: int, tenant: str, user: str, mark:
         command = ("SCAN", cursor, "MATCH", f"{begins}*:mail", "COUNT", _KEYS, "TYPE", "zset")
         cursor, found = await store.call(*command)
         for key in found:
-            session = key.decode().removeprefix(begins).removesuffix(":mail")
+            session = read_session(key.removeprefix(begins.encode()).removesuffix(b":mail"))
             await _remove_from(store, SessionKeys(shard, tenant, session), user, mark)
         if cursor == b"0":
             return

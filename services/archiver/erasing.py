@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from pydantic_core import to_json
+
 from pentad.contracts.commands import EraseCommand
 from pentad.contracts.ids import shard_in
 from pentad.contracts.streams import INBOUND, queues_of, split_key
@@ -99,7 +101,7 @@ class Erasing:
     ) -> int:
         """Erase the tasks that are wanted; returns how many there were."""
         erased = 0
-        words = f'"{field}":"{command.name}"'
+        words = f'"{field}":{to_json(command.name).decode()}'
         session = command.name if command.kind == "session" else None
         async for tasks in self._kept.found(command.tenant_id, shards, words, wanted, session):
             await self._tasks.erase(command.tenant_id, tasks)
@@ -112,7 +114,7 @@ class Erasing:
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):
             keys = SessionKeys(shard, tenant, session)
             names = [keys.header, keys.messages, keys.signals, keys.turns, session_index(shard, tenant)]
-            await self._store.run("erase_idle", names, [session])
+            await self._store.run("erase_idle", names, [keys.name])
 
     async def _clean(self, command: EraseCommand, shards: Sequence[int], until: int) -> None:
         """What lies in streams: dead letters, and work that was done and is not cut yet."""

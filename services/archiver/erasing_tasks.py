@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from time import monotonic
 
+from pentad.contracts.ids import encoded_id
 from pentad.contracts.streams import ERASE
 from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.erased_traces import embedded_texts, remove_events, remove_vectors
@@ -81,7 +82,7 @@ class ErasingTasks:
     async def _end(self, task: KeptTask, give_up: float) -> None:
         """Mark a task, and wait until it has ended; after a while it is taken as it is."""
         keys = task.keys
-        args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", task.session, keys.tenant]
+        args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", encoded_id(task.session), keys.tenant]
         await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard)], args)
         while await self._actors.post(keys, "cancel", b"{}", LIVE, control="cancel") in LIVE:
             if monotonic() > give_up:
@@ -105,7 +106,7 @@ class ErasingTasks:
         names = [keys.erased, timers(keys.shard), load(keys.shard), places(keys.shard)]
         names += [task_queue(keys.shard, keys.tenant), keys.wake, task_index(keys.shard, keys.tenant)]
         names += [owner.header, owner.turns, *keys.all()]
-        args: list[Argument] = [ERASED_TTL_S, "1" if forced else "", keys.task, keys.tenant, session, self._limits]
+        args: list[Argument] = [ERASED_TTL_S, "1" if forced else "", keys.task, keys.tenant, owner.name, self._limits]
         gone, woken = await self._store.run("erase_task", names, [*args, *sorted(TIMER_KINDS)])
         count_wake_ups(keys.stream, woken)
         return bool(gone)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.contracts.ids import milliseconds, shard_in
 from pentad.contracts.records import TaskRecord
-from pentad.shared.actors.headers import pairs, read_integer, read_text
+from pentad.shared.actors.headers import pairs, read_integer, read_session, read_text
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -98,7 +98,7 @@ class KeptTasks:
         if session is None:
             return True
         named: bytes | None = await self._store.call("HGET", keys.header, "session")
-        return named is not None and read_text(named) == session
+        return named is not None and read_session(named) == session
 
     async def _headers(self, tenant: str, shard: int) -> AsyncIterator[list[TaskKeys]]:
         cursor, begins = b"0", f"{tag(shard)}:task:{tenant}:"
@@ -116,7 +116,7 @@ def _is(task: KeptTask, wanted: Wanted) -> bool:
 
 
 def _in_redis(keys: TaskKeys, header: dict[str, bytes], lines: Sequence[bytes]) -> KeptTask:
-    session, user = read_text(header.get("session", b"")), read_text(header.get("user", b""))
+    session, user = read_session(header.get("session", b"")), read_text(header.get("user", b""))
     try:
         created = read_integer(header.get("created", b"0"))
     except ValueError:

@@ -7,7 +7,7 @@ import asyncio
 
 from pentad.contracts.commands import EraseCommand
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import EXTERNAL_ID_RULE, encoded_id, is_external_id
 from pentad.contracts.streams import ERASE, INBOUND
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.persisting import persist
@@ -36,7 +36,7 @@ class Erasures:
         if keys is None or session is None:
             raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
         command = EraseCommand(kind="task", tenant_id=tenant, name=task)
-        await self._begin([keys.erased, ERASE.key(keys.shard)], command, tenant, session)
+        await self._begin([keys.erased, ERASE.key(keys.shard)], command, tenant, encoded_id(session))
         return {"task_id": task} | ({"session_id": session} if session else {})
 
     async def _session_of(self, keys: TaskKeys) -> str | None:
@@ -56,7 +56,7 @@ class Erasures:
         command = EraseCommand(kind="session", tenant_id=keys.tenant, name=keys.session)
         names = [keys.erased, ERASE.key(keys.shard), keys.header, keys.messages, keys.signals, keys.turns]
         names += [load(keys.shard), session_index(keys.shard, keys.tenant)]
-        await self._begin(names, command, keys.tenant, keys.session)
+        await self._begin(names, command, keys.tenant, keys.name)
         return {"session_id": keys.session}
 
     async def _is_known(self, keys: SessionKeys) -> bool:
@@ -67,8 +67,8 @@ class Erasures:
 
     async def user(self, tenant: str, user: str) -> dict[str, str]:
         """Have an end user of this tenant erased, whatever there is of them; says who."""
-        if not is_identifier(user):
-            raise invalid("a user id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
+        if not is_external_id(user):
+            raise invalid(f"a user id has {EXTERNAL_ID_RULE}")
         command = EraseCommand(kind="user", tenant_id=tenant, name=user)
         for shard in reversed(range(self._shards)):  # the first has the command: it is told when all are marked
             names = [erased_user(shard, tenant, user), ERASE.key(shard)]

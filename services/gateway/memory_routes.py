@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import is_external_id
 from pentad.contracts.memories import FoundMemory, MemoryKind
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
@@ -120,6 +120,6 @@ def _kind_of(request: "Request") -> MemoryKind | None:
 def _session_of(parts: Parts, request: "Request") -> SessionKeys:
     """The conversation whose working memory is meant. Raises ``ProblemError`` (422)."""
     session = request.query_params.get("session_id", "")
-    if not is_identifier(session):
+    if not is_external_id(session):
         raise invalid("session_id must name the conversation whose working memory is meant")
     return parts.session(tenant_of(request), session)

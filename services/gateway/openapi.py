@@ -6,6 +6,7 @@ from pydantic.json_schema import models_json_schema
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_PATTERN, MAX_EXTERNAL_ID
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.memories import (
     KeptEpisode,
@@ -66,7 +67,7 @@ def _session_paths() -> dict[str, Json]:
                 "Erase a session everywhere, with its tasks. A message that is sent from now on begins it afresh",
                 path("session"),
                 problems=(400, 404),
-                _202=gives("marked, and being erased", object_of(session_id=ref("Id"))),
+                _202=gives("marked, and being erased", object_of(session_id=ref("ExternalId"))),
             )
         },
         "/v1/sessions/{session}/messages": {
@@ -126,7 +127,7 @@ def _task_paths() -> dict[str, Json]:
                 "first if it goes on",
                 path("task"),
                 problems=(404,),
-                _202=gives("marked, and being erased", object_of(task_id=ref("Id"), session_id=ref("Id"))),
+                _202=gives("marked, and being erased", object_of(task_id=ref("Id"), session_id=ref("ExternalId"))),
             ),
         },
         "/v1/tasks/{task}/transcript": {
@@ -175,7 +176,7 @@ def _task_paths() -> dict[str, Json]:
                 path("user"),
                 problems=(422,),
                 _202=gives(
-                    "marked, and being erased; also when there is nothing of them", object_of(user_id=ref("Id"))
+                    "marked, and being erased; also when there is nothing of them", object_of(user_id=ref("ExternalId"))
                 ),
             )
         },
@@ -215,8 +216,12 @@ def _schemas() -> Json:
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)
     problem["properties"]["code"] = {"enum": [code.value for code in ErrorCode]}
-    problem["properties"] |= {"message_id": ref("Id"), "in_doubt": {"const": True}}
-    named = {"Id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~@-]{0,127}$"}, "Problem": problem}
+    problem["properties"] |= {"message_id": ref("ExternalId"), "in_doubt": {"const": True}}
+    named = {
+        "Id": {"type": "string", "pattern": ID_PATTERN},
+        "ExternalId": {"type": "string", "minLength": 1, "maxLength": MAX_EXTERNAL_ID, "description": EXTERNAL_ID_RULE},
+        "Problem": problem,
+    }
     return dict(definitions["$defs"]) | named
 
 

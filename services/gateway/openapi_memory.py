@@ -24,7 +24,7 @@ _EPISODE: Json = {
     "type": "object",
     "properties": {
         "text": {"type": "string", "description": "at most 65,536 characters"},
-        "user_id": ref("Id") | {"description": "who said it; nobody in particular when missing"},
+        "user_id": ref("ExternalId") | {"description": "who said it; nobody in particular when missing"},
         "at": {"type": "string", "format": "date-time", "description": "when; now when missing"},
     },
     "required": ["text"],
@@ -40,7 +40,7 @@ _FORGETTING: Json = {
         "until": _WHEN | {"description": "the first moment that is not meant any more"},
         "importance_below": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
         "kind": {"enum": ["episodic", "semantic"], "description": "what was said, or what is known; both when missing"},
-        "user_id": ref("Id") | {"description": "of this user alone"},
+        "user_id": ref("ExternalId") | {"description": "of this user alone"},
         "cursor": {"type": "string", "description": "`next` of the answer before"},
     },
 }

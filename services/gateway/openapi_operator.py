@@ -59,7 +59,7 @@ _RUN_BODY = {
     "type": "object",
     "properties": {
         "input": TEXT,
-        **{name: ref("Id") for name in ("session_id", "user_id", "message_id")},
+        **{name: ref("ExternalId") for name in ("session_id", "user_id", "message_id")},
         **dict.fromkeys(("metadata", "budget"), ANY),
         "deadline": TEXT,
     },

@@ -4,6 +4,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+_EXTERNAL = ("session", "user")
+"""Parts of paths that are ids of other systems, percent-encoded as every part of a path is."""
+
 REFS = "#/components/schemas/{model}"
 
 
@@ -31,7 +34,7 @@ def query(name: str, kind: str, description: str, **bounds: int) -> Json:
 
 def path(name: str) -> Json:
     """A part of the path."""
-    return {"name": name, "in": "path", "required": True, "schema": ref("Id")}
+    return {"name": name, "in": "path", "required": True, "schema": ref("ExternalId" if name in _EXTERNAL else "Id")}
 
 
 def gives(description: str, schema: Json | None = None, media: str = "application/json") -> Json:
@@ -61,18 +64,18 @@ PROBLEMS = {
     "asked again, it happens once. A message is named by its `message_id`, minted where none was given: send it again "
     "with that id",
 }
-RECEIPT = object_of(session_id=ref("Id"), message_id=ref("Id"))
+RECEIPT = object_of(session_id=ref("ExternalId"), message_id=ref("ExternalId"))
 TURN = object_of(
-    session_id=ref("Id"),
-    message_id=ref("Id"),
+    session_id=ref("ExternalId"),
+    message_id=ref("ExternalId"),
     task_id={"type": ["string", "null"]},
     status={"enum": ["completed", "failed", "cancelled", "waiting", "rejected", "error"]},
     answer={"type": ["string", "null"], "description": "the text of the turn's last message"},
     events={"type": "array", "items": ANY},
 )
-MOVE = object_of(message_id=ref("Id"), to={"type": "string", "description": "a task's id, or `new`"})
+MOVE = object_of(message_id=ref("ExternalId"), to={"type": "string", "description": "a task's id, or `new`"})
 TURN_LEFT = object_of(role={"enum": ["user", "assistant"]}, content=TEXT, task_id=ref("Id"), at=TEXT)
-SESSION = object_of(session_id=ref("Id"), updated_at=TEXT, last=TEXT)
+SESSION = object_of(session_id=ref("ExternalId"), updated_at=TEXT, last=TEXT)
 
 
 def operation(summary: str, *parameters: Json, problems: tuple[int, ...] = (), **responses: Json) -> Json:

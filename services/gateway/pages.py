@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import decoded_id
 from pentad.shared.errors import PentadError
 from pentad.shared.immutable import immutable
 from pentad.shared.store.store import Store
@@ -45,9 +45,17 @@ def parse_page(cursor: str | None) -> IndexEntry | None:
     if cursor is None:
         return None
     score, _, member = cursor.partition(".")
-    if not score.isascii() or not score.isdigit() or len(score) > 16 or not is_identifier(member):
+    if not score.isascii() or not score.isdigit() or len(score) > 16 or not _is_name(member):
         raise BadPageError("the cursor must be the `next` of an earlier page")
     return IndexEntry(int(score), member)
+
+
+def _is_name(member: str) -> bool:
+    """Whether an index may have this member: the name of a session, or of a task."""
+    try:
+        return bool(decoded_id(member))
+    except ValueError:
+        return False
 
 
 async def newest_first(
@@ -92,4 +100,4 @@ async def _piece(store: Store, key: str, after: IndexEntry | None) -> list[Index
 def _entry(member: bytes, score: bytes) -> IndexEntry | None:
     """None for what is none of ours: nobody could ask for it."""
     name, at = member.decode(errors="replace"), float(score)
-    return IndexEntry(int(at), name) if is_identifier(name) and 0 <= at < _END else None
+    return IndexEntry(int(at), name) if _is_name(name) and 0 <= at < _END else None

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, Snapshot
-from pentad.contracts.ids import is_identifier, rfc3339, shard_of
+from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
@@ -78,8 +78,8 @@ class Parts:
 
     def session(self, tenant: str, session: str) -> SessionKeys:
         """A session's keys. Raises ``ProblemError`` (400) for what is no id."""
-        if not is_identifier(session):
-            raise bad("a session id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -, the first a letter or digit")
+        if not is_external_id(session):
+            raise bad(f"a session id has {EXTERNAL_ID_RULE}")
         return SessionKeys(shard_of(tenant, session, self.shards), tenant, session)
 
     async def subscribe(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from pentad.contracts.events import call_of_args, message_ref
-from pentad.contracts.ids import LAST_MS, rfc3339, shard_in, shard_of
+from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
 from pentad.contracts.records import Task, TaskRecord
 from pentad.services.gateway.pages import IndexEntry, Page, newest_first
-from pentad.shared.actors.headers import pairs
+from pentad.shared.actors.headers import pairs, read_session
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.transcript import shown
@@ -63,10 +63,10 @@ class Queries:
         return Page(list(shown_now), items[limit - 1].cursor() if len(items) > limit else None)
 
     async def _session(self, tenant: str, entry: IndexEntry) -> dict[str, Any]:
-        keys = self.session_keys(tenant, entry.member)
+        keys = self.session_keys(tenant, decoded_id(entry.member))
         newest = await last_turns(self._store, keys, 1)
         last = newest[-1].content[:_LAST_CHARS] if newest else ""
-        return {"session_id": entry.member, "updated_at": rfc3339(min(entry.score, LAST_MS)), "last": last}
+        return {"session_id": keys.session, "updated_at": rfc3339(min(entry.score, LAST_MS)), "last": last}
 
     async def knows_session(self, keys: SessionKeys) -> bool:
         """Whether anything was ever said in it."""
@@ -95,7 +95,7 @@ class Queries:
             return None
         session: bytes | None = await self._store.call("HGET", keys.header, "session")
         if session is not None:
-            return session.decode(errors="replace")
+            return read_session(session)
         record = await self.record(tenant, task)
         return None if record is None else record.task.session_id
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, milliseconds
 from pentad.services.gateway.http import tenant_of
 from pentad.services.gateway.problems import invalid
 from pentad.shared.owners import Owner
@@ -17,8 +17,8 @@ _MOST_CHARS = 64
 def owner_of(request: "Request") -> Owner:
     """Who asks: the tenant, or the user that the query names."""
     user = request.query_params.get("user_id")
-    if user is not None and not is_identifier(user):
-        raise invalid("user_id must be an id: 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ -")
+    if user is not None and not is_external_id(user):
+        raise invalid(f"user_id must be an id: {EXTERNAL_ID_RULE}")
     return Owner(tenant_of(request), user)
 
 

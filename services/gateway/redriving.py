@@ -130,7 +130,7 @@ class Redriving:
         keys += [load(session.shard), session_index(session.shard, session.tenant)]
         keys.append(dedup(session.shard, session.tenant, session.session, plan.messages[0].message_id or ""))
         keys += sorted(_marks(session, plan))
-        args: list[Argument] = [REDRIVEN_TTL_S, self._session_ttl_s, session.actor, session.tenant, session.session]
+        args: list[Argument] = [REDRIVEN_TTL_S, self._session_ttl_s, session.actor, session.tenant, session.name]
         args += [DEDUP_TTL_S, "1" if plan.new else "", name.ms, *(message.to_json() for message in plan.messages)]
         posted, woken = await self._store.run("redrive_messages", keys, args)
         if posted == -2:

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.services.gateway.accepting import new_message_id
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.domain.move import read_move
@@ -136,7 +136,7 @@ class WebSocketSession:
 
 def _message_id(body: dict[str, Any]) -> str | None:
     given = body.get("message_id")
-    return given if isinstance(given, str) and is_identifier(given) else None
+    return given if isinstance(given, str) and is_external_id(given) else None
 
 
 async def close(send: Any, code: int, reason: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, TASK_WAKE
 from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.domain.ending import in_words
@@ -90,6 +91,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._stopping = False
 
     def keys_of(self, tenant: str, name: str) -> TaskKeys:
+        if not is_identifier(name):
+            raise ValueError(f"{name[:300]!r} is no actor: no task is called so")
         return TaskKeys(self._shard, tenant, name)
 
     def read_from(self, keys: TaskKeys) -> int:

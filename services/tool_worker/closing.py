@@ -21,6 +21,7 @@ from pentad.services.tool_worker.domain import (
 )
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.headers import read_session
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
 from pentad.shared.kept_events import most_events
@@ -90,7 +91,7 @@ class Closing:
         tool = _tool_of(name, fields[1])
         if state is None or tool is None:
             return SetAside.NOTHING
-        session = SessionKeys(self._shard, name.tenant, fields[0].decode())
+        session = SessionKeys(self._shard, name.tenant, read_session(fields[0] or b""))
         outcome = when_set_aside(letter.reason, state.startswith(b"started "))
         outcome = replace(outcome, text=clip(outcome.text, EVENT_LIMIT))
         event = ToolResultEvent(

@@ -109,7 +109,7 @@ class Commit:
         seen = self._k(dedup(shard, tenant, session.session, message_id))
         self._arrival = ("arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h"))
         self._arrival += (self._k(session.erased), self._k(erased_user(shard, tenant, user)) if user else 0)
-        self._arrival += (entry, generation, session.session, tenant, ttl_s, DEDUP_TTL_S)
+        self._arrival += (entry, generation, session.name, tenant, ttl_s, DEDUP_TTL_S)
 
     def unmail(self, numbers: Sequence[int]) -> None:
         """Remove the signals that this step has used up."""

@@ -6,7 +6,7 @@ back what it has written when there is one. Whichever was first, nothing stays.
 
 from collections.abc import Collection
 
-from pentad.shared.actors.headers import pairs, read_integer, read_text
+from pentad.shared.actors.headers import pairs, read_integer, read_session, read_text
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, erased_user
 from pentad.shared.store.store import Store
@@ -32,7 +32,7 @@ async def mark_at(store: Store, key: str) -> ErasedMark | None:
     return ErasedMark(
         at=read_integer(raw["at"]),
         entry=read_text(raw.get("entry", b"")) or "0-0",
-        session=read_text(raw.get("session", b"")),
+        session=read_session(raw.get("session", b"")),
     )
 
 

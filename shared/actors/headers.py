@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.envelope import Budget
 from pentad.contracts.events import EndStatus, TaskStatus, TaskUsage
-from pentad.contracts.ids import LAST_MS, rfc3339
+from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339
 from pentad.contracts.records import Task
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -187,7 +187,7 @@ _MOST = LAST_MS
 _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TEXTS = (
-    "session status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
+    "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
     "detail paused place"
 )
 
@@ -208,6 +208,15 @@ def read_integer(value: bytes) -> int:
 def read_text(value: bytes) -> str:
     """A text of a header, whatever its bytes."""
     return value.decode(errors="replace")
+
+
+def read_session(value: bytes) -> str:
+    """The id of the session that a header names as its keys do; what is no such name, as it is."""
+    name = read_text(value)
+    try:
+        return decoded_id(name)
+    except ValueError:
+        return name
 
 
 _INTEGER, _FLOAT, _TEXT = 1, 2, 3
@@ -256,6 +265,7 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
             found[name] = value.decode("utf-8", "replace")
         elif kind == _FLOAT:
             found[name] = _number(value)
+    found["session"] = read_session(raw.get("session", b""))
     if raw.get("budget"):
         found["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("open"):

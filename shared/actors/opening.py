@@ -1,6 +1,7 @@
 """How a task begins and begins again, and how a message comes to it: the same for who routes and for who moves."""
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.ids import encoded_id
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.mail import SessionMessage, UserMail
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
@@ -20,7 +21,7 @@ def begin(commit: Commit, task: TaskKeys, session: str, message: InboundMessage,
     commit.set(
         task.header,
         status="active",
-        session=session,
+        session=encoded_id(session),
         user=message.user_id or "",
         goal=goal_of(message.content),
         instruction=instruction,

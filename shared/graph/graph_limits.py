@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pentad.contracts.ids import LAST_MS, is_identifier
+from pentad.contracts.ids import LAST_MS, is_external_id, is_identifier
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
 from pentad.shared.graph.metadata import check_metadata
@@ -85,9 +85,15 @@ def check_time(moment: int) -> None:
 
 
 def check_identifier(name: str) -> None:
-    """Whether this names a tenant, user or task."""
+    """Whether this names a tenant or a task."""
     if not is_identifier(name):
-        raise MemoryRefusedError(f"{name[:64]!r} is no identifier of a tenant, user or task")
+        raise MemoryRefusedError(f"{name[:64]!r} is no identifier of a tenant or task")
+
+
+def check_user(name: str) -> None:
+    """Whether this names an end user."""
+    if not is_external_id(name):
+        raise MemoryRefusedError(f"{name[:64]!r} is no id of a user")
 
 
 def _check_number(number: int, what: str) -> None:
@@ -122,8 +128,9 @@ def _check_supports(supports: Sequence[Support], where: str) -> None:
         raise MemoryRefusedError(f"{where} rests on {len(supports)} statements: 1 to {MOST_SUPPORTS} at once")
     for support in supports:
         _check_word(support.anchor, _MOST_ANCHOR)
-        for name in (support.task, support.user or support.task):
-            check_identifier(name)
+        check_identifier(support.task)
+        if support.user:
+            check_user(support.user)
         check_time(support.at)
 
 

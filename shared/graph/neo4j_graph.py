@@ -15,6 +15,7 @@ from pentad.shared.graph.graph_limits import (
     check_links,
     check_nodes,
     check_time,
+    check_user,
 )
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
@@ -128,7 +129,7 @@ class Neo4jGraph:
 
     async def forget_user(self, tenant: str, user: str) -> None:
         check_identifier(tenant)
-        check_identifier(user)
+        check_user(user)
         await self._session.write(lambda tx: _remove_user(tx, tenant, user))
 
     async def forget_tenant(self, tenant: str) -> None:

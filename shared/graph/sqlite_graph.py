@@ -19,6 +19,7 @@ from pentad.shared.graph.graph_limits import (
     check_links,
     check_nodes,
     check_time,
+    check_user,
 )
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import normal_name
@@ -119,7 +120,7 @@ class SqliteGraph:
 
     async def forget_user(self, tenant: str, user: str) -> None:
         check_identifier(tenant)
-        check_identifier(user)
+        check_user(user)
         await self._write(lambda wire: writes.remove_user(wire, tenant, user))
 
     async def forget_tenant(self, tenant: str) -> None:

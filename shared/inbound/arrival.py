@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from pentad.contracts.commands import InboundMessage
-from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_identifier, rfc3339, shard_of
+from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_external_id, is_identifier, rfc3339, shard_of
 from pentad.contracts.plain_json import collector_waits
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import FIRST_ID, SessionKeys
@@ -41,7 +41,7 @@ class Arrival:
             given = from_json(self.fields.get(b"data", b"{}")).get("message_id")
         except (ValueError, AttributeError):
             given = None
-        return given if isinstance(given, str) and is_identifier(given) else self.first_id
+        return given if isinstance(given, str) and is_external_id(given) else self.first_id
 
 
 def fields_of(flat: Sequence[bytes] | None) -> dict[bytes, bytes]:
@@ -86,6 +86,6 @@ def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
     if not isinstance(body, dict):
         return None
     tenant, session = body.get("tenant_id", DEFAULT_TENANT), body.get("session_id")
-    if isinstance(tenant, str) and isinstance(session, str) and is_identifier(tenant) and is_identifier(session):
+    if isinstance(tenant, str) and isinstance(session, str) and is_identifier(tenant) and is_external_id(session):
         return _keys(tenant, session, shards)
     return None

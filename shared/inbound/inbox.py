@@ -8,7 +8,7 @@ from pentad.contracts.streams import EVENTS, INBOUND
 from pentad.shared import metrics
 from pentad.shared.inbound.backlog import Backlog, unusable
 from pentad.shared.inbound.replicated import ReplicatedAppends
-from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, dedup
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, dedup, told
 from pentad.shared.store.store import Store
 
 
@@ -52,7 +52,7 @@ class Inbox:
 
     async def tell(self, keys: SessionKeys, event: ErrorEvent, once: str) -> None:
         """Append an event to a session, once per ``once``; may be sent again."""
-        guard = dedup(keys.shard, keys.tenant, keys.session, once)
+        guard = told(keys.shard, keys.tenant, keys.session, once)
         args = (DEDUP_TTL_S, event.to_json(), self._maxlen, self._ttl, keys.actor)
-        told = await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
-        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(told)
+        done = await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(done)

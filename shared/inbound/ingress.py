@@ -271,7 +271,7 @@ class Ingress:
                 session.erased,
                 erased_user(shard, session.tenant, message.user_id) if message.user_id else session.erased,
             )
-            args += (arrival.entry_id, session.actor, session.tenant, session.session, message.to_json())
+            args += (arrival.entry_id, session.actor, session.tenant, session.name, message.to_json())
         waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)
         self._entered(shard, int(waiting), len(outcomes))
         metrics.published.labels(SESSION_WAKE.name, USER).inc(outcomes.count(b"new"))

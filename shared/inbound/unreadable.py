@@ -8,7 +8,7 @@ from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import entry_order, mark_at
 from pentad.shared.inbound.arrival import Arrival
-from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, told
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.dead_letters import chain_of, count_letter, make_letter
@@ -61,7 +61,7 @@ class Refusing:
             message=arrival.problem,
             message_id=arrival.message_id,
         )
-        guard = dedup(session.shard, session.tenant, session.session, f"refused:{arrival.first_id}")
+        guard = told(session.shard, session.tenant, session.session, f"refused:{arrival.first_id}")
         args: list[Argument] = [
             DEDUP_TTL_S,
             event.to_json(),
@@ -69,5 +69,5 @@ class Refusing:
             self._settings.pentad_events_ttl_s,
             session.actor,
         ]
-        told = await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
-        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(told)
+        done = await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(done)

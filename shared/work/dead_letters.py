@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.dead_letters import FOR_WHOM, DeadLetter, LetterKind, Link, named_in
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import is_external_id, may_be
 from pentad.contracts.streams import TOOL_CALLS, Stream
 from pentad.shared import metrics
 from pentad.shared.work.entry import printable
@@ -28,7 +28,7 @@ def make_letter(
 ) -> DeadLetter:
     """A dead letter. ``whom``: the ids that are known; what is not an id is left out. A long body is clipped."""
     kept, clipped = _clipped(body)
-    named: dict[str, Any] = {name: value for name in FOR_WHOM if (value := whom.get(name)) and is_identifier(value)}
+    named: dict[str, Any] = {name: value for name in FOR_WHOM if (value := whom.get(name)) and may_be(name, value)}
     return DeadLetter(
         kind=kind,
         stream=stream,
@@ -72,7 +72,7 @@ def chain_of(*, message: str = "", task: str = "", cause: str = "", tool_call: s
     """What led to it, in order; what is not known, or is no id, is left out."""
     links = [Link(kind="message", id=message), Link(kind="task", id=task), Link(kind="cause", id=cause)]
     links += [Link(kind="call", id=tool_call), Link(kind="entry", id=entry)]
-    return [link for link in links if is_identifier(link.id)]
+    return [link for link in links if is_external_id(link.id)]
 
 
 def _chain(said: Mapping[str, str]) -> list[Link]:

@@ -8,6 +8,7 @@ import logging
 
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.headers import read_session
 from pentad.shared.keys import SessionKeys, TaskKeys, tag
 from pentad.shared.store.store import Argument, Store
 
@@ -34,7 +35,7 @@ class LostWakeUps:
         self._cursor, boxes = await self._store.call("SCAN", self._cursor, *where)
         for header in dict.fromkeys(key.decode().rpartition(":")[0] for key in boxes):
             tenant, _, name = header.removeprefix(self._begins).partition(":")
-            actor = self._kind(self._shard, tenant, name)
+            actor = self._kind(self._shard, tenant, read_session(name.encode()))  # ids of tasks are their own names
             args: list[Argument] = [actor.group, actor.actor, self._lease_ms]
             if await self._store.run("rewake", [actor.header, actor.wake], args):
                 count_wake_ups(actor.stream, 1)

@@ -10,7 +10,7 @@ from pentad.contracts.streams import ARCHIVE, REMEMBER, TASK_WAKE, Stream
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
-from pentad.shared.keys import TaskKeys, actor_parts, timers
+from pentad.shared.keys import TaskKeys, task_parts, timers
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
 
@@ -50,7 +50,7 @@ class TimerLoop:
         for member in due:
             kind, _, actor = member.decode(errors="replace").partition(" ")
             try:
-                keys = TaskKeys(shard, *actor_parts(actor))
+                keys = TaskKeys(shard, *task_parts(actor))
             except ValueError as error:
                 log.error("%r is removed from the timers, which nobody can read: %s", member[:300], error)
                 await self._store.call("ZREM", timers(shard), member)

@@ -9,7 +9,6 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken, count_wake_ups
@@ -39,7 +38,7 @@ class WakeUps(Handler, Generic[K]):
 
     @abstractmethod
     def keys_of(self, tenant: str, name: str) -> K:
-        """The keys of one of this shard's actors."""
+        """The keys of one of this shard's actors. Raises ``ValueError`` for a name that none of them can have."""
 
     @abstractmethod
     async def serve(self, keys: K, taken: Taken, held: Held) -> None:
@@ -136,10 +135,9 @@ class WakeUps(Handler, Generic[K]):
     def _named(self, data: bytes) -> K | None:
         """The actor that an entry names, also when it cannot be read otherwise."""
         try:
-            tenant, name = actor_parts(str(from_json(data)["actor"]))
+            return self.keys_of(*actor_parts(str(from_json(data)["actor"])))
         except (ValueError, TypeError, KeyError):
             return None
-        return self.keys_of(tenant, name) if is_identifier(tenant) and is_identifier(name) else None
 
     def _is_readable(self, entry: Entry) -> bool:
         try:

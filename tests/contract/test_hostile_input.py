@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.commands import MAX_CONTENT, InboundMessage, command_adapter
 from pentad.contracts.events import event_adapter
-from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.ids import is_external_id, is_identifier, milliseconds
 from pentad.shared.work.entry import complaint
 
 SURROGATE = "\\ud800"
@@ -127,7 +127,24 @@ def test_accepted_and_the_same_after_a_second_reading(name: str) -> None:
     assert read.deadline is None or isinstance(milliseconds(read.deadline), int)
 
 
-@pytest.mark.parametrize("field", ["session_id", "message_id", "task_id", "user_id", "tenant_id", "instruction"])
+BAD_EXTERNAL_IDS = [
+    *["", " ", "a b", "a\u00a0b", "a\u3000b", "a/b", "/", "a\n", "a\r\n", "\na", "a\x00", "a\x7fb", "a\x85b"],
+    *["a\u200b", "a\u202eb", "\ufeffa", "\u2066", "a\u2028b", "\ue000", "\uffff", "a" * 129, "é" * 129, "a" * 100_000],
+]
+
+
+@pytest.mark.parametrize("field", ["session_id", "message_id", "user_id"])
+@pytest.mark.parametrize("bad", BAD_EXTERNAL_IDS, ids=lambda text: repr(text[:12]))
+def test_an_id_of_another_system_that_cannot_be_shown_is_refused(field: str, bad: str) -> None:
+    """Ids of users, sessions and messages are printable, without spaces and slashes, of 128 characters at most."""
+    with pytest.raises(ValidationError) as refused:
+        InboundMessage.model_validate_json(message(**{field: bad}))
+    assert complaint(refused.value).startswith(f"{field}: ")
+    assert len(complaint(refused.value)) < 200, "the value itself is not repeated"
+    assert not is_external_id(bad)
+
+
+@pytest.mark.parametrize("field", ["task_id", "tenant_id", "instruction"])
 @pytest.mark.parametrize("bad", BAD_IDS, ids=lambda text: repr(text[:12]))
 def test_an_identifier_with_other_characters_is_refused(field: str, bad: str) -> None:
     with pytest.raises(ValidationError) as refused:

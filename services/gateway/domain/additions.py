@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier, milliseconds
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import EdgeType, NodeKind
@@ -106,8 +106,8 @@ def _metadata(body: Mapping[str, Any]) -> str | None:
 
 def _user(body: Mapping[str, Any]) -> str | None:
     user = body.get("user_id")
-    if user is not None and (not isinstance(user, str) or not is_identifier(user)):
-        raise UnreadableError("user_id: an id of 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - is expected")
+    if user is not None and (not isinstance(user, str) or not is_external_id(user)):
+        raise UnreadableError(f"user_id: an id of {EXTERNAL_ID_RULE} is expected")
     return user
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pentad.contracts.ids import LAST_MS, is_identifier, milliseconds, rfc3339
+from pentad.contracts.ids import EXTERNAL_ID_RULE, LAST_MS, is_external_id, milliseconds, rfc3339
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.immutable import immutable
 
@@ -30,8 +30,8 @@ def read_episode(body: Mapping[str, Any]) -> EpisodeToKeep:
     text, user = body.get("text"), body.get("user_id")
     if not isinstance(text, str) or len(text) > MOST_CHARS or not any(map(str.isalnum, text)):
         raise UnreadableError(f"text: 1 to {MOST_CHARS} characters with a letter or digit are expected")
-    if user is not None and not (isinstance(user, str) and is_identifier(user)):
-        raise UnreadableError("user_id: an id of 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - is expected")
+    if user is not None and not (isinstance(user, str) and is_external_id(user)):
+        raise UnreadableError(f"user_id: an id of {EXTERNAL_ID_RULE} is expected")
     return EpisodeToKeep(text, user, None if body.get("at") is None else _time(body["at"]))
 
 

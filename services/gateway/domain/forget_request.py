@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pentad.contracts.ids import is_identifier, milliseconds
+from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier, milliseconds
 from pentad.contracts.memories import MemoryKind
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
@@ -63,8 +63,8 @@ def read_forgetting(body: Mapping[str, Any]) -> ForgetRequest:
         raise UnreadableError(f"say what is to be forgotten: {', '.join(_CONDITIONS)}")
     return ForgetRequest(
         ids=_ids(body.get("ids")),
-        task=_identifier(body, "task_id"),
-        user=_identifier(body, "user_id"),
+        task=_task(body),
+        user=_user(body),
         since=_time(body, "since"),
         until=_time(body, "until"),
         kind=_kind(body.get("kind")),
@@ -82,10 +82,17 @@ def _ids(given: Any) -> tuple[str, ...] | None:
     return tuple(given)
 
 
-def _identifier(body: Mapping[str, Any], name: str) -> str | None:
-    given = body.get(name)
+def _task(body: Mapping[str, Any]) -> str | None:
+    given = body.get("task_id")
     if given is not None and not (isinstance(given, str) and is_identifier(given)):
-        raise UnreadableError(f"{name}: 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - are expected")
+        raise UnreadableError(f"task_id: {ID_RULE} are expected")
+    return given
+
+
+def _user(body: Mapping[str, Any]) -> str | None:
+    given = body.get("user_id")
+    if given is not None and not (isinstance(given, str) and is_external_id(given)):
+        raise UnreadableError(f"user_id: {EXTERNAL_ID_RULE} are expected")
     return given
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import NEW_TASK
@@ -48,7 +48,7 @@ class Destination:
 def read_move(body: Mapping[str, Any]) -> MoveRequest:
     """A move as a client writes it. Raises ``UnreadableError``."""
     message_id, to = body.get("message_id"), body.get("to")
-    if not isinstance(message_id, str) or not is_identifier(message_id):
+    if not isinstance(message_id, str) or not is_external_id(message_id):
         raise UnreadableError("message_id: a message's id is expected")
     if not isinstance(to, str) or not is_identifier(to):
         raise UnreadableError(f"to: a task's id, or {NEW_TASK!r}, is expected")

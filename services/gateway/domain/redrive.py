@@ -20,7 +20,7 @@ from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
 from pentad.shared.errors import PentadError
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
+from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts, task_parts
 from pentad.shared.kinds import REDRIVE, USER, MailKind
 
 C = TypeVar("C", bound=Contract)
@@ -249,18 +249,14 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
     command = _read(stream.carries[0], body)
     if not isinstance(command, WakeUp):
         return Append(letter.stream, command.to_json())
-    actor = _actor(command)
-    if stream in (SESSION_WAKE, TASK_WAKE):
-        shard = (split_key(letter.stream) or (0, ""))[0]
-        return Wake(SessionKeys(shard, *actor) if stream is SESSION_WAKE else TaskKeys(shard, *actor))
-    return Append(letter.stream, command.to_json())
-
-
-def _actor(woken: WakeUp) -> tuple[str, str]:
+    shard = (split_key(letter.stream) or (0, ""))[0]
     try:
-        return actor_parts(woken.actor)
+        if stream is SESSION_WAKE:
+            return Wake(SessionKeys(shard, *actor_parts(command.actor)))
+        task = TaskKeys(shard, *task_parts(command.actor))
     except ValueError as error:
         raise UnfitError(str(error)) from None
+    return Wake(task) if stream is TASK_WAKE else Append(letter.stream, command.to_json())
 
 
 def _read(contract: type[C], body: Mapping[str, Any]) -> C:

@@ -1,6 +1,9 @@
 """What is erased is gone everywhere, whatever it had become by then, and what others said stays."""
 
+import json
+
 import pytest
+from pydantic_core import to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
@@ -38,6 +41,33 @@ async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind
     assert await world.traces("boat") == before
     await world.ask(kind, task)  # it may be asked again, and nothing happens
     await world.erase()
+    assert await world.traces("boat") == before
+
+
+@pytest.mark.parametrize("kind", ["session", "user"])
+@pytest.mark.parametrize("state", ["ended", "remembered", "archived"])
+async def test_ids_of_other_systems_are_erased_whatever_they_are_made_of(
+    world: Erasable, store: Store, kind: str, state: str
+) -> None:
+    """Erasing finds what ids with quotes, slashes the other way, braces and letters of other scripts have left."""
+    session, user = SessionKeys(0, "default", 'slack:C"01\\{1}*'), 'auth0|a"b\\c+é'
+    task = await world.tell("my zebra is called Ada", session, user_id=user, message_id="m:1")
+    other = await world.tell("my boat is green", SessionKeys(0, "default", "slack:C"), user_id="auth0|a")
+    for each in (task, other):
+        if state != "ended":
+            await world.remember(each)
+            await world.learn(each)
+        if state == "archived":
+            await world.archive(each)
+    for said in (json.dumps({"content": "zebra", "user_id": user}), to_json({"user_id": user, "content": "zebra"})):
+        written = said if isinstance(said, str) else said.decode()
+        await store.call("XADD", DEAD.key(0), "*", "data", letter(DEAD.key(0), written, session_id="s").to_json())
+    before = await world.traces("boat")
+    await (world.erasures.session(session) if kind == "session" else world.erasures.user("default", user))
+    await world.erase()
+    letters = [trace for trace in await world.traces("zebra") if trace == DEAD.key(0)]
+    assert await world.traces("zebra") == ([] if kind == "user" else letters)
+    assert await world.left_of(task) == []
     assert await world.traces("boat") == before
 
 
@@ -114,7 +144,7 @@ async def test_what_a_tenant_has_not_is_not_found(world: Erasable) -> None:
     with pytest.raises(ProblemError, match="no such session"):
         await world.erasures.session(SessionKeys(0, "others", "s1"))
     with pytest.raises(ProblemError, match="a user id"):
-        await world.erasures.user("default", "*")
+        await world.erasures.user("default", "a b")
     assert await world.asked() == []
 
 

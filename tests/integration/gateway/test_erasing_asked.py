@@ -61,7 +61,8 @@ async def test_each_is_marked_and_an_archiver_is_told(http: httpx2.AsyncClient, 
 
 @pytest.mark.parametrize(
     ("address", "status"),
-    [("tasks/task-0-1", 404), ("tasks/task-0-2", 404), ("tasks/task-77-1", 404), ("tasks/..", 404), ("users/%2A", 422),
+    [("tasks/task-0-1", 404), ("tasks/task-0-2", 404), ("tasks/task-77-1", 404), ("tasks/..", 404),
+     ("users/a%20b", 422),
      ("users/" + "u" * 200, 422), ("sessions/a%20b", 400)],
 )  # fmt: skip
 async def test_what_a_tenant_has_not_or_nobody_is_called_is_refused(

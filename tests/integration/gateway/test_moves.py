@@ -58,7 +58,7 @@ async def test_a_move_is_mail_once_and_interrupts_the_task(http: httpx2.AsyncCli
         (TASK, {"message_id": "m1", "to": TASK}, 409, "already"),
         (TASK, {"message_id": "m1"}, 422, "to:"),
         (TASK, {"message_id": ["m1"], "to": "new"}, 422, "message_id:"),
-        (TASK, {"message_id": "*", "to": "new"}, 422, "message_id:"),
+        (TASK, {"message_id": "a b", "to": "new"}, 422, "message_id:"),
         (TASK, "new", 400, "object"),
     ],
 )

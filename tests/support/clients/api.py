@@ -33,6 +33,10 @@ class Api:
         """Send JSON; asserts the status."""
         return _checked(await self._client.post(path, json=body), status)
 
+    async def delete(self, path: str, status: int = 202) -> Any:
+        """Have something deleted; asserts the status."""
+        return _checked(await self._client.delete(path), status)
+
     async def transcript(self, task_id: str) -> list[dict[str, Any]]:
         """A task's messages."""
         found: list[dict[str, Any]] = (await self.get(f"/v1/tasks/{task_id}/transcript"))["messages"]
