@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated
-from urllib.parse import quote, unquote
 from zlib import crc32
 
 from pydantic import AfterValidator, StringConstraints
@@ -22,6 +21,8 @@ DEFAULT_TENANT = "default"
 
 _ID = re.compile(ID_PATTERN)
 _NAME = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._~@-]|%[0-9A-F]{2})*")
+_IN_NAMES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~@-")
+_ENCODED = re.compile(rb"%([0-9A-F]{2})")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -75,8 +76,10 @@ def encoded_id(identifier: str) -> str:
     """
     if not identifier or is_identifier(identifier):
         return identifier
-    name = quote(identifier, safe="@")
-    return name if name[:1] == "%" or name[:1].isalnum() else f"%{ord(name[0]):02X}{name[1:]}"
+    encoded = [chr(byte) if byte in _IN_NAMES else f"%{byte:02X}" for byte in identifier.encode()]
+    if not encoded[0][-1].isalnum():  # an `Identifier` begins with a letter or digit
+        encoded[0] = f"%{ord(encoded[0]):02X}"
+    return "".join(encoded)
 
 
 @lru_cache(maxsize=4096)
@@ -85,7 +88,7 @@ def decoded_id(name: str) -> str:
     if _ID.fullmatch(name) is not None:
         return name
     if _NAME.fullmatch(name) is not None:
-        identifier = unquote(name, errors="strict")
+        identifier = _ENCODED.sub(lambda found: bytes([int(found[1], 16)]), name.encode()).decode()
         if is_external_id(identifier) and encoded_id(identifier) == name:
             return identifier
     raise ValueError(f"{name[:300]!r} is no name of an id")

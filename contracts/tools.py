@@ -39,7 +39,7 @@ class ToolSpec(BaseModel):
 
 
 RESERVED_NAMES = frozenset({"ask_user", "complete_task"})
-"""Tools that the task-runner has itself: no worker's has such a name."""
+"""Tools that the task-runner answers itself: no tool of a worker may have such a name. All other names are free."""
 MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET = "memory_search", "memory_expand", "memory_forget"
 RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
 """Built-in tools that name what is in long-term memory: what they are asked and what they give is not remembered."""

@@ -1,11 +1,13 @@
 """Where a worker's tools come from: a port, and the sources of one worker together."""
 
+import logging
 from collections.abc import Mapping
 from typing import Protocol
 
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
-from pentad.shared.plugins.errors import PluginError
+
+log = logging.getLogger(__name__)
 
 
 class ToolSource(Protocol):
@@ -33,20 +35,19 @@ class ToolSource(Protocol):
 
 
 class ToolSources:
-    """The sources of one worker. No two tools have one name."""
+    """The sources of one worker. Of two tools with one name, that of the later source is there: plug-ins come last."""
 
     def __init__(self, *sources: ToolSource) -> None:
         self._sources = sources
 
     async def start(self) -> None:
-        """Start all. Raises ``PluginError``, also for a name that is taken."""
-        taken: set[str] = set()
+        """Start all, and log which tools replace others. Raises ``PluginError``."""
+        there: set[str] = set()
         for source in self._sources:
             await source.start()
-            for name in taken.intersection(source.tools):
-                await self.stop(0)
-                raise PluginError(f"tool {name!r} has the name of a built-in tool: give it another with name=")
-            taken.update(source.tools)
+            for name in sorted(there.intersection(source.tools)):
+                log.warning("the tool %r of a plug-in replaces the built-in one", name)
+            there.update(source.tools)
 
     async def stop(self, grace_s: float) -> None:
         """Stop all."""
@@ -55,11 +56,8 @@ class ToolSources:
 
     def of(self, tool: str) -> ToolSource | None:
         """Where a tool is; None when it is not here."""
-        for source in self._sources:
-            if tool in source.tools:
-                return source
-        return None
+        return next((source for source in reversed(self._sources) if tool in source.tools), None)
 
     def specs(self) -> list[ToolSpec]:
-        """All tools."""
-        return [spec for source in self._sources for spec in source.tools.values()]
+        """All tools, each name once."""
+        return list({name: spec for source in self._sources for name, spec in source.tools.items()}.values())

@@ -30,6 +30,8 @@ MOST_LISTED = 4 * 1024 * 1024
 """Of a list of models."""
 _QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
 _PATIENCE_S = 1.0
+_SHORTEST_SECRET = 8
+"""Characters of an API key that is looked for in texts: a shorter one (`k`, `ollama`) is no secret, but words."""
 CONNECT_S = 5.0
 """Seconds that a connection may take to be made."""
 
@@ -123,7 +125,7 @@ class Endpoint:
 
     def redacted(self, text: str) -> str:
         """The text without the API key: servers like to repeat it in their errors."""
-        return text if self._api_key == "none" else text.replace(self._api_key, "***")
+        return text if len(self._api_key) < _SHORTEST_SECRET else text.replace(self._api_key, "***")
 
     async def aclose(self) -> None:
         """Close the connections. Safe to call twice; a later call opens new ones."""

@@ -99,11 +99,15 @@ def define(
     )
 
 
+def _others(name: str) -> str:
+    return " and ".join(repr(each) for each in sorted(RESERVED_NAMES - {name}))
+
+
 def _register(function: F, definition: ToolDefinition) -> F:
     if definition.spec.name in RESERVED_NAMES:
         raise PluginError(
-            f"every task has a tool {definition.spec.name!r} of its own: give this one another name with "
-            "@tool(name=...)"
+            f"every task has a tool {definition.spec.name!r} of its own, as it has {_others(definition.spec.name)}: "
+            "give this one another name with @tool(name=...)"
         )
     earlier = _tools.get(definition.spec.name)
     if earlier is not None and earlier.source != definition.source:

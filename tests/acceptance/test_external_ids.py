@@ -62,7 +62,7 @@ async def test_any_printable_id_is_taken_on_every_way_in_and_out(tmp_path: Path)
 
             async def gone() -> bool:
                 tasks = await api.get(f"/v1/tasks?session_id={at}")
-                return tasks["items"] == [] and (await api.get("/v1/sessions"))["items"] == []
+                return not tasks["items"] and not (await api.get("/v1/sessions"))["items"]
 
             await wait_until("the session to be erased", gone)
             await api.get(f"/v1/sessions/{at}/messages", 404)

@@ -15,4 +15,4 @@ _FUNCTIONS = (calculator, current_time, echo, memory_note)
 BUILTINS: Mapping[str, ToolDefinition] = MappingProxyType(
     {function.__name__: define(function, effect=Effect.PURE) for function in _FUNCTIONS}
 )
-"""By name. A plugin's tool cannot take one of these names."""
+"""By name. A plug-in's tool of such a name replaces it."""

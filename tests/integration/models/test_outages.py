@@ -23,6 +23,16 @@ async def test_a_refusal_is_not_asked_twice(start: Start, status: int) -> None:
     assert len(bench.server.chats) == 1
 
 
+@pytest.mark.parametrize(("key", "told"), [("k", "no such ollama key"), ("ollama", "ollama"), ("sk-long-key", "***")])
+async def test_only_a_key_that_is_long_enough_to_be_secret_is_starred_out(start: Start, key: str, told: str) -> None:
+    """A short stand-in for an API key leaves the words of a server's error as they are; a real key is never shown."""
+    bench = await start(fail(400, message="no such ollama key sk-long-key"), key=key)
+    with pytest.raises(ModelRefused) as refused:
+        await bench.ask()
+    assert told in str(refused.value)
+    assert key in str(refused.value) or told == "***"
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_short_outage_is_bridged(start: Start, status: int) -> None:
     bench = await start(fail(status), fail(status, retry_after=0.01), say("back"))

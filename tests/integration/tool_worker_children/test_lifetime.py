@@ -98,7 +98,10 @@ async def test_the_schemas_are_known_without_importing_the_plugin(tools: Tools) 
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "it was killed by SIGSEGV"),
         ("raise SystemExit(2)", "SystemExit: 2"),
-        ("from pentad.shared.plugins.registry import tool\n@tool\ndef echo(): ...", "name of a built-in tool"),
+        (
+            "from pentad.shared.plugins.registry import tool\n@tool\ndef ask_user(): ...",
+            "every task has a tool 'ask_user' of its own, as it has 'complete_task'",
+        ),
     ],
 )
 async def test_a_plugin_that_does_not_import_stops_the_start_with_its_own_error(
@@ -110,6 +113,28 @@ async def test_a_plugin_that_does_not_import_stops_the_start_with_its_own_error(
     with pytest.raises(PluginError) as caught:
         await sources.start()
     assert told in str(caught.value)
+
+
+async def test_a_plugins_tool_replaces_a_built_in_one_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plug-in may call its tool `echo` or `calculator`: it is run and published, and the log says so once."""
+    (tmp_path / "own_echo.py").write_text(
+        'from pentad.shared.plugins.registry import tool\n@tool(queue="mine")\ndef echo() -> str: return "mine"'
+    )
+    monkeypatch.chdir(tmp_path)
+    children = ToolProcesses(["own_echo"], 1, 1)
+    sources = ToolSources(Builtins(), children)
+    await sources.start()
+    try:
+        assert sources.of("echo") is children
+        assert sources.of("calculator") is not children
+        published = [spec for spec in sources.specs() if spec.name == "echo"]
+        assert [(spec.name, spec.queue) for spec in published] == [("echo", "mine")]
+        said = [record.getMessage() for record in caplog.records if "replaces" in record.getMessage()]
+        assert said == ["the tool 'echo' of a plug-in replaces the built-in one"]
+    finally:
+        await sources.stop(0)
 
 
 async def test_plugins_come_from_the_working_directory_whatever_else_lies_there(
