@@ -93,7 +93,7 @@ def check_identifier(name: str) -> None:
 def check_user(name: str) -> None:
     """Whether this names an end user."""
     if not is_external_id(name):
-        raise MemoryRefusedError(f"{name[:64]!r} is no id of a user")
+        raise MemoryRefusedError(f"{name[:64]!r} is no identifier of a user")
 
 
 def _check_number(number: int, what: str) -> None:
