@@ -1,6 +1,7 @@
 """What can be run: an instruction is a system prompt with its tools, its model and the form of its answer, as data."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -15,7 +16,8 @@ MessagePolicy = Literal["steer", "queue", "interrupt"]
 ended; the model call under way is cut, and the next step sees it."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """What a system prompt may name as ``{{NAME}}``: all of it stays the same as long as the task lives."""
-PLACEHOLDER = re.compile(r"\{\{ *([a-z_]+) *\}\}")
+_PLACEHOLDER = re.compile(r"\{\{(\{\{ *[a-z_]+ *\}\})\}\}|\{\{ *([a-z_]+) *\}\}")
+"""With its braces doubled it stands for itself: the first group. All other braces are text."""
 MAX_SCHEMA = 32_768
 """Bytes of an output's JSON schema."""
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
@@ -28,7 +30,8 @@ class Instruction(Contract):
     description: str = Field(default="", max_length=1_000)
     """What it does, for people and for who chooses among several."""
     system_prompt: str = Field(min_length=1, max_length=65_536)
-    """What the model is told first. ``{{goal}}``, ``{{user_id}}`` and the like stand for the task's own."""
+    """What the model is told first. ``{{goal}}``, ``{{user_id}}`` and the like stand for the task's own;
+    ``{{{{item}}}}`` is the text ``{{item}}``."""
     tools: list[ToolName] | None = Field(default=None, max_length=256)
     """Names of the tools that it may call; absent: every tool that there is; empty: none."""
     model: Identifier | None = None
@@ -47,14 +50,27 @@ class Instruction(Contract):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        unknown = sorted({name for name in PLACEHOLDER.findall(self.system_prompt) if name not in PLACEHOLDERS})
+        unknown = sorted(self.placeholders.difference(PLACEHOLDERS))
         if unknown:
-            raise ValueError(f"system_prompt names {{{{{unknown[0]}}}}}; there are only: {', '.join(PLACEHOLDERS)}")
+            name = f"{{{{{unknown[0]}}}}}"
+            raise ValueError(
+                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}; "
+                f"where the model is to read {name} as text, write {{{{{name}}}}}"
+            )
         if (self.output == "json") != (self.output_schema is not None):
             raise ValueError('output "json" needs an output_schema, and only "json" has one')
         if self.output_schema is not None and len(to_json(self.output_schema)) > MAX_SCHEMA:
             raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
         return self
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The names that stand for something in the system prompt."""
+        return frozenset(name for _, name in _PLACEHOLDER.findall(self.system_prompt) if name)
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The system prompt with these values, by name; doubled braces are single ones in it."""
+        return _PLACEHOLDER.sub(lambda found: found[1] or values[found[2]], self.system_prompt)
 
     @property
     def recalls(self) -> bool:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pydantic_core import to_json
 
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.instructions import PLACEHOLDER, Instruction
+from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -34,15 +34,15 @@ class Chosen:
         """The system message for this task. It is the same in each of its steps."""
         if self.fixed is not None:
             return self.fixed
-        prompt = PLACEHOLDER.sub(lambda found: _value(found[1], task), self.instruction.system_prompt)
+        prompt = self.instruction.filled(_values(task))
         return _message(with_schema(prompt, self.instruction.output_schema))
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
     """An instruction, ready to be used. Raises ``WrongSchema``."""
-    schema, prompt = instruction.output_schema, instruction.system_prompt
+    schema = instruction.output_schema
     output = Output(schema) if schema is not None else None
-    fixed = None if PLACEHOLDER.search(prompt) else _message(with_schema(prompt, schema))
+    fixed = None if instruction.placeholders else _message(with_schema(instruction.filled({}), schema))
     return Chosen(instruction, version, output, fixed)
 
 
@@ -51,15 +51,14 @@ def _message(prompt: str) -> bytes:
     return to_json({"role": "system", "content": prompt})
 
 
-def _value(name: str, task: TaskHeader) -> str:
-    values = {
+def _values(task: TaskHeader) -> dict[str, str]:
+    return {
         "goal": task.goal,
         "session_id": task.session,
         "started_at": rfc3339(task.created),
         "tenant_id": task.tenant,
         "user_id": task.user,
     }
-    return values[name]
 
 
 class TaskInstructions:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import PLACEHOLDERS, Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.shared.instructions.output import Output, with_schema
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
@@ -13,6 +13,8 @@ from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed
 
 _MOST_BYTES = 131_072
+_NO_TASK = {name: f"{{{{{name}}}}}" for name in PLACEHOLDERS}
+"""Nothing stands for a task's values: they stay as they are written."""
 
 T = TypeVar("T")
 
@@ -41,7 +43,8 @@ async def ask_json(
         output = Output(instruction.output_schema or {})
     except WrongSchema as error:
         raise UnusableAnswerError(str(error)) from None
-    lines = [_line("system", with_schema(instruction.system_prompt, instruction.output_schema))]
+    prompt = instruction.filled(_NO_TASK)
+    lines = [_line("system", with_schema(prompt, instruction.output_schema))]
     lines.append(_line("user", question))
     problem = ""
     for _ in range(1 + instruction.repairs):

@@ -38,6 +38,7 @@ def test_a_policy_is_kept_with_the_instruction_and_the_default_one_is_what_there
         ({"system_prompt": ""}, "system_prompt"),
         ({"system_prompt": "x" * 65_537}, "system_prompt"),
         ({"system_prompt": "{{password}}"}, "names {{password}}; there are only: goal"),
+        ({"system_prompt": "{{ item }}"}, "as text, write {{{{item}}}}"),
         ({"description": "x" * 1_001}, "description"),
         ({"tools": ["a b"]}, "tools"),
         ({"tools": ["t"] * 257}, "tools"),
@@ -69,3 +70,15 @@ def test_without_a_word_of_it_what_answers_in_text_recalls_and_what_answers_in_j
             is poet.model_copy(update={"recall": said}).recalls
             is said
         )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "filled"),
+    [
+        ("Rows are {{{{ item }}}} for {{user_id}}.", "Rows are {{ item }} for ada."),
+        ("{{{{user_id}}}}", "{{user_id}}"),
+        ('{"a":{"b":{"c":1}}} and {x} and {{ user.name }} and {% if %}', None),
+    ],
+)
+def test_doubled_braces_are_text_and_so_is_json(prompt: str, filled: str | None) -> None:
+    assert Instruction(name="x", system_prompt=prompt).filled({"user_id": "ada"}) == (filled or prompt)
