@@ -172,6 +172,9 @@ class ModelHealth(Contract):
     """Why the last failed call failed; None when none has."""
     refused: bool = False
     """It is refused for a reason that only a person can mend: a wrong key, an unknown model, no credit."""
+    learned: tuple[str, ...] = ()
+    """How the process asks it otherwise than it asks others, because its server has refused a request, and in which
+    words."""
     model: str | None = None
     """What the process asks for."""
     place: str | None = None

@@ -35,7 +35,10 @@ async def model_findings(in_use: Sequence[ModelInUse] | None, settings: Settings
 
 
 def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
-    """What the task-runners say of their models, where it is not all well."""
+    """What the task-runners say of their models, where it is not all well, or their servers have refused requests."""
+    learned = dict.fromkeys(f"{one.id}: {line}" for one in health for line in one.learned)
+    for line in learned:
+        yield Finding("models", "note", line)
     for one in health:
         detail = f"{one.id} is {one.state} since {one.since}: {one.error}"
         if one.refused:

@@ -117,7 +117,8 @@ def _shown(known: KnownModel, health: Sequence[ModelHealth]) -> dict[str, Any]:
 def _worst(health: Sequence[ModelHealth]) -> dict[str, Any]:
     """How a model does where it does worst; ``unknown`` when no process tells."""
     if not health:
-        return {"state": "unknown", "since": None, "error": None, "refused": False, "processes": 0}
+        return {"state": "unknown", "since": None, "error": None, "refused": False, "learned": [], "processes": 0}
     found = worst(health)
-    told = {"since": found.since, "error": found.error, "refused": found.refused}
+    learned = list(dict.fromkeys(line for each in health for line in each.learned))
+    told = {"since": found.since, "error": found.error, "refused": found.refused, "learned": learned}
     return {"state": found.state, "processes": len(health), **told}

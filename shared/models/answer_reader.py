@@ -113,8 +113,7 @@ class AnswerReader:
     def _check_error(self, chunk: dict[str, object]) -> None:
         failure = from_stream_error(chunk, self.said, self._endpoint.place)
         if failure is not None:
-            failure.args = (self._endpoint.redacted(str(failure)),)
-            raise failure
+            raise self._endpoint.cleaned(failure)
 
     def _cut_off(self, why: str) -> ModelCutOff | ModelUnavailable:
         server = f"the model server at {self._endpoint.place}"

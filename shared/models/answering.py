@@ -4,7 +4,8 @@ What happens after a failure:
 
     unavailable     nothing was shown: the next model is asked at once
     misconfigured   likewise: a wrong key or an unknown model says nothing of the request
-    refused         the request is at fault, so no other model is asked
+    refused         likewise: what one server refuses in each form that it is sent, another may take. After something
+                    was shown the attempt ends
     cut off         something may have been shown: the attempt ends. The next one begins with the chain again, and
                     from the second on one model further each time
 """
@@ -25,6 +26,8 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelGate,
     ModelMisconfigured,
+    ModelRefused,
+    ModelTooLong,
     ModelUnavailable,
 )
 
@@ -51,7 +54,8 @@ class _Asking:
     """One call, on its way along a chain."""
 
     def __init__(self, chain: Chain, request: ChatRequest, on_delta: DeltaSink, gate: ModelGate) -> None:
-        self._chain, self._request, self._on_delta, self._gate = chain, request, on_delta, gate
+        self._chain, self._request, self._show, self._gate = chain, request, on_delta, gate
+        self._shown = False
 
     async def answer(self) -> AnswerOrFailure:
         failures: list[ModelFailed] = []
@@ -61,7 +65,7 @@ class _Asking:
                 failures.append(model.down())
                 continue
             outcome = await self._ask(model, self._standby(number), wait=alone)
-            if alone or not isinstance(outcome, ModelUnavailable | ModelMisconfigured):
+            if alone or self._shown or not isinstance(outcome, ModelUnavailable | ModelRefused):
                 return outcome
             asked = asked or not isinstance(outcome, ModelBusy)
             failures.append(outcome)
@@ -86,9 +90,13 @@ class _Asking:
             if isinstance(failure, ModelUnavailable)
         ]
         if not later:
-            return failures[0] if len(failures) == 1 else ModelMisconfigured(text)
+            return failures[0] if len(failures) == 1 else _final(text, failures)
         known = [seconds for seconds in later if seconds is not None]
         return ModelUnavailable(text, min(known) if len(known) == len(later) else None)
+
+    def _on_delta(self, kind: Literal["content", "thinking"], text: str) -> None:
+        self._shown = True
+        self._show(kind, text)
 
     def _standby(self, number: int) -> bool:
         return any(model.circuit.closed for model in self._chain[number + 1 :])
@@ -136,6 +144,14 @@ class _Asking:
             self._on_delta(kind, text)
 
         return shown
+
+
+def _final(text: str, failures: Sequence[ModelFailed]) -> ModelRefused:
+    """One refusal for those of several models. Where one finds the request too long, a shorter one may be answered."""
+    too_long = [failure for failure in failures if isinstance(failure, ModelTooLong)]
+    if too_long:
+        return ModelTooLong(text, max((failure.limit or 0 for failure in too_long), default=0) or None)
+    return ModelMisconfigured(text) if all(isinstance(f, ModelMisconfigured) for f in failures) else ModelRefused(text)
 
 
 def unknown(model_id: str | None) -> ModelUnavailable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -13,8 +13,10 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.models.anthropic_assembly import MessageAssembly
 from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_tools
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
+from pentad.shared.models.learned_form import REQUIRED
 from pentad.shared.models.official import anthropic_client
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelRefused
+from pentad.shared.models.request_change import Change
 from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -32,6 +34,8 @@ class AnthropicChat(StreamedChat):
     `base_url` may end in `/v1` or not. `stall_s`: seconds of silence within an answer. `plain`: see `Endpoint`.
     Raises `SettingsError` without the extra `anthropic`, and for parameters that are not the caller's to set.
     """
+
+    _required = REQUIRED | {"max_tokens"}
 
     def __init__(
         self,
@@ -69,24 +73,24 @@ class AnthropicChat(StreamedChat):
     def _assembly(self, on_delta: DeltaSink) -> MessageAssembly:
         return MessageAssembly(on_delta)
 
-    def _body(self, model: str, request: ChatRequest) -> bytes:
+    def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
+        fields = {"model": to_json(model), "stream": b"true"}
         try:
             prompt = anthropic_prompt(request.messages, model)
-            tools = b"" if request.tools is None else b'"tools":%s,' % anthropic_tools(request.tools)
+            tools = None if request.tools is None else anthropic_tools(request.tools)
         except ValueError as error:
             raise ModelRefused(f"the conversation cannot be sent: {error}") from None
-        if tools and not request.may_call:
-            tools += b'"tool_choice":{"type":"none"},'
+        fields |= self._midway if prompt.unsigned else self._parameters
         # Tools and system are the same for many tasks, the messages for the steps of one: each has its mark.
-        system = b'"system":[%s%s}],' % (prompt.system.removesuffix(b"}"), self._mark) if prompt.system else b""
-        parameters = self._midway if prompt.unsigned else self._parameters
-        return b'{"model":%s,"stream":true,%s%s%s"messages":[%s]}' % (
-            to_json(model),
-            parameters,
-            system,
-            tools,
-            prompt.messages,
-        )
+        if prompt.system:
+            mark = b"" if Change("omit", "cache_control") in changes else self._mark
+            fields["system"] = b"[%s%s}]" % (prompt.system.removesuffix(b"}"), mark)
+        if tools is not None:
+            fields["tools"] = tools
+            if not request.may_call:
+                fields["tool_choice"] = b'{"type":"none"}'
+        fields["messages"] = b"[%s]" % prompt.messages
+        return fields
 
 
 def _thinks_by_budget(parameters: Mapping[str, Any]) -> bool:
@@ -94,11 +98,11 @@ def _thinks_by_budget(parameters: Mapping[str, Any]) -> bool:
     return isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
 
 
-def _members(parameters: Mapping[str, Any]) -> bytes:
-    """The members of a JSON object, each with its comma; those that are None are left out."""
+def _members(parameters: Mapping[str, Any]) -> dict[str, bytes]:
+    """The members of a JSON object, ready JSON by their names; those that are None are left out."""
     if ours := sorted(_OURS.intersection(parameters)):
         raise SettingsError(f"a model's parameters may not set {', '.join(ours)}: each request has its own")
     try:
-        return b"".join(b"%s:%s," % (to_json(k), to_json(v)) for k, v in parameters.items() if v is not None)
+        return {name: to_json(value) for name, value in parameters.items() if value is not None}
     except ValueError as error:
         raise SettingsError(f"a model's parameters must be JSON: {error}") from None

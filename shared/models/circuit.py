@@ -1,7 +1,8 @@
 """Whether a model is asked just now: one that keeps failing is left alone for a while. No I/O; time is passed in.
 
 closed   every call goes through; 3 failures in a row, or 5 among the last 20 calls, open it
-open     nothing is asked until its time is up: as long as the server asks for, 60 s at most; where it does not say,
+open     nothing is asked until its time is up: as long as the server asks for, 60 s at most, 600 s where a limit of its
+         is reached, which opens it at once; where it does not say,
          1 s at first, doubled by each probe that fails, 30 s at most
 probing  one call goes through and decides
 """
@@ -14,6 +15,8 @@ IN_A_ROW, FAILURES, CALLS = 3, 5, 20
 _FIRST_S, _MOST_S = 1.0, 30.0
 _ASKED_S = 60.0
 """The longest pause that a server's own wish is followed for."""
+_LIMITED_S = 600.0
+"""Likewise where a limit is reached: then the server knows when it answers again."""
 _FORGOTTEN_S = 600.0
 """Calls that are older say nothing of now."""
 _MASK, _ROW = (1 << CALLS) - 1, (1 << IN_A_ROW) - 1
@@ -77,12 +80,24 @@ class Circuit:
                 self.since = now
 
     def failed(
-        self, now: float, error: str, *, asked_s: float | None = None, hopeless: bool = False, probe: bool = False
+        self,
+        now: float,
+        error: str,
+        *,
+        asked_s: float | None = None,
+        limited: bool = False,
+        hopeless: bool = False,
+        probe: bool = False,
     ) -> None:
-        """A call failed. ``asked_s``: seconds for which the server asks to be left alone. ``hopeless``: others will
-        fail the same way until a person changes something, so the circuit opens at once.
+        """A call failed. ``asked_s``: seconds for which the server asks to be left alone; ``limited``: because a limit
+        is reached. ``hopeless``: others will fail the same way until a person changes something.
+
+        The circuit opens at once where others would fail the same way.
         """
         self.error = error
+        limited = limited and asked_s is not None
+        if asked_s is not None:
+            asked_s = min(asked_s, _LIMITED_S if limited else _ASKED_S)
         if self._until is not None:
             if probe:
                 self._open(now, self._pause_s * 2, asked_s, hopeless)
@@ -93,7 +108,7 @@ class Circuit:
             self.since = now
         self._failed_at = now
         self._history = ((self._history << 1) | 1) & _MASK
-        if hopeless or self._history & _ROW == _ROW or self._history.bit_count() >= FAILURES:
+        if hopeless or limited or self._history & _ROW == _ROW or self._history.bit_count() >= FAILURES:
             self._open(now, self._pause_s, asked_s, hopeless)
 
     def _open(self, now: float, pause_s: float, asked_s: float | None, hopeless: bool) -> None:
@@ -104,4 +119,4 @@ class Circuit:
             self._pause_s = min(_MOST_S, pause_s)
             self._until = now + self._pause_s
         else:
-            self._until = now + max(_FIRST_S, min(asked_s, _ASKED_S))
+            self._until = now + max(_FIRST_S, asked_s)

@@ -6,7 +6,9 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address
+from time import time
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -14,9 +16,10 @@ from urllib.request import getproxies
 from pydantic_core import from_json
 
 from pentad.shared.models.loose_values import parse_object
-from pentad.shared.models.model_failures import error_in, from_status, retry_after, shortened
+from pentad.shared.models.model_failures import error_in, from_status, message_in, shortened
 from pentad.shared.models.official import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
+from pentad.shared.models.stated_delay import stated_delay
 
 if TYPE_CHECKING:
     import httpx2
@@ -86,7 +89,7 @@ class Endpoint:
                 return await self._once(client, path, body)
             except ModelUnavailable as error:
                 asked = error.retry_after or 0.0
-                if asked > _PATIENCE_S or now() - began > _PATIENCE_S:
+                if error.refusal is not None or asked > _PATIENCE_S or now() - began > _PATIENCE_S:
                     raise
                 await asyncio.sleep(max(asked, wait * random.uniform(0.5, 1.5)))
         return await self._once(client, path, body)
@@ -218,10 +221,19 @@ class Endpoint:
     def _failed(self, response: httpx2.Response) -> ModelFailed:
         said = _said(response)
         error = error_in(said)
-        text = self.redacted(str(error.get("message") or said or response.reason_phrase))
+        text = self.redacted(message_in(error) or str(said or response.reason_phrase))
         if response.history:
             text += f" (the request was sent on to {shown_place(str(response.url))})"
-        return from_status(response.status_code, text, retry_after(response.headers), self.place, error)
+        delay = stated_delay(response.headers, said, text, time())
+        failure = from_status(response.status_code, text, delay, self.place, error)
+        return self.cleaned(failure)
+
+    def cleaned(self, failure: ModelFailed) -> ModelFailed:
+        """The failure without the API key."""
+        failure.args = (self.redacted(str(failure)),)
+        if failure.refusal is not None:
+            failure.refusal = replace(failure.refusal, words=self.redacted(failure.refusal.words))
+        return failure
 
 
 def _said(response: httpx2.Response) -> object:

@@ -21,9 +21,11 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
+from pentad.shared.models.streamed_chat import StreamedChat
 
 _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
 """How model calls end that have no answer, for the metrics."""
+_TOO_MANY = 429
 
 
 class LiveModel:
@@ -39,6 +41,11 @@ class LiveModel:
     def at_hand(self) -> bool:
         """Whether it can be asked without asking anybody before."""
         return self.circuit.closed and self.entry.concurrency is None
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What its server's refusals have taught of how it is asked, in words."""
+        return self.client.learned if isinstance(self.client, StreamedChat) else ()
 
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
         """Its answer. A failure is returned, without its frames: they hold the task that asks, which would hold them.
@@ -74,9 +81,10 @@ class LiveModel:
         if isinstance(error, ModelRefused) and not isinstance(error, ModelMisconfigured):
             self.circuit.answered(now, probe)  # it is well: this request alone is refused
             return
-        asked_s = error.retry_after if isinstance(error, ModelUnavailable) else None
         hopeless = isinstance(error, ModelMisconfigured)
-        self.circuit.failed(now, str(error), asked_s=asked_s, hopeless=hopeless, probe=probe)
+        limited = isinstance(error, ModelUnavailable) and error.status == _TOO_MANY
+        asked_s = error.retry_after
+        self.circuit.failed(now, str(error), asked_s=asked_s, limited=limited, hopeless=hopeless, probe=probe)
 
     def _cut(self, told: Callable[[ModelAnswer], None], said: ModelAnswer) -> None:
         told(self._counted(said))

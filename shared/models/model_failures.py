@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+from collections.abc import Iterator, Mapping
 from time import time
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +17,10 @@ from pentad.shared.models.ports import (
     ModelTooLong,
     ModelUnavailable,
 )
+from pentad.shared.models.refusal import read_refusal
+from pentad.shared.models.refusal_table import speaks_of_request
+from pentad.shared.models.stated_delay import has_no_credit, is_used_up, stated_delay
+from pentad.shared.models.too_long import limit_in, says_too_long
 
 _LATER = frozenset({408, 409, 429})
 _MAX_TEXT = 500
@@ -64,34 +66,60 @@ _NO_CREDIT = frozenset(
     }
 )
 """Types and codes, in lower case, of what is sent as "too many requests" and does not pass by waiting."""
-_TOO_LONG = re.compile(
-    r"maximum context length|context[ _](?:length|size|window)|(?:prompt|input) is too long|request too large"
-    r"|too large to process",
-    re.I,
-)
-"""What servers say of a conversation or a text that is too long, with statuses of all kinds."""
 _FULL = "Context size has been exceeded."
 """What llama.cpp says to all that it answers just then when they do not fit into the context that its slots share.
 
 One that is too long by itself is refused before, or ends for its length: each of these fits alone.
 """
 _OF_FULL = "; its slots share one context: give it more (-c), fewer slots (-np), or this model a `concurrency`"
-_REFUSED, _PAYMENT, _TOO_LARGE = 400, 402, 413
+_REFUSED = frozenset({400, 413, 422, 424})
+_SAYS_ITSELF = frozenset({401, 404, 405, _NOT_OFFERED})
+_PAYMENT, _TOO_LARGE, _TOO_MANY = 402, 413, 429
+_SHORTER = "begin a new task, or use a model with a larger context"
 
 
 def from_status(
-    status: int, detail: str, retry_after: float | None, place: str, error: Mapping[str, Any] = MappingProxyType({})
+    status: int, detail: str, delay: float | None, place: str, error: Mapping[str, Any] = MappingProxyType({})
 ) -> ModelFailed:
-    """The failure that an HTTP error status means. `detail` is the server's own text, `error` its error object."""
+    """The failure that an HTTP error status means.
+
+    ``detail``: the server's own text, ``error`` its error object; ``delay``: seconds that it asks for.
+    """
+    refusal = read_refusal(status, error, detail)
     said = f"the model server at {place} answered {status}: {shortened(detail)}"
-    status = _meant(status, detail, error) or status
-    if is_later(status):
-        return ModelUnavailable(f"{said}{_cause(detail)}; try again later", retry_after, status=status)
-    if status == _REFUSED and _says_too_long(detail, error):
-        status = _TOO_LARGE
-    kind = ModelMisconfigured if status in _MISCONFIGURED else ModelRefused
-    kind = {_NOT_KNOWN: KeyRefused, _TOO_LARGE: ModelTooLong}.get(status, kind)
-    return kind(f"{said}; {_ADVICE.get(status, 'change the request or the model')}")
+    meant = _meant(status, detail, refusal.words, error) or status
+    if meant == _TOO_MANY and is_used_up(error, refusal.words, delay):
+        failure: ModelFailed = ModelMisconfigured(f"{said}; {_used_up(delay)}")
+        failure.retry_after = delay
+        return failure
+    if is_later(meant):
+        failure = ModelUnavailable(f"{said}{_cause(detail)}; try again later", delay, status=meant)
+    elif meant == _TOO_LARGE:
+        limit = limit_of(error, refusal.words)
+        takes = "" if limit is None else f", which takes {limit:,} tokens"
+        failure = ModelTooLong(f"{said}; {_ADVICE[meant]}{takes}: {_SHORTER}", limit)
+    else:
+        kind = KeyRefused if meant == _NOT_KNOWN else ModelMisconfigured if meant in _MISCONFIGURED else ModelRefused
+        failure = kind(f"{said}; {_ADVICE.get(meant, 'change the request or the model')}")
+    if meant not in (_NOT_KNOWN, _PAYMENT) and (_is_of_request(meant) or speaks_of_request(refusal.words)):
+        failure.refusal = refusal
+    return failure
+
+
+def _is_of_request(status: int) -> bool:
+    """Whether a status alone says that it is the request that is refused."""
+    return not is_later(status) and status not in _MISCONFIGURED
+
+
+def limit_of(error: Mapping[str, Any], words: str) -> int | None:
+    """How many tokens a model takes: llama.cpp has it as a member of its error, others say it."""
+    size = error.get("n_ctx")
+    return size if type(size) is int and size > 0 else limit_in(words)
+
+
+def _used_up(delay: float | None) -> str:
+    until = "" if delay is None else f" (in {delay:,.0f} s)"
+    return f"its quota is used up: raise it, wait until it is renewed{until}, or use another model"
 
 
 def is_later(status: int) -> bool:
@@ -109,9 +137,10 @@ def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> Mode
         return None
     fields = as_dict(error)
     detail = str(fields.get("message") or error)
-    status = _meant(_status(fields), detail, fields)
+    words = read_refusal(0, fields, detail).words
+    status = _meant(_status(fields), detail, words, fields)
     if status is not None and (not is_later(status) or not began):
-        return from_status(status, detail, None, place)
+        return from_status(status, detail, stated_delay({}, fields, words, time()), place, fields)
     return ModelCutOff(
         f"the model server at {place} stopped with an error: {shortened(detail)}{_cause(detail)}; try again"
     )
@@ -126,19 +155,38 @@ def error_in(said: object) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else {"message": inner}
 
 
-def _meant(status: int | None, detail: str, error: Mapping[str, Any]) -> int | None:
+def message_in(error: Mapping[str, Any]) -> str:
+    """What an error object says to a person; empty when it says nothing."""
+    for name in ("message", "detail", "error"):
+        value = error.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, list | dict) and value:
+            return "; ".join(_complaints(value)) or str(value)
+    return ""
+
+
+def _complaints(value: Any) -> Iterator[str]:
+    """What pydantic has found: `body.stream_options: Extra inputs are not permitted`."""
+    nested = as_dict(value).get("detail", value)
+    for each in nested if isinstance(nested, list) else [nested]:
+        found = as_dict(each)
+        if isinstance(found.get("msg"), str):
+            where = found.get("loc")
+            yield ".".join(map(str, where)) + f": {found['msg']}" if isinstance(where, list) else found["msg"]
+
+
+def _meant(status: int | None, detail: str, words: str, error: Mapping[str, Any]) -> int | None:
     """The status that says what to do, where the server's own would have the same asked again in vain."""
-    if status is not None and not is_later(status):
+    if status in _SAYS_ITSELF:
         return status
-    if any(str(error.get(name)).lower() in _NO_CREDIT for name in ("code", "type")):
+    if has_no_credit(words) or any(str(error.get(name)).lower() in _NO_CREDIT for name in ("code", "type")):
         return _PAYMENT
     if detail == _FULL:
         return status
-    return _TOO_LARGE if _says_too_long(detail, error) else status
-
-
-def _says_too_long(detail: str, error: Mapping[str, Any]) -> bool:
-    return bool(_TOO_LONG.search(f"{detail[:_MAX_TEXT]} {error.get('code')} {error.get('type')}"))
+    if status is None or is_later(status) or status in _REFUSED:
+        return _TOO_LARGE if says_too_long(words) else status
+    return status
 
 
 def _cause(detail: str) -> str:
@@ -155,31 +203,6 @@ def _status(error: Mapping[str, Any]) -> int | None:
             return value
     names = (error.get("code"), error.get("type"))
     return next((_STATUS_OF_NAME[name] for name in names if isinstance(name, str) and name in _STATUS_OF_NAME), None)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks for, None when it does not say.
-
-    `retry-after-ms` goes before `Retry-After`, which is a number of seconds or a date.
-    """
-    exact = _seconds(headers.get("retry-after-ms", ""), 0.001)
-    return _seconds(headers.get("retry-after", "")) if exact is None else exact
-
-
-def _seconds(value: str, unit: float = 1.0) -> float | None:
-    value = value.strip()
-    try:
-        seconds = float(value) * unit
-    except ValueError:
-        seconds = _until(value)
-    return seconds if 0 <= seconds < 1e6 else None
-
-
-def _until(date: str) -> float:
-    try:
-        return max(0.0, parsedate_to_datetime(date).timestamp() - time())
-    except (ValueError, TypeError, OverflowError):
-        return -1.0
 
 
 def shortened(text: str) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
-from pentad.shared.models.alternation import alternating, wants_alternation
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
-from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured, ModelRefused
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured
+from pentad.shared.models.request_change import Change
 from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
-from pentad.shared.models.thoughts import REASONING, openai_messages
+from pentad.shared.models.thoughts import openai_messages
 
 UNNAMED = "default"
 
@@ -39,13 +39,9 @@ class OpenAIChat(StreamedChat):
     ) -> None:
         super().__init__(Endpoint(base_url, api_key, connect_s=connect_s, plain=plain), "/chat/completions", stall_s)
         self._model = model
-        self._parameters = b"" if not parameters else to_json(parameters)[1:-1] + b","
+        self._parameters = {name: to_json(value) for name, value in (parameters or {}).items()}
         self._tags = think_tags
         self._asking = asyncio.Lock()
-        self._filled = False
-        """Each call of tools gets reasoning, if a blank one."""
-        self._alternating = False
-        """User messages in a row are sent as one."""
 
     @property
     def name(self) -> str:
@@ -63,24 +59,16 @@ class OpenAIChat(StreamedChat):
     def _assembly(self, on_delta: DeltaSink) -> Assembly:
         return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
 
-    def _learn(self, refusal: ModelRefused) -> None:
-        """Servers that think miss reasoning where another model has called tools; others want turns."""
-        super()._learn(refusal)
-        said = str(refusal)
-        self._filled = self._filled or REASONING in said
-        self._alternating = self._alternating or wants_alternation(said)
-
-    def _body(self, model: str, request: ChatRequest) -> bytes:
-        tools = b"" if request.tools is None else b'"tools":' + request.tools + b","
-        messages = alternating(request.messages) if self._alternating else request.messages
-        if tools and not request.may_call:
-            tools += b'"tool_choice":"none",'
-        return b'{"model":%s,"stream":true,"stream_options":{"include_usage":true},%s%s"messages":[%s]}' % (
-            to_json(model),
-            self._parameters,
-            tools,
-            openai_messages(messages, model, filled=self._filled),
-        )
+    def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
+        fields = {"model": to_json(model), "stream": b"true", "stream_options": b'{"include_usage":true}'}
+        fields |= self._parameters
+        if request.tools is not None:
+            fields["tools"] = request.tools
+            if not request.may_call:
+                fields["tool_choice"] = b'"none"'
+        filled = any(change.kind == "fill_reasoning" for change in changes)
+        fields["messages"] = b"[%s]" % openai_messages(request.messages, model, filled=filled)
+        return fields
 
 
 def _first_id(listing: dict[str, object], place: str) -> str:

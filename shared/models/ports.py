@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from pentad.shared.immutable import immutable
+from pentad.shared.models.refusal import Refusal
 
 DeltaSink = Callable[[Literal["content", "thinking"], str], None]
 """Takes each piece of text as it arrives. Called on the event loop: it must be cheap, and must not block."""
@@ -83,17 +84,32 @@ class ModelAnswer:
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened
     """A model call failed. The message says what to do about it and never holds the API key."""
 
+    refusal: Refusal | None = None
+    """What the server says of the request, where another form of it may be answered."""
+    retry_after: float | None = None
+    """Seconds that the server asked for, None when it did not say."""
+
 
 class ModelRefused(ModelFailed):
     """The server understood and said no (4xx other than 408, 409 and 429): the same call never succeeds."""
 
 
 class ModelTooLong(ModelRefused):
-    """The conversation or the text is longer than what the model takes."""
+    """The conversation or the text is longer than what the model takes: one that is shorter may be answered.
+
+    `limit`: how many tokens the model takes, None when the server did not say.
+    """
+
+    def __init__(self, message: str, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class ModelMisconfigured(ModelRefused):
-    """The server refuses every request so: a wrong key, an unknown model, no credit. Another model may answer."""
+    """The server refuses every request so: a wrong key, an unknown model, no credit, a quota that is used up.
+
+    Another model may answer.
+    """
 
 
 class KeyRefused(ModelMisconfigured):
@@ -103,7 +119,7 @@ class KeyRefused(ModelMisconfigured):
 class ModelUnavailable(ModelFailed):
     """Nothing came (429, 5xx, no connection, no first byte in time): try again later, not counted as an attempt.
 
-    `retry_after`: seconds the server asked for, None when it did not say. `status`: what it answered; 0: nothing.
+    `status`: what it answered; 0: nothing.
     """
 
     def __init__(self, message: str, retry_after: float | None = None, *, status: int = 0) -> None:

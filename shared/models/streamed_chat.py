@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.loose_schemas import loosened, made_no_grammar
+from pentad.shared.models.learned_form import REQUIRED, Composed, LearnedForms
 from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,
     ModelAnswer,
     ModelCutOff,
-    ModelRefused,
+    ModelFailed,
     ModelUnavailable,
 )
+from pentad.shared.models.request_change import Change, refielded, reshaped
 from pentad.shared.models.sse_decoder import PIECE
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ STALL_S = 60.0
 class StreamedChat(ABC):
     """What the chat models of all protocols share. `stall_s`: seconds of silence within an answer."""
 
+    _required: frozenset[str] = REQUIRED
+    """Fields that each request has."""
+
     def __init__(self, endpoint: Endpoint, path: str, stall_s: float) -> None:
         self._endpoint = endpoint
         self._path = path
         self._stall_s = stall_s
-        self._loose = False
-        """Tools' schemas are sent without lengths and patterns."""
+        self._forms = LearnedForms(endpoint.place)
 
     @property
     @abstractmethod
@@ -54,6 +57,11 @@ class StreamedChat(ABC):
         """The endpoint."""
         return self._endpoint.place
 
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What the server's refusals have taught, in words."""
+        return self._forms.told
+
     def warm(self) -> None:
         """Import and make the client now (0.6 s of CPU and more, blocks): call it in a thread before work comes."""
         self._endpoint.warm()
@@ -62,16 +70,27 @@ class StreamedChat(ABC):
         """See `ChatModel.stream`. Nothing is asked twice once the answer has begun."""
         reader = AnswerReader(self._endpoint, self._assembly(on_delta))
         model = request.model
-        try:
-            deadline = asyncio.get_running_loop().time() + request.timeout_s
-            async with asyncio.timeout(_patience(request)) as limit:
-                model = model or await self._chosen()
-                once = request.begin_s is not None
-                response = await self._open(model, request, once)
+        once = request.begin_s is not None
+        deadline = asyncio.get_running_loop().time() + request.timeout_s
+
+        async def send(body: bytes) -> None:
+            nonlocal reader
+            reader = AnswerReader(self._endpoint, self._assembly(on_delta))
+            try:
+                response = await self._endpoint.open(self._path, body, once)
                 try:
                     await self._read(response, reader, limit, deadline, hurried=once)
                 finally:
                     await response.aclose()
+            except ModelFailed as failure:
+                if reader.said:
+                    failure.refusal = None
+                raise
+
+        try:
+            async with asyncio.timeout(_patience(request)) as limit:
+                model = model or await self._chosen()
+                await self._forms.of(model).ask(partial(self._composed, model, request), send)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -90,30 +109,15 @@ class StreamedChat(ABC):
         """The model for a request that names none."""
         return self.name
 
-    async def _open(self, model: str, request: ChatRequest, once: bool) -> httpx2.Response:
-        body = self._body(model, self._fitted(request))
-        while True:
-            try:
-                return await self._endpoint.open(self._path, body, once)
-            except ModelRefused as refusal:
-                self._learn(refusal)
-                better = self._body(model, self._fitted(request))
-                if better == body:  # not whether something was new: of many under way, each is refused
-                    raise
-                body = better
-
-    def _fitted(self, request: ChatRequest) -> ChatRequest:
-        if not self._loose or request.tools is None:
-            return request
-        return replace(request, tools=loosened(request.tools))
-
-    def _learn(self, refusal: ModelRefused) -> None:
-        """A refusal may tell how its server wants to be asked: from then on it is. Nothing is forgotten."""
-        self._loose = self._loose or made_no_grammar(str(refusal))
+    def _composed(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> Composed:
+        if changes:
+            request = reshaped(request, changes)
+        fields = self._fields(model, request, changes)
+        return Composed(refielded(fields, changes) if changes else fields, request.tools, self._required)
 
     @abstractmethod
-    def _body(self, model: str, request: ChatRequest) -> bytes:
-        """The request as the protocol says it."""
+    def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
+        """The fields of the request as the protocol says it, ready JSON. ``changes``: those that are made to it."""
 
     @abstractmethod
     def _assembly(self, on_delta: DeltaSink) -> AnswerAssembly:

@@ -63,6 +63,11 @@ def openai_messages(messages: Sequence[bytes], model: str, *, filled: bool) -> b
     return b",".join([_sent(line, kind, filled) for line in messages])
 
 
+def without_thoughts(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages of a transcript without the thoughts that it keeps."""
+    return [said + b"}" if mark else line for line in messages for said, mark, _ in [line.partition(_KEPT)]]
+
+
 def _sent(line: bytes, kind: str, filled: bool) -> bytes:
     said, mark, after = line.partition(_KEPT)
     if mark:

@@ -29,8 +29,10 @@ class Bench:
     client: ChatModel
     deltas: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, *messages: bytes, tools: bytes | None = None, timeout_s: float = 10.0) -> ModelAnswer:
-        request = ChatRequest(messages or (USER,), tools, timeout_s)
+    async def ask(
+        self, *messages: bytes, tools: bytes | None = None, timeout_s: float = 10.0, may_call: bool = True
+    ) -> ModelAnswer:
+        request = ChatRequest(messages or (USER,), tools, timeout_s, may_call=may_call)
         return await self.client.stream(request, lambda kind, text: self.deltas.append((kind, text)))
 
     @property

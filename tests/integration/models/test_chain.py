@@ -106,10 +106,34 @@ async def test_a_failure_before_the_first_word_goes_to_the_spare_without_a_pause
     assert len(both.main.chats) == 1, "with a spare at hand nothing is asked twice"
 
 
-async def test_a_request_that_is_refused_stays_refused(stack: Servers) -> None:
+async def test_a_request_that_one_server_refuses_in_each_form_goes_to_the_spare(stack: Servers) -> None:
+    """Promise: a refusal that teaches nothing ends no task that another model can answer."""
     both = await two(stack, lambda _: fail(400))
-    assert await both.by() == "ModelRefused"
-    assert both.spare.chats == []
+    assert await both.by() == "spare"
+    assert len(both.main.chats) == 1
+    assert both.state == "ok"
+
+
+async def test_a_conversation_that_is_too_long_goes_to_the_spare(stack: Servers) -> None:
+    """Promise: a model with a larger context is asked where there is one."""
+    both = await two(stack, lambda _: fail(400, message="prompt is too long: 213462 tokens > 200000 maximum"))
+    assert await both.by() == "spare"
+
+
+async def test_a_used_up_quota_goes_to_the_spare_and_is_not_asked_for_again(stack: Servers) -> None:
+    """Promise: a quota that is used up is final at once for its model, and the chain's next answers."""
+    both = await two(stack, lambda _: fail(429, message="You exceeded your current quota, please check your plan"))
+    assert [await both.by() for _ in range(3)] == ["spare"] * 3
+    assert len(both.main.chats) == 1
+
+
+async def test_a_limit_with_a_stated_delay_is_left_alone_at_once(stack: Servers) -> None:
+    """Promise: within a delay that a server states no other request is sent to it."""
+    both = await two(stack, lambda _: fail(429, message="Rate limit reached. Please try again in 6m0s."))
+    assert [await both.by() for _ in range(5)] == ["spare"] * 5
+    assert len(both.main.chats) == 1
+    left = next(iter(both.pool.live)).circuit.left(monotonic())
+    assert 350 < left <= 360
 
 
 async def test_a_server_that_is_not_there_is_left_alone_after_three_calls(stack: Servers) -> None:

@@ -72,6 +72,8 @@ def message_document(reply: Reply) -> bytes:
 
 def message_error(reply: Reply) -> bytes:
     """The body of an HTTP error."""
+    if reply.error is not None:
+        return reply.error
     kind = _TYPES.get(reply.status, "api_error")
     error = {"type": kind, "message": reply.message}
     return json.dumps({"type": "error", "error": error, "request_id": "req_scripted"}).encode()

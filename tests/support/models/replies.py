@@ -33,6 +33,7 @@ class Reply:
     wait: asyncio.Event | None = None
     wait_after: int = 0
     raw: tuple[bytes, ...] | None = None
+    error: bytes | None = None
     content_type: str = "text/event-stream"
 
     @property
@@ -55,6 +56,12 @@ def fail(status: int, *, message: str = "scripted failure", retry_after: float |
     """Answer with an HTTP error in OpenAI form."""
     headers = () if retry_after is None else (("Retry-After", f"{retry_after:g}"),)
     return Reply(status=status, message=message, headers=headers, **more)
+
+
+def refuse(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Reply:
+    """Answer with an HTTP error and this body, as JSON unless it is text."""
+    packed = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return Reply(status=status, error=packed, headers=tuple((headers or {}).items()))
 
 
 def cut(after_chunks: int, *, text: str = "cut off in the middle", hang_up: bool = True, **more: Any) -> Reply:
@@ -112,6 +119,8 @@ def document(reply: Reply) -> bytes:
 
 def error_body(reply: Reply) -> bytes:
     """The body of an HTTP error."""
+    if reply.error is not None:
+        return reply.error
     return json.dumps({"error": {"message": reply.message, "type": "scripted", "code": reply.status}}).encode()
 
 

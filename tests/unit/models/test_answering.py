@@ -20,6 +20,7 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelMisconfigured,
     ModelRefused,
+    ModelTooLong,
     ModelUnavailable,
     Usage,
 )
@@ -96,16 +97,35 @@ async def by(chain: Sequence[LiveModel], gate: OpenGate | None = None) -> str:
     [
         (AWAY, "b"),
         (WRONG_KEY, "b"),
-        (REFUSED, "ModelRefused: too long"),
+        (REFUSED, "b"),
         (CUT, "ModelCutOff: cut"),
     ],
 )
-async def test_the_next_model_is_asked_when_nothing_was_shown_and_the_request_is_not_at_fault(
-    failure: ModelFailed, told: str
-) -> None:
+async def test_the_next_model_is_asked_when_nothing_was_shown(failure: ModelFailed, told: str) -> None:
     a, b = Played("a", failure), Played("b")
     assert await by([live(a), live(b)]) == told
     assert len(b.requests) == (told == "b")
+
+
+async def test_a_request_that_is_refused_after_something_was_shown_ends_the_attempt() -> None:
+    """Promise: no second model answers where the first has been heard."""
+
+    class Shown(Played):
+        async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+            on_delta("content", "as I was say")
+            raise REFUSED
+
+    b = Played("b")
+    assert await by([live(Shown("a")), live(b)]) == "ModelRefused: too long"
+    assert b.requests == []
+
+
+async def test_a_request_that_all_find_too_long_is_told_so_with_the_largest_limit() -> None:
+    """Promise: what a shorter conversation would help against can be told from every other refusal."""
+    failures = [ModelTooLong("a", 100), REFUSED, ModelTooLong("c", 7)]
+    failure = await asked([live(Played(name, failure)) for name, failure in zip("abc", failures, strict=True)])
+    assert isinstance(failure, ModelTooLong)
+    assert (str(failure), failure.limit) == ("a; too long; c", 100)
 
 
 async def test_a_model_that_is_known_to_be_down_is_not_asked() -> None:

@@ -98,6 +98,22 @@ def test_a_server_that_names_a_time_is_left_alone_as_long_within_bounds(asked: f
     assert opened(asked_s=asked).left(0.0) == pause
 
 
+@pytest.mark.parametrize(("asked", "pause"), [(7.0, 7.0), (0.1, 1.0), (1e6, 600.0)])
+def test_a_server_whose_limit_is_reached_is_left_alone_at_once(asked: float, pause: float) -> None:
+    """Promise: nothing is sent to a server within the delay that it states with a limit."""
+    circuit = Circuit(0.0)
+    circuit.failed(0.0, "limited", asked_s=asked, limited=True)
+    assert not circuit.closed
+    assert circuit.left(0.0) == pause
+
+
+def test_a_limit_without_a_time_is_a_failure_like_others() -> None:
+    """Promise: one failure alone says little."""
+    circuit = Circuit(0.0)
+    circuit.failed(0.0, "limited", limited=True)
+    assert circuit.closed
+
+
 def test_a_server_that_names_a_time_is_asked_then_however_often_it_failed() -> None:
     circuit, now = opened(asked_s=2.0), 2.0
     for _ in range(5):

@@ -1,10 +1,11 @@
 """Each failure of a model server answers: never, later, or again."""
 
+from time import time
 from typing import Any
 
 import pytest
 
-from pentad.shared.models.model_failures import error_in, from_status, from_stream_error, retry_after
+from pentad.shared.models.model_failures import error_in, from_status, from_stream_error
 from pentad.shared.models.ports import (
     ModelCutOff,
     ModelFailed,
@@ -13,6 +14,7 @@ from pentad.shared.models.ports import (
     ModelTooLong,
     ModelUnavailable,
 )
+from pentad.shared.models.stated_delay import stated_delay
 
 
 @pytest.mark.parametrize("status", [400, 415, 422, 451])
@@ -130,6 +132,10 @@ def test_an_error_within_the_stream_is_classified(
 ) -> None:
     failure = from_stream_error(chunk, began, "http://m")
     assert (type(failure) if failure else None) is expected
+
+
+def retry_after(headers: dict[str, str]) -> float | None:
+    return stated_delay(headers, {}, "", time())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""What a model server says of a request that it refuses, in whatever form it says it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pentad.shared.immutable import immutable
+
+MAX_WORDS = 2_048
+"""Characters of a server's words in which a refusal is recognised."""
+_MAX_VALUES = 2_000
+"""Values of an error's body that are looked at."""
+_MAX_PATHS = 64
+_ECHOES = frozenset({"body", "ctx", "input", "request", "url", "user_id", "request_id"})
+"""Members of an error that repeat what was sent, or say nothing of it: what users write is no refusal."""
+_NAMING = frozenset({"field", "loc", "param", "parameter"})
+"""Members of an error that name a part of the request: OpenAI's `param`, pydantic's `loc`, Google's `field`."""
+_STEPS = re.compile(r"\w+(?:-\w+)*|\$\w+")
+_WRITTEN = re.compile(r"[A-Za-z_]{1,40}(?:\.?\[\d{1,6}\]|\.\w{1,60}){1,24}")
+"""A path within a text: `tools[3].function.name`, `messages.2.content`."""
+_LOC = re.compile(r"""['"]loc['"]\s*:\s*[\[(]([^\])]{1,300})[\])]""")
+"""A list of pydantic's that has become text."""
+_PREFIXES = frozenset({"body", "request", "GenerateContentRequest"})
+
+Path = tuple[str, ...]
+"""Steps into a request: `("tools", "3", "function", "name")`."""
+
+
+@immutable
+class Refusal:
+    """One refusal. ``words``: all that the server says, up to `MAX_WORDS`, without the API key."""
+
+    status: int
+    words: str
+    paths: tuple[Path, ...] = ()
+    """The parts of the request that it names, those of the error's own members first."""
+
+
+def read_refusal(status: int, said: object, words: str) -> Refusal:
+    """The refusal that a body says. ``said``: the body, as JSON when it could be read; ``words``: its message."""
+    named: list[Path] = []
+    texts = [words]
+    for name, value in members(said, _ECHOES):
+        if name in _NAMING:
+            named += [path for path in map(_path, _listed(value)) if path]
+        if isinstance(value, str) and value not in words:
+            texts.append(value)
+    whole = "\n".join(texts)[:MAX_WORDS]
+    written = [_path(match[0]) for match in _WRITTEN.finditer(whole)]
+    quoted = [_path(match[1].replace(",", ".")) for match in _LOC.finditer(whole)]
+    paths = dict.fromkeys([*named, *quoted, *written][:_MAX_PATHS])
+    return Refusal(status, whole, tuple(path for path in paths if path))
+
+
+def members(said: object, without: Collection[str] = ()) -> Iterator[tuple[str, object]]:
+    """The members of an error's objects, however deep, in their order, with their names. At most 2,000."""
+    waiting: list[tuple[str, object]] = [("", said)]
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            return
+        name, value = waiting.pop()
+        yield name, value
+        if isinstance(value, Mapping):
+            waiting += [(str(key), each) for key, each in reversed(list(value.items())) if key not in without]
+        elif isinstance(value, list):
+            waiting += [(name, each) for each in reversed(value)]
+
+
+def _listed(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value[:1_000]]
+    if isinstance(value, list):
+        return [".".join(str(step) for step in value[:24])[:1_000]]
+    return []
+
+
+def _path(text: str) -> Path:
+    steps = _STEPS.findall(text)
+    while steps and steps[0] in _PREFIXES:
+        steps = steps[1:]
+    return tuple(steps)
+
+
+def as_number(value: Any) -> int | None:
+    """A whole number as servers write it, with or without commas; None for everything else."""
+    digits = str(value).replace(",", "").replace("_", "")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else None

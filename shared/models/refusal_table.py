@@ -1,0 +1,377 @@
+"""What the words of model servers mean for the next request: the one table of refusals that something is learned from.
+
+Each reader takes a refusal and the request that was refused, and says which changes of that request may help, the best
+first. Whoever asks takes the first that alters the request. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from pentad.shared.immutable import immutable
+from pentad.shared.models.refusal import Path, Refusal, as_number
+from pentad.shared.models.request_change import Change
+from pentad.shared.models.thoughts import REASONING
+from pentad.shared.models.too_long import room_left, says_too_long
+from pentad.shared.models.tool_forms import BARE, CORE, KEYWORDS, MAX_DESCRIPTION, WITHOUT_BOUNDS
+
+Changes = tuple[Change, ...]
+
+
+@immutable
+class Refused:
+    """The request that was refused. ``fields``: of its body, ready JSON by their names."""
+
+    fields: Mapping[str, bytes]
+    required: frozenset[str]
+    """Fields that are never left out."""
+    tools: tuple[str, ...] = ()
+    """The names of the tools that were offered, in their order."""
+    unusual_tools: tuple[str, ...] = ()
+    """Those of them whose schemas have more than names and types."""
+    once: frozenset[str] = frozenset()
+    """Fields whose value was lowered for this request already."""
+
+
+_NO = (
+    r"(?:not|n't|un)[ -]?(?:currently |yet |been )?(?:supported|allowed|permitted|available|enabled|implemented"
+    r"|recogni[sz]ed|accepted|compatible)"
+)
+_CANNOT = r"(?:(?:does|do|did|is|are|was) ?(?:not|n't)|doesn't|don't|cannot|can't|not able to)"
+_TOOLS = (
+    r"(?<![\w.-])(?<!parallel )(?:tools?(?:[ _-](?:use|usage|calls?|calling))?|function[ _-]?call(?:s|ing)?|functions)"
+)
+_FORMAT = r"(?:response[ _-]?format|json[ _-](?:mode|schema|object)|structured[ _-]?outputs?)"
+_STREAM = r"\bstream(?:ing|ed)?\b"
+_DEFINITE = frozenset({400, 406, 409, 415, 422, 424})
+"""Statuses of requests that a server refuses for what they say."""
+
+
+def _said(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.I)
+
+
+_ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
+    (
+        _said(
+            r"roles? must alternate",
+            r"roles? (?:should|must|need to) be alternat",
+            r"alternating (?:user|roles)",
+            r"consecutive (?:\w+ )?(?:user )?messages",
+        ),
+        (Change("alternate"),),
+    ),
+    (
+        _said(
+            rf"(?:system|developer)['\"`]?(?: role| message| prompt| instruction)s?[^.\n]{{0,40}} {_NO}",
+            rf"{_CANNOT} support[^.\n]{{0,24}}['\"`]?(?:system|developer)['\"`]?(?: |\.|$)",
+            r"only[^.\n]{0,20} user[^.\n]{0,20}(?:assistant|model)[^.\n]{0,20} roles? (?:are|is) supported",
+        ),
+        (Change("no_system"),),
+    ),
+    (
+        _said(
+            r"failed to (?:parse|initialize|convert|compile)[^.\n]{0,40} grammar",
+            r"json schema conversion failed",
+            r"(?:invalid|unsupported) grammar",
+            r"grammar (?:error|is not valid)",
+        ),
+        (
+            Change("loosen_tools", value=WITHOUT_BOUNDS),
+            Change("loosen_tools", value=CORE),
+            Change("json_object"),
+            Change("omit", "response_format"),
+            Change("loosen_tools", value=BARE),
+        ),
+    ),
+    (
+        _said(
+            rf"{_NO}[^.\n]{{0,20}}{_STREAM}",
+            rf"{_STREAM}[^.\n]{{0,40}} {_NO}",
+            rf"{_CANNOT} (?:\w+ )?support[^.\n]{{0,30}} {_STREAM}",
+            r"verified to stream this model",
+        ),
+        (Change("omit", "stream"),),
+    ),
+    (_said(r"only supports? (?:a )?single tool[- ]calls?"), (Change("calls_as_text"),)),
+    (
+        _said(
+            rf"{_CANNOT} (?:currently )?support(?: the)?(?: use of)? ['\"`]?{_TOOLS}\b",
+            rf"{_CANNOT} (?:use|call|accept|handle|do) {_TOOLS}\b",
+            rf"{_TOOLS}['\"`]?(?: \w+){{0,3}} {_NO}\b",
+            rf"unsupported[^.\n]{{0,30}}{_TOOLS}\b(?![.\[])",
+            rf"no (?:support for|endpoints found that support) {_TOOLS}\b",
+            rf"(?:without (?:native )?|not trained for ){_TOOLS}\b",
+            r"requires? --(?:jinja|enable-auto-tool-choice|tool-call-parser)",
+            r"template does not (?:support|advertise)[^.\n]{0,20} tools",
+        ),
+        (Change("no_tools"),),
+    ),
+    (
+        _said(
+            rf"{_FORMAT}[^\n]{{0,60}}(?:{_NO}|unavailable|cannot be)",
+            rf"{_CANNOT} support[^.\n]{{0,30}} {_FORMAT}",
+            r"response mime type|custom grammar constraints|guided decoding|response_schema",
+        ),
+        (Change("json_object"), Change("omit", "response_format")),
+    ),
+)
+"""What servers say that names no part of a request in a form that could be read: these count with each status."""
+_EXTRA = _said(
+    r"extra|unexpected|unknown|unrecogni[sz]ed|unsupported",
+    r"not (?:supported|permitted|allowed|recogni)",
+    r"additional propert",
+)
+_MISSING = _said(
+    r"missing|required|expected|passed back",
+    r"must be (?:passed|sent|provided|included)",
+)
+_INSTEAD = _said(
+    r"use (?:the )?[\"'`]?([a-z]{2,}(?:_[a-z]+){1,4})[\"'`]? instead",
+    r"(?:replaced by|renamed to|in favou?r of) [\"'`]?([a-z]{2,}(?:_[a-z]+){1,4})",
+)
+_MOST = re.compile(
+    r"(?:at most|maximum(?: \w+){0,5}?(?: is| of|:)?|max(?:imum)? allowed(?: is)?|less than or equal to|<=|up to"
+    r"|limit of|must be (?:less than|below|under)|cannot exceed|must not exceed|exceed(?:s|ed)?(?: the)?(?: \w+){0,3}"
+    r"|\d >|, )[ \[(`'\"]{0,2}(\d[\d,]{0,10})",
+    re.I,
+)
+_OTHER_NAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_ALSO_CALLED = {
+    "response_format": ("response_schema", "response_mime_type", "response_json_schema", "responseSchema"),
+    "max_tokens": ("max_output_tokens", "max_new_tokens", "maxOutputTokens", "maxTokens"),
+    "max_completion_tokens": ("max_output_tokens", "max_new_tokens", "maxOutputTokens"),
+    "stop": ("stop_sequences", "stopSequences"),
+    "reasoning_effort": ("thinking_config", "thinking_budget", "thinkingConfig", "reasoning.effort", "enable_thinking"),
+    "tools": ("functions", "function_declarations", "functionDeclarations", "toolConfig"),
+    "tool_choice": ("tool_config", "toolChoice", "function_call", "tool choice"),
+    "thinking": ("thinking.type", "budget_tokens"),
+}  # fmt: skip
+"""What servers behind another's protocol call a field."""
+_SCHEMA = _said(
+    r"schema|grammar|guided|outlines|parameters|tool definition",
+    r"function[_ ](?:declaration|parameter)",
+    r"invalid (?:tool|function)",
+    r"(?:tool|function)s?\b[^.\n]{0,30} (?:invalid|malformed)",
+)
+_OF_SCHEMA = _said(r"schema|grammar|function[_ ]parameter|invalid (?:tool|function)")
+_TOOL_PARTS = frozenset(
+    {"tools", "functions", "function_declarations", "functionDeclarations", "toolSpec", "inputSchema"}
+)
+
+
+def changes_for(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
+    """What may help, the best first: changes of which the first that alters the request is to be made."""
+    if says_too_long(refusal.words):
+        yield from _room(refusal, refused)
+        return
+    yield from _reasoning(refusal)
+    for path in refusal.paths:
+        if path[0] == "messages":
+            yield from _message(refusal, path)
+    for words, changes in _ROWS:
+        if words.search(refusal.words):
+            yield from changes
+    if refusal.status in _DEFINITE:
+        yield from _of_paths(refusal, refused)
+        yield from _of_names(refusal, refused)
+        yield from _of_tools(refusal, refused)
+
+
+def speaks_of_request(words: str) -> bool:
+    """Whether words that come with the status of an outage refuse what a request says."""
+    return REASONING in words or any(pattern.search(words) for pattern, _ in _ROWS)
+
+
+def _reasoning(refusal: Refusal) -> Iterator[Change]:
+    """Servers that think miss reasoning where another model has called tools; others refuse to be sent any."""
+    if REASONING not in refusal.words:
+        return
+    if _EXTRA.search(refusal.words) and not _MISSING.search(refusal.words):
+        yield Change("no_reasoning")
+    else:
+        yield Change("fill_reasoning")
+
+
+def _room(refusal: Refusal, refused: Refused) -> Iterator[Change]:
+    """Some refuse a prompt that fits, for the answer that is reserved beside it."""
+    for name in ("max_tokens", "max_completion_tokens"):
+        asked = as_number(refused.fields.get(name, b"").decode())
+        if asked and name not in refused.once and (left := room_left(refusal.words, asked)):
+            yield Change("lower", name, left)
+
+
+def _of_paths(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
+    for path in refusal.paths:
+        if path[0] in _TOOL_PARTS:
+            if len(path) > 1:
+                yield from _tool(refusal, refused, path)
+            elif _EXTRA.search(refusal.words) and not KEYWORDS.search(refusal.words):
+                yield Change("no_tools")
+        elif path[0] != "messages":
+            yield from _path_field(refusal, refused, path)
+
+
+def _path_field(refusal: Refusal, refused: Refused, path: Path) -> Iterator[Change]:
+    for name in refused.fields:
+        if name == path[0] or name in path[1:] or not _SAME.get(name, frozenset()).isdisjoint(path):
+            yield from _field(refusal, refused, name)
+
+
+_SAME = {name: frozenset(others) for name, others in _ALSO_CALLED.items()}
+
+
+def _of_names(refusal: Refusal, refused: Refused) -> Iterator[Change]:
+    """Fields that the words name, in the order in which they do."""
+    found = [(at, name) for name in refused.fields if (at := _named_at(name, refusal.words)) is not None]
+    for _, name in sorted(found, key=lambda each: (each[1] in ("tools", "stream"), each[0])):
+        if name != "tools":
+            yield from _field(refusal, refused, name)
+        elif not _OF_SCHEMA.search(refusal.words) and not KEYWORDS.search(refusal.words):
+            yield Change("no_tools")
+
+
+def _named_at(name: str, words: str) -> int | None:
+    places = [match.start() for each in (name, *_ALSO_CALLED.get(name, ())) if (match := _naming(each).search(words))]
+    return min(places, default=None)
+
+
+@lru_cache(maxsize=512)
+def _naming(name: str) -> re.Pattern[str]:
+    """Where a text names a field: one that is also a word of English, only where it is marked as a name."""
+    return re.compile(_distinct(name) if _is_distinct(name) else _marked(name), re.I)
+
+
+def _is_distinct(name: str) -> bool:
+    return "_" in name or name in ("temperature", "logprobs", "verbosity", "dimensions") or name != name.lower()
+
+
+def _distinct(name: str) -> str:
+    return rf"(?<![\w-]){re.escape(name).replace('_', '[ _-]?')}(?![\w-])"
+
+
+def _marked(name: str) -> str:
+    word = re.escape(name)
+    return "|".join(
+        (
+            rf"""["'`“‘\[(*]{word}["'`”’\])*:]""",
+            rf"\b(?:param(?:eter)?|argument|field|property|properties|key|option|attribute|supplied|provided)s?(?:\(s\))?"
+            rf"\s?:?\s?(?:[\w-]{{1,40}}, ?){{0,12}}{word}\b",
+            rf"(?:^|\n){word}\s?:",
+            rf":\s?{word}\s*(?:$|[.,;\n])",
+            rf"\b{word} (?:is|are|was|must|should|cannot|does)\b",
+            rf"\bsupport(?:ed|s)?:?(?: the)? {word}\b",
+            rf"\bunsupported (?:\w+ )?{word}\b",
+        )
+    )
+
+
+def _field(refusal: Refusal, refused: Refused, name: str) -> Iterator[Change]:
+    """What helps where one field is refused: its other name, a smaller number, another form, or to leave it out."""
+    if name in ("messages", "model"):
+        return
+    value = refused.fields[name]
+    new = next((match[1] or match[2] for match in _INSTEAD.finditer(refusal.words)), None)
+    if new is not None and new != name and new not in refused.fields:
+        yield Change("rename", name, new)
+    asked = as_number(value.decode()) if len(value) < 16 else None
+    if asked is not None:
+        allowed = [n for n in map(as_number, _MOST.findall(refusal.words)) if n is not None and 0 < n < asked]
+        if allowed and asked > _LARGE:
+            yield Change("lower", name, max(allowed))
+    if name in _OTHER_NAMES and name not in refused.required:
+        yield Change("rename", name, _OTHER_NAMES[name])
+    if name == "response_format" and b'"json_object"' not in value:
+        yield Change("json_object")
+    if name not in refused.required:
+        yield Change("omit", name)
+
+
+_LARGE = 16
+"""Numbers up to this are shares and counts, whose bounds mean little: their field is left out."""
+
+
+def _message(refusal: Refusal, path: Path) -> Iterator[Change]:
+    last = path[-1]
+    words = refusal.words
+    if last == "role" and re.search(r"system|developer", words, re.I):
+        yield Change("no_system")
+    if last in ("content", "text", "parts") or "content" in path:
+        if re.search(r"null|none|str(?:ing)?\b|required|missing|type", words, re.I):
+            yield Change("no_null")
+        if re.search(r"empty|blank|at least|whitespace|length|min", words, re.I):
+            yield Change("no_empty_text")
+    if last.startswith(("reasoning", "thinking")) or last in ("extra_content", "signature"):
+        yield Change("no_reasoning")
+    if last in ("role", "tool_calls", "tool_call_id") and re.search(r"\btool", words, re.I):
+        yield Change("calls_as_text")
+
+
+def _of_tools(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
+    """Where a tool or a schema is refused in words alone."""
+    if not refused.tools or any(path[0] in _TOOL_PARTS and len(path) > 1 for path in refusal.paths):
+        return
+    words = refusal.words
+    named = _tools_named(words, refused)
+    if named or KEYWORDS.search(words) or _SCHEMA.search(words):
+        yield from _lighter(refusal, named, refused)
+
+
+def _tool(refusal: Refusal, refused: Refused, path: Path) -> Iterator[Change | Changes]:
+    """Where a path leads to a tool, or to all of them."""
+    numbers = [int(step) for step in path if step.isdecimal() and len(step) < 6]
+    if "function_declarations" in path or "functionDeclarations" in path:
+        numbers = numbers[1:] or numbers
+    named = [refused.tools[number] for number in numbers[:1] if number < len(refused.tools)]
+    named += [name for name in _tools_named(refusal.words, refused) if name not in named]
+    if "name" in path[-2:] and named:
+        yield tuple(Change("omit_tool", name) for name in named[:1])
+    yield from _lighter(refusal, named, refused)
+
+
+def _lighter(refusal: Refusal, named: Sequence[str], refused: Refused) -> Iterator[Change | Changes]:
+    """Lighter forms of all tools, then without the tool that is named; without those that are unusual, without all."""
+    words = refusal.words
+    most = [n for n in map(as_number, _MOST_ITEMS.findall(words)) if n]
+    if _DESCRIPTION.search(words):
+        yield Change("shorten_descriptions", value=max([n for n in most if n >= _SHORT], default=MAX_DESCRIPTION))
+    elif most and _TOO_MANY.search(words):
+        yield Change("fewer_tools", value=min(most))
+    for level in (WITHOUT_BOUNDS, CORE, BARE):
+        yield Change("loosen_tools", value=level)
+    yield Change("shorten_descriptions", value=MAX_DESCRIPTION)
+    for name in named:
+        yield Change("omit_tool", name)
+    if not named:
+        if refused.unusual_tools:
+            yield tuple(Change("omit_tool", name) for name in refused.unusual_tools)
+        yield Change("no_tools")
+
+
+_DESCRIPTION = _said(
+    r"descri\w*[^\n]{0,80}(?:long|length|exceed|characters|at most)", r"(?:long|length)[^.\n]{0,40} descri"
+)
+_TOO_MANY = _said(
+    r"array too long",
+    r"too many (?:tools|functions)",
+    r"(?:tools|functions)\b[^.\n]{0,60}(?:at most|maximum|exceed|limit)",
+    r"(?:at most|maximum)[^.\n]{0,40} (?:tools|functions)\b",
+)
+_MOST_ITEMS = re.compile(
+    r"(?:maximum(?: (?:length|number))?|at most|limit(?: of| is)|up to|<=|exceeds?)[^\d\n]{0,24}(\d[\d,]{0,9})", re.I
+)
+_SHORT = 64
+"""Characters of a description: no server takes fewer."""
+
+
+def _tools_named(words: str, refused: Refused) -> list[str]:
+    """The offered tools that the words name: marked as a name, for a tool may be called by any word."""
+    return [name for name in refused.tools if name in words and _names_tool(name).search(words)]
+
+
+@lru_cache(maxsize=512)
+def _names_tool(name: str) -> re.Pattern[str]:
+    word = re.escape(name)
+    return re.compile(rf"""["'`]{word}["'`]|(?:tool|function|named?):? ?{word}(?![\w-])""", re.I)

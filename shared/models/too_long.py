@@ -1,0 +1,96 @@
+"""Whether a server's words say that a conversation or a text is too long, and how much its model takes. Pure.
+
+The words are those of OpenAI, Anthropic, Google, xAI, Groq, Mistral, DeepSeek, Moonshot, MiniMax, DashScope, Cohere,
+Bedrock, OpenRouter, Together, Poolside, GitHub, LiteLLM, vLLM, SGLang, TGI, TEI, TensorRT-LLM, llama.cpp, Ollama and
+LM Studio.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pentad.shared.models.refusal import as_number
+
+_TOO_LONG = re.compile(
+    r"context[ _-]?(?:length|size|window)(?! is (?:not|un))|context_?limit|model'?s? context limit"
+    r"|maximum (?:context|prompt|model|input|sequence) length|max(?:imum)?_(?:model_len|seq_?len|context_length)"
+    r"|max_(?:num|input)_tokens"
+    r"|(?:prompt|input|conversation|messages?|text|total length)s?(?: \w+){0,3} (?:is|are|was) too (?:long|large)"
+    r"|(?:prompt|input)(?: tokens?)? too (?:long|large)|too long for (?:requested|this|the) model"
+    r"|request[ _]too[ _]large|request (?:size )?exceeds the maximum size|payload too large|too large to process"
+    r"|too large for model|reduce (?:the length of|your)(?: \w+){0,3} (?:messages?|prompt|input|completion)"
+    r"|(?:input|prompt) (?:token count|tokens?|length)[^.\n]{0,60} exceeds?"
+    r"|(?:input|prompt)(?: tokens)? exceeds? (?:the )?(?:configured|maximum|model)"
+    r"|exceed(?:s|ed)?(?: the)?(?: model)?(?:'s)?(?: maximum)?(?: allowed)?"
+    r" (?:token limit|number of tokens|input length)"
+    r"|token limit exceeded|too many (?:input )?tokens(?! per)|maximum number of tokens allowed"
+    r"|prompt token count of \d+ exceeds|range of input length|prompt tokens too long|prompt contains [\d,]+ tokens"
+    r"|`inputs`(?: tokens \+ `max_new_tokens`)? must (?:be|have)|exceed_context_size|model_context_window_exceeded"
+    r"|string_above_max_length(?=.*messages)|maximum allowed (?:input )?length of [\d,]+ tokens"
+    r"|上下文(?:长度|窗口)|输入(?:内容)?(?:过长|超长)",
+    re.I,
+)
+_RATE = re.compile(
+    r"rate[ _-]?limit|per (?:min|sec|hour|day)|too many requests|please (?:wait|try again)|throttl|quota", re.I
+)
+"""What is said of too many tokens in a while: waiting helps against that."""
+_PLAINLY = re.compile(r"maximum context length|prompt is too long|context_length_exceeded|context size", re.I)
+"""What counts although rates are spoken of too."""
+_NEVER_FITS = re.compile(r"request too large", re.I)
+"""Said with a limit for each minute: this request alone is more."""
+_OUTPUT = re.compile(
+    r"max_(?:completion_|output_|new_)?tokens[^.\n]{0,80}(?:at most|maximum|range|<=|>|less than|exceed|too large)"
+    r"|completion tokens",
+    re.I,
+)
+"""Said of the most tokens that an answer may have."""
+_OF_INPUT = re.compile(r"\b(?:prompt|inputs?|messages)\b|maximum context length|context limit", re.I)
+_NUMBER = r"\(?\[?(?:only |1, ?)?([\d][\d,_]{2,14})"
+_LIMITS = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"\d (?:tokens )?> ([\d][\d,_]{2,14})",
+        r"([\d][\d,_]{2,14}) maximum context length",
+        r"maximum (?:context|prompt|model|input|sequence) length(?: is| of|:)? ?" + _NUMBER,
+        r"(?:context|configured context|available context) (?:length|size|window|limit)(?: is| of|:)? ?" + _NUMBER,
+        r"maximum number of tokens allowed(?: is| of|:)? ?" + _NUMBER,
+        r"token limit(?: is| of|:)? ?" + _NUMBER,
+        r"input length (?:should be|of|is) ?" + _NUMBER,
+        r"(?:limit|maximum|max_seq_len|max_model_len|n_ctx\"?)(?: is| of|:)? ?" + _NUMBER,
+        r"(?:must be <=|must have less than|cannot exceed|at most|up to) ?" + _NUMBER,
+    )
+)
+_SPARE, _LEAST_ANSWER = 16, 256
+"""Tokens that servers count more at the next try; the shortest answer that is worth a request."""
+
+
+def says_too_long(words: str) -> bool:
+    """Whether it is the length that the server refuses: what is shorter, or a larger model, would be answered."""
+    if not _TOO_LONG.search(words):
+        return False
+    if _RATE.search(words) and not _NEVER_FITS.search(words):
+        return bool(_PLAINLY.search(words))
+    return not _OUTPUT.search(words) or bool(_OF_INPUT.search(words))
+
+
+def limit_in(words: str) -> int | None:
+    """How many tokens the model takes, where the server names it."""
+    for pattern in _LIMITS:
+        match = pattern.search(words)
+        if match and (number := as_number(match[1])):
+            return number
+    return None
+
+
+def room_left(words: str, asked: int) -> int | None:
+    """How many tokens an answer may have so that this prompt fits, where the words say both.
+
+    ``asked``: how many the request has reserved for the answer.
+    """
+    limit = limit_in(words)
+    numbers = {n for n in map(as_number, re.findall(r"\d[\d,]{0,14}", words)) if n is not None}
+    if limit is None or asked not in numbers:
+        return None
+    prompts = [n for n in numbers if n < limit and n != asked and n + asked > limit]
+    left = limit - max(prompts) - _SPARE if prompts else 0
+    return left if left >= _LEAST_ANSWER else None
