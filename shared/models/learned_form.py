@@ -13,7 +13,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.model_failures import shortened
 from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelTooLong
 from pentad.shared.models.refusal import Refusal
-from pentad.shared.models.refusal_table import Refused, changes_for
+from pentad.shared.models.refusal_table import RefusedRequest, changes_for
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.tool_forms import tool_names, unusual_tools
 
@@ -45,11 +45,11 @@ class Composed:
         """The JSON object that is sent."""
         return b"{%s}" % b",".join([b"%s:%s" % (to_json(name), value) for name, value in self.fields.items()])
 
-    def refused(self, once: Iterable[str]) -> Refused:
+    def refused(self, once: Iterable[str]) -> RefusedRequest:
         """What the table of refusals must know of it."""
         tools = () if self.tools is None else tool_names(self.tools)
         unusual = () if self.tools is None else unusual_tools(self.tools)
-        return Refused(self.fields, self.required, tools, unusual, frozenset(once))
+        return RefusedRequest(self.fields, self.required, tools, unusual, frozenset(once))
 
 
 class LearnedForm:

@@ -21,7 +21,7 @@ Changes = tuple[Change, ...]
 
 
 @immutable
-class Refused:
+class RefusedRequest:
     """The request that was refused. ``fields``: of its body, ready JSON by their names."""
 
     fields: Mapping[str, bytes]
@@ -162,7 +162,7 @@ _TOOL_PARTS = frozenset(
 )
 
 
-def changes_for(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
+def changes_for(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     """What may help, the best first: changes of which the first that alters the request is to be made."""
     if says_too_long(refusal.words):
         yield from _room(refusal, refused)
@@ -195,7 +195,7 @@ def _reasoning(refusal: Refusal) -> Iterator[Change]:
         yield Change("fill_reasoning")
 
 
-def _room(refusal: Refusal, refused: Refused) -> Iterator[Change]:
+def _room(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change]:
     """Some refuse a prompt that fits, for the answer that is reserved beside it."""
     for name in ("max_tokens", "max_completion_tokens"):
         asked = as_number(refused.fields.get(name, b"").decode())
@@ -203,7 +203,7 @@ def _room(refusal: Refusal, refused: Refused) -> Iterator[Change]:
             yield Change("lower", name, left)
 
 
-def _of_paths(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
+def _of_paths(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     for path in refusal.paths:
         if path[0] in _TOOL_PARTS:
             if len(path) > 1:
@@ -214,7 +214,7 @@ def _of_paths(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
             yield from _path_field(refusal, refused, path)
 
 
-def _path_field(refusal: Refusal, refused: Refused, path: Path) -> Iterator[Change]:
+def _path_field(refusal: Refusal, refused: RefusedRequest, path: Path) -> Iterator[Change]:
     for name in refused.fields:
         if name == path[0] or name in path[1:] or not _SAME.get(name, frozenset()).isdisjoint(path):
             yield from _field(refusal, refused, name)
@@ -223,7 +223,7 @@ def _path_field(refusal: Refusal, refused: Refused, path: Path) -> Iterator[Chan
 _SAME = {name: frozenset(others) for name, others in _ALSO_CALLED.items()}
 
 
-def _of_names(refusal: Refusal, refused: Refused) -> Iterator[Change]:
+def _of_names(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change]:
     """Fields that the words name, in the order in which they do."""
     found = [(at, name) for name in refused.fields if (at := _named_at(name, refusal.words)) is not None]
     for _, name in sorted(found, key=lambda each: (each[1] in ("tools", "stream"), each[0])):
@@ -268,7 +268,7 @@ def _marked(name: str) -> str:
     )
 
 
-def _field(refusal: Refusal, refused: Refused, name: str) -> Iterator[Change]:
+def _field(refusal: Refusal, refused: RefusedRequest, name: str) -> Iterator[Change]:
     """What helps where one field is refused: its other name, a smaller number, another form, or to leave it out."""
     if name in ("messages", "model"):
         return
@@ -309,7 +309,7 @@ def _message(refusal: Refusal, path: Path) -> Iterator[Change]:
         yield Change("calls_as_text")
 
 
-def _of_tools(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
+def _of_tools(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     """Where a tool or a schema is refused in words alone."""
     if not refused.tools or any(path[0] in _TOOL_PARTS and len(path) > 1 for path in refusal.paths):
         return
@@ -319,7 +319,7 @@ def _of_tools(refusal: Refusal, refused: Refused) -> Iterator[Change | Changes]:
         yield from _lighter(refusal, named, refused)
 
 
-def _tool(refusal: Refusal, refused: Refused, path: Path) -> Iterator[Change | Changes]:
+def _tool(refusal: Refusal, refused: RefusedRequest, path: Path) -> Iterator[Change | Changes]:
     """Where a path leads to a tool, or to all of them."""
     numbers = [int(step) for step in path if step.isdecimal() and len(step) < 6]
     if "function_declarations" in path or "functionDeclarations" in path:
@@ -331,7 +331,7 @@ def _tool(refusal: Refusal, refused: Refused, path: Path) -> Iterator[Change | C
     yield from _lighter(refusal, named, refused)
 
 
-def _lighter(refusal: Refusal, named: Sequence[str], refused: Refused) -> Iterator[Change | Changes]:
+def _lighter(refusal: Refusal, named: Sequence[str], refused: RefusedRequest) -> Iterator[Change | Changes]:
     """Lighter forms of all tools, then without the tool that is named; without those that are unusual, without all."""
     words = refusal.words
     most = [n for n in map(as_number, _MOST_ITEMS.findall(words)) if n]
@@ -351,7 +351,7 @@ def _lighter(refusal: Refusal, named: Sequence[str], refused: Refused) -> Iterat
 
 
 _DESCRIPTION = _said(
-    r"descri\w*[^\n]{0,80}(?:long|length|exceed|characters|at most)", r"(?:long|length)[^.\n]{0,40} descri"
+    r"descri\w{0,12}[^\n]{0,80}(?:long|length|exceed|characters|at most)", r"(?:long|length)[^.\n]{0,40} descri"
 )
 _TOO_MANY = _said(
     r"array too long",
@@ -366,7 +366,7 @@ _SHORT = 64
 """Characters of a description: no server takes fewer."""
 
 
-def _tools_named(words: str, refused: Refused) -> list[str]:
+def _tools_named(words: str, refused: RefusedRequest) -> list[str]:
     """The offered tools that the words name: marked as a name, for a tool may be called by any word."""
     return [name for name in refused.tools if name in words and _names_tool(name).search(words)]
 

@@ -13,6 +13,7 @@ from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS
 from pentad.services.tool_worker.children import voice
 from pentad.shared.digests import wording
 from pentad.shared.models import offline_intents, offline_memory
+from pentad.shared.models.refusal import MAX_WORDS
 from pentad.shared.recall import importance, proper_names, questions, segment_cues, terms
 from pentad.shared.segments import splitting
 from tests.support.patterns import Found, every_pattern, slowest
@@ -30,6 +31,13 @@ LIMITS: Mapping[str, int] = {
     "pentad.shared.models.offline_intents": offline_intents._READ,
     "pentad.shared.models.offline_memory": offline_memory._READ,
     "shared/models/offline": offline_intents._READ,
+    "pentad.shared.models.refusal.": MAX_WORDS,
+    "pentad.shared.models.refusal_table": MAX_WORDS,
+    "shared/models/refusal_table": MAX_WORDS,
+    "pentad.shared.models.stated_delay._DAILY_METRIC": LONGEST,
+    "pentad.shared.models.stated_delay": MAX_WORDS,
+    "pentad.shared.models.too_long": MAX_WORDS,
+    "shared/models/too_long": MAX_WORDS,
     "pentad.shared.plugins.docstrings": 1 << 16,
     "pentad.shared.recall.importance": importance._MOST_CHARS,
     "pentad.shared.recall.proper_names": proper_names._MOST_CHARS,

@@ -11,14 +11,14 @@ import pytest
 from pentad.shared.models.model_failures import error_in, from_status, message_in
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelRefused, ModelTooLong, ModelUnavailable
 from pentad.shared.models.refusal import Refusal, read_refusal
-from pentad.shared.models.refusal_table import Refused, changes_for, speaks_of_request
+from pentad.shared.models.refusal_table import RefusedRequest, changes_for, speaks_of_request
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.stated_delay import is_used_up, stated_delay
 from pentad.shared.models.too_long import limit_in, room_left, says_too_long
 from tests.support.models.refusals import FIELDS, NOW, told
 
 REQUIRED = frozenset({"messages", "model"})
-REFUSED = Refused(FIELDS, REQUIRED, ("alpha", "run"), ("alpha",))
+REFUSED = RefusedRequest(FIELDS, REQUIRED, ("alpha", "run"), ("alpha",))
 
 
 def failed(status: int, body: Any, headers: dict[str, str] | None = None) -> ModelFailed:
@@ -27,7 +27,7 @@ def failed(status: int, body: Any, headers: dict[str, str] | None = None) -> Mod
     return from_status(status, words, stated_delay(headers or {}, body, words, NOW), "http://m", error)
 
 
-def taught(refusal: Refusal | None, refused: Refused = REFUSED) -> Iterator[str]:
+def taught(refusal: Refusal | None, refused: RefusedRequest = REFUSED) -> Iterator[str]:
     assert refusal is not None
     for found in changes_for(refusal, refused):
         for change in found if isinstance(found, tuple) else (found,):
@@ -149,7 +149,7 @@ def test_a_tool_that_is_refused_is_said_in_less_and_less_and_left_out_alone(
 ) -> None:
     """Promise: the tool that is refused is loosened, then left out alone; all are only where none is named."""
     body = {"error": {"message": message, "type": "invalid_request_error"}}
-    refused = Refused(
+    refused = RefusedRequest(
         {name: FIELDS[name] for name in ("model", "messages", "tools")}, REQUIRED, REFUSED.tools, REFUSED.unusual_tools
     )
     found = list(dict.fromkeys(taught(failed(400, body).refusal, refused)))
@@ -212,7 +212,7 @@ def test_an_outage_in_a_servers_words_of_a_form_teaches_and_every_other_does_not
 
 def test_a_field_that_is_required_is_never_left_out() -> None:
     """Promise: a request keeps what its protocol demands."""
-    refused = Refused(FIELDS, REQUIRED | {"max_tokens"})
+    refused = RefusedRequest(FIELDS, REQUIRED | {"max_tokens"})
     body = {"error": {"message": "`max_tokens` is not supported"}}
     assert list(taught(failed(400, body).refusal, refused)) == []
 
