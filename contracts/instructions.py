@@ -47,6 +47,8 @@ class Instruction(Contract):
     on_message: MessagePolicy = "steer"
     recall: bool | None = None
     """Whether a task begins with what long-term memory has about it; absent: that of output ``stream`` does."""
+    share: bool = False
+    """Whether what is said to its tasks without a user is remembered for the whole tenant, not its session alone."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -78,6 +80,7 @@ class Instruction(Contract):
         return self.output == "stream" if self.recall is None else self.recall
 
     def to_json(self) -> bytes:
-        """The wire form. The default policy is absent: instructions from before there were others keep their digest."""
-        absent = {"on_message"} if self.on_message == "steer" else None
+        """The wire form. Defaults that came later are absent: instructions from before keep their digest."""
+        defaults = {"on_message": self.on_message == "steer", "share": not self.share}
+        absent = {name for name, is_default in defaults.items() if is_default}
         return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)

@@ -145,7 +145,9 @@ class KnownNode(Contract):
     task's id."""
     text: str
     user_id: str | None
-    """Whose it is; None: nobody's in particular."""
+    """The user whose it is; None: a session's, or shared by all of the tenant."""
+    session_id: str | None = None
+    """The session whose alone it is, where no user was named; None: a user's, or shared by all of the tenant."""
     importance: float
     learned_at: str
     true_from: str | None
@@ -183,7 +185,9 @@ class KnownEdge(Contract):
     id: str | None = None
     """Made from its ends, type and owner: the same wherever it is shown. None: an earlier gateway does not say it."""
     user_id: str | None = None
-    """Whose it is; None: nobody's in particular."""
+    """Whose it is, as of a `KnownNode`."""
+    session_id: str | None = None
+    """Likewise."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """What a client keeps with it; empty where none does."""
 

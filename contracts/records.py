@@ -53,6 +53,9 @@ class TranscriptMeta(Contract):
     message_id: str | None = None
     user_id: str | None = None
     """Who said it, where a user is named: what is remembered of this turn belongs to them."""
+    memory_session: str | None = None
+    """The session that alone owns what is remembered of this turn: set on a message without a user, unless the tenant
+    shares it."""
     origin: Literal["repair", "context", "recalled"] | None = None
     """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said
     in the session before the task began, ``recalled`` quotes long-term memory. None of it is remembered again."""

@@ -91,9 +91,9 @@ class SyncAgent:
             self._loop.wait(self._agent.shutdown())
         self._loop.stop()
 
-    def session(self, session_id: str | None = None) -> "SyncAgent":
+    def session(self, session_id: str | None = None, user_id: str | None = None) -> "SyncAgent":
         """As ``Agent.session``."""
-        return SyncAgent(self._agent.session(session_id), self._loop)
+        return SyncAgent(self._agent.session(session_id, user_id), self._loop)
 
     def ask(self, text: str, **about: Unpack[About]) -> str:
         """As ``Agent.ask``."""

@@ -38,7 +38,10 @@ class Agent:
         patience_s: float | None = None,
         notice: Notice | None = None,
         admin_key: str | None = None,
+        user_id: str | None = None,
     ) -> None:
+        self.user_id = None if user_id is None else identifier("user_id", user_id)
+        """The person behind what is said, where no other is named: whose what is remembered of it is, and who looks."""
         self.session_id: str | None = None
         """The conversation that is gone on with where no other is named; None: each time a new one."""
         self._address = address
@@ -46,9 +49,13 @@ class Agent:
         self._patience_s = PATIENCE_S if patience_s is None else patience_s
         self._rest = Rest(address)
         self._operator = self._rest if admin_key is None else Rest(replace(address, api_key=admin_key))
-        self.inspection = Inspection(self._rest, self._operator)
         self.management = Management(self._rest, self._operator)
-        self.memory = MemoryManager(self._rest, self.inspection, self.management, None)
+        self._look()
+
+    def _look(self) -> None:
+        """Look at memory as this agent's user, in its session."""
+        self.inspection = Inspection(self._rest, self._operator, self.user_id, self.session_id)
+        self.memory = MemoryManager(self._rest, self.inspection, self.management, self.session_id, self.user_id)
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,14 +68,17 @@ class Agent:
         await self._rest.aclose()
         await self._operator.aclose()
 
-    def session(self, session_id: str | None = None) -> "Agent":
+    def session(self, session_id: str | None = None, user_id: str | None = None) -> "Agent":
         """The same gateway as one conversation, on the same connections: the one of this name, or a new one.
 
-        Raises ``Refused`` for what is no name.
+        ``user_id``: the person behind it, this agent's when not given. What is said in it without one is remembered
+        for this conversation alone. Raises ``Refused`` for what is no name.
         """
         bound = copy(self)
         bound.session_id = identifier("session_id", session_id or new_session())
-        bound.memory = MemoryManager(self._rest, self.inspection, self.management, bound.session_id)
+        if user_id is not None:
+            bound.user_id = identifier("user_id", user_id)
+        bound._look()
         return bound
 
     async def ask(self, text: str, **about: Unpack[About]) -> str:
@@ -110,11 +120,12 @@ class Agent:
         if named is None and about.get("task_id") not in (None, "", NEW_TASK):
             raise Refused("name the task's session too: agent.session(...), or session_id=")
         session = identifier("session_id", named or new_session())
-        message = message_of(text, {**about, "session_id": None})
+        user = about.get("user_id") or self.user_id
+        message = message_of(text, {**about, "session_id": None, "user_id": user})
         after = None if about.get("message_id") is None else "0"  # what was said before has its turn behind us
         feed = self._feed(session, [message], after)
         cancels = self.management.cancel_task if about.get("cancels") else None
-        return Turn(feed, [TurnTracker(message["message_id"])], self.inspection, cancels)
+        return Turn(feed, [TurnTracker(message["message_id"])], self.inspection, cancels, user)
 
     async def _placed(self, about: About) -> About:
         """With the session of the task that is named, where no session is. Raises ``NotFound``."""
@@ -153,7 +164,7 @@ class Agent:
         once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``. Raises ``NotFound`` for an
         instruction that is not there, and ``ClientError``.
         """
-        named: About = {"session_id": session_id or new_session(), "user_id": user_id}
+        named: About = {"session_id": session_id or new_session(), "user_id": user_id or self.user_id}
         more: About = {"metadata": metadata, "deadline": deadline, "budget": budget}
         body = message_of(text, {"message_id": message_id, **named, **more})
         body = {"input": body.pop("content"), **{name: value for name, value in body.items() if name != "type"}}
@@ -171,7 +182,8 @@ class Agent:
             return beside
         here = await position(self._address, session)  # before it is asked for: it is told once
         await moving(message_id, to, task_id)
-        return Turn(self._feed(session, [], here), [TurnTracker(message_id, leaves=task_id)], self.inspection)
+        feed, tracker = self._feed(session, [], here), TurnTracker(message_id, leaves=task_id)
+        return Turn(feed, [tracker], self.inspection, user_id=self.user_id)
 
     async def running(self, session_id: str | None = None) -> Turn | None:
         """What a session is working on, as a turn from now on; None when it is idle. ``running`` names the tasks."""
@@ -179,7 +191,9 @@ class Agent:
         here = await position(self._address, session)  # before the tasks: what ends from now on is seen to end
         tasks = await self.inspection.tasks("active", session)
         trackers = [TurnTracker("", task_id=task.task_id) for task in reversed(tasks)]
-        return Turn(self._feed(session, [], here), trackers, self.inspection) if trackers else None
+        if not trackers:
+            return None
+        return Turn(self._feed(session, [], here), trackers, self.inspection, user_id=self.user_id)
 
     async def observe(
         self,
@@ -225,11 +239,15 @@ def connect(
     patience_s: float | None = None,
     notice: Notice | None = None,
     admin_key: str | None = None,
+    user_id: str | None = None,
 ) -> Agent:
     """An ``Agent`` for ``async with``. Connects when it is first used.
 
     Without ``url`` the gateway that client commands use: ``PENTAD_URL``, else that of the nearest ``.pentad``, else the
     default port of this machine. Without ``api_key``, ``PENTAD_API_KEY``.
+
+    ``user_id``: the person behind what is said, where no call names another. What is said without one is remembered for
+    its conversation alone.
 
     ``admin_key``: for what ``management`` does to models, instructions and dead letters; the other key serves where
     there is none.
@@ -241,4 +259,5 @@ def connect(
     own = settings.pentad_api_key.get_secret_value() if settings.pentad_api_key else None
     key = own if api_key is None else api_key
     address = replace(address_for(None, settings), api_key=key) if url is None else Address.parse(url, key)
-    return Agent(address, patience_s=patience_s, notice=notice, admin_key=admin_key or settings.admin_key)
+    admin = admin_key or settings.admin_key
+    return Agent(address, patience_s=patience_s, notice=notice, admin_key=admin, user_id=user_id)

@@ -43,11 +43,17 @@ class Turn:
     """One message and what came of it: iterate over it once. ``end`` is set when the iteration is over.
 
     ``say`` adds a message while it lasts: then it ends when the turns of all of them have. That of ``Agent.running``
-    began with none: ``message_id`` is empty. ``cancel``: what to do with its tasks when it is left before its end.
+    began with none: ``message_id`` is empty. ``user_id``: who says more.
+    ``cancel``: what to do with its tasks when it is left before its end.
     """
 
     def __init__(
-        self, feed: Feed, trackers: Sequence[TurnTracker], inspection: Inspection, cancel: Cancel | None = None
+        self,
+        feed: Feed,
+        trackers: Sequence[TurnTracker],
+        inspection: Inspection,
+        cancel: Cancel | None = None,
+        user_id: str | None = None,
     ) -> None:
         self.session_id = feed.session_id
         self.message_id = trackers[0].message_id
@@ -56,6 +62,7 @@ class Turn:
         self._inspection = inspection
         self._cancel = cancel
         self._begun = False
+        self._user = user_id
 
     @property
     def task_id(self) -> str | None:
@@ -90,7 +97,7 @@ class Turn:
         ``task_id`` sends it straight to a task. Raises ``Refused`` for what cannot be a message, and when the turn is
         over.
         """
-        message = message_of(text, {"task_id": task_id})
+        message = message_of(text, {"task_id": task_id, "user_id": self._user})
         if self.end is not None:
             raise Refused("this turn is over: begin another")
         name: str = message["message_id"]

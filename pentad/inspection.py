@@ -35,10 +35,18 @@ class Transcript(Contract):
 
 
 class Inspection:
-    """Looks, and changes nothing. Everything raises ``ClientError``. ``operator``: the same with the admin key."""
+    """Looks, and changes nothing. Everything raises ``ClientError``. ``operator``: the same with the admin key.
 
-    def __init__(self, rest: Rest, operator: Rest) -> None:
+    ``user_id``, ``session_id``: who looks at memory, where a call names no other. Who names neither finds only what the
+    tenant shares.
+    """
+
+    def __init__(self, rest: Rest, operator: Rest, user_id: str | None = None, session_id: str | None = None) -> None:
         self._rest, self._operator = rest, operator
+        self._user, self._session = user_id, session_id
+
+    def _reader(self, user_id: str | None, session_id: str | None) -> dict[str, str | None]:
+        return {"user_id": user_id or self._user, "session_id": session_id or self._session}
 
     async def tasks(
         self,
@@ -92,10 +100,11 @@ class Inspection:
     ) -> list[FoundMemory]:
         """What was said in finished tasks that this is about, the best first: 10 hits, or ``limit``, at most 100.
 
-        It finds what belongs to nobody in particular, and with ``user_id`` what is this user's too. ``as_of``, a time
-        of RFC 3339: what had been said and was true then; without it, what is still true. ``strategy``: how the graph
-        is walked from there, 2 edges far or ``depth``; without it, a rule says. ``kind``: ``episodic`` or ``semantic``
-        alone, or ``working``, that of the conversation ``session_id``. Raises ``Refused`` for a wrong value.
+        It finds what the tenant shares, with ``user_id`` what is this user's too, and with ``session_id`` what was said
+        in this session without a user. ``as_of``, a time of RFC 3339: what had been said and was true then; without it,
+        what is still true. ``strategy``: how the graph is walked from there, 2 edges far or ``depth``; without it, a
+        rule says. ``kind``: ``episodic`` or ``semantic`` alone, or ``working``, that of the session. Raises
+        ``Refused`` for a wrong value.
         """
         asked: dict[str, Any] = {"limit": limit, "user_id": user_id, "as_of": as_of, "depth": depth}
         asked |= {"kind": kind, "session_id": session_id}
@@ -114,26 +123,38 @@ class Inspection:
         session_id: str | None = None,
     ) -> RecalledMemories:
         """As `search_memory`, with the tasks that the hits are from and that a walk from them has come to."""
-        asked: dict[str, Any] = {"q": question, "limit": limit, "user_id": user_id, "as_of": as_of}
-        asked |= {"strategy": strategy, "depth": depth, "kind": kind, "session_id": session_id}
+        asked: dict[str, Any] = {"q": question, "limit": limit, "as_of": as_of, "strategy": strategy}
+        asked |= {"depth": depth, "kind": kind, **self._reader(user_id, session_id)}
         return RecalledMemories.model_validate(await self._rest.call("GET", "/v1/memory/search", **asked))
 
-    async def expand(self, anchor: str, window: int | None = None) -> OpenedAnchor:
+    async def expand(
+        self,
+        anchor: str,
+        window: int | None = None,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> OpenedAnchor:
         """The very words that a hit's ``anchor`` points at, with 2 or ``window`` pieces on each side, at most 50.
 
+        ``user_id``, ``session_id``: only what this user and this session see; without them, of all of the tenant.
         Raises ``NotFound`` when they are not there any more, ``Refused`` for what is no anchor.
         """
-        body = {"anchor": anchor} | ({} if window is None else {"window": window})
+        given = {"anchor": anchor, "window": window, "user_id": user_id, "session_id": session_id}
+        body = {name: value for name, value in given.items() if value is not None}
         return OpenedAnchor.model_validate(await self._rest.call("POST", "/v1/memory/expand", body=body))
 
     async def memory_stats(self) -> MemoryStats:
         """How many segments of how many tasks are remembered, and nodes and edges known, whoever's they are."""
         return MemoryStats.model_validate(await self._rest.call("GET", "/v1/memory/stats"))
 
-    async def memory_node(self, node_id: str, *, user_id: str | None = None) -> KnownNode:
+    async def memory_node(
+        self, node_id: str, *, user_id: str | None = None, session_id: str | None = None
+    ) -> KnownNode:
         """Something known, with the anchors of what it rests on. Raises ``NotFound``."""
         path = path_of("memory", "nodes", node_id)
-        return KnownNode.model_validate(await self._rest.call("GET", path, user_id=user_id))
+        asked: dict[str, Any] = self._reader(user_id, session_id)
+        return KnownNode.model_validate(await self._rest.call("GET", path, **asked))
 
     async def memory_neighbours(
         self,
@@ -145,6 +166,7 @@ class Inspection:
         edge_type: str | None = None,
         as_of: str | None = None,
         user_id: str | None = None,
+        session_id: str | None = None,
     ) -> Neighbourhood:
         """What lies around a node, itself the first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
@@ -152,7 +174,8 @@ class Inspection:
         ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.
         ``as_of``, a time of RFC 3339: along what was true then. Raises ``NotFound``, ``Refused``.
         """
-        asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy, "user_id": user_id}
+        asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy}
+        asked |= self._reader(user_id, session_id)
         starts = [node_id] if isinstance(node_id, str) else list(node_id)
         if not starts:
             raise Refused("name a node that the walk begins at")
@@ -336,9 +359,9 @@ class Management:
         body = {**fields, "source": source, "target": target, "type": edge_type}
         return KnownEdge.model_validate(await self._rest.call("POST", path_of("memory", "edges"), body=body))
 
-    async def delete_node(self, node_id: str, *, user_id: str | None = None) -> None:
+    async def delete_node(self, node_id: str, *, user_id: str | None = None, session_id: str | None = None) -> None:
         """Take a node away with its edges; the statements that it rested on stay. Raises ``NotFound``."""
-        await self._rest.call("DELETE", path_of("memory", "nodes", node_id), user_id=user_id)
+        await self._rest.call("DELETE", path_of("memory", "nodes", node_id), user_id=user_id, session_id=session_id)
 
     async def redrive(self, letter_id: str, edit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a dead letter again, or ``edit`` in its place; says what was sent. It happens once.

@@ -23,19 +23,27 @@ class WorkingMemory:
     ``session_id``: the conversation, where no other is named; all raise ``Refused`` where none is, and ``ClientError``.
     """
 
-    def __init__(self, rest: Rest, inspection: Inspection, management: Management, session_id: str | None) -> None:
+    def __init__(
+        self,
+        rest: Rest,
+        inspection: Inspection,
+        management: Management,
+        session_id: str | None,
+        user_id: str | None = None,
+    ) -> None:
         self._rest, self._inspection, self._management = rest, inspection, management
-        self._session = session_id
+        self._session, self._user = session_id, user_id
 
     async def add(self, text: str, *, session_id: str | None = None, user_id: str | None = None) -> str:
         """Send a message of this text without waiting for its answer. Returns the id of the message."""
-        body = {"content": text, "session_id": self._named(session_id)} | ({"user_id": user_id} if user_id else {})
+        user = user_id or self._user
+        body = {"content": text, "session_id": self._named(session_id)} | ({"user_id": user} if user else {})
         return str((await self._rest.call("POST", "/v1/messages", body=body))["message_id"])
 
     async def retrieve(
         self, question: str, *, limit: int | None = None, session_id: str | None = None, user_id: str | None = None
     ) -> list[FoundMemory]:
-        """What shares words with the question, the best first: nobody's in particular, and with ``user_id`` his."""
+        """What shares words with the question, the best first: said without a user, and by the user who is named."""
         session = self._named(session_id)
         kind = MemoryKind.WORKING
         return await self._inspection.search_memory(
@@ -147,9 +155,16 @@ class SemanticMemory:
 class MemoryManager:
     """The three kinds together."""
 
-    def __init__(self, rest: Rest, inspection: Inspection, management: Management, session_id: str | None) -> None:
+    def __init__(
+        self,
+        rest: Rest,
+        inspection: Inspection,
+        management: Management,
+        session_id: str | None,
+        user_id: str | None = None,
+    ) -> None:
         self._inspection, self._session = inspection, session_id
-        self.working = WorkingMemory(rest, inspection, management, session_id)
+        self.working = WorkingMemory(rest, inspection, management, session_id, user_id)
         self.episodic = EpisodicMemory(rest, inspection, management)
         self.semantic = SemanticMemory(rest, inspection, management)
 

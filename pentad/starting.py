@@ -35,14 +35,16 @@ async def start(
     *,
     plugins: Sequence[str | ModuleType] | None = None,
     port: int = 0,
+    user_id: str | None = None,
     **settings: Any,
 ) -> AsyncIterator[Agent]:
     """Run all six services here for the length of an ``async with``, and talk to them: yields a connected ``Agent``.
 
     With an embedded Redis on ``data_dir`` (``PENTAD_DATA_DIR``) unless ``REDIS_URL`` is set; the gateway listens on
     loopback, on ``port`` or any free one. ``plugins``: modules with tools and instructions, in place of
-    ``PENTAD_PLUGINS``; those that the running program itself defines are there too. ``settings`` go before the
-    environment's, named as the variables in lower case: ``pentad_grace_s=60``. A ``.env`` in the working directory is
+    ``PENTAD_PLUGINS``; those that the running program itself defines are there too. ``user_id``: as of
+    ``connect``. ``settings`` go before the environment's, named as the variables in lower case:
+    ``pentad_grace_s=60``. A ``.env`` in the working directory is
     read as ``pentad up`` reads it: what it names becomes a variable of this process where it is not set.
 
     Returns when all are ready, however long a Redis of your own takes. Takes no signals and leaves logging as it is.
@@ -55,7 +57,7 @@ async def start(
     with DataDirLock(chosen.pentad_data_dir):
         async with (
             running_system(chosen, Options(port=port)) as url,
-            Agent(Address.parse(url, _key(chosen), hint=_GONE), admin_key=chosen.admin_key) as agent,
+            Agent(Address.parse(url, _key(chosen), hint=_GONE), admin_key=chosen.admin_key, user_id=user_id) as agent,
         ):
             yield agent
 

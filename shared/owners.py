@@ -1,25 +1,66 @@
 """Whose a memory is."""
 
+from typing import Self
+
 from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
 
+NOBODY = ""
+"""The holder that stores keep for what all users of a tenant share."""
+_SESSION = "/"
+"""Begins the holder of what belongs to a session. No id has a slash, so no user is ever taken for a session."""
+
+
+def session_holder(session: str) -> str:
+    """The holder of what belongs to this session alone."""
+    return f"{_SESSION}{session}"
+
+
+def is_holder(holder: str) -> bool:
+    """Whether this is the holder of a user's or a session's memories."""
+    return is_external_id(holder.removeprefix(_SESSION))
+
 
 @immutable
 class Owner:
-    """A tenant, or one user of it; ``user`` None: what is nobody's in particular, and seen by all the tenant's users.
+    """Who owns a memory, or who reads: a user of a tenant, one of its sessions, or the tenant itself.
 
-    An owner that reads sees what is his own and what is nobody's. Raises ``MemoryRefusedError`` for names that are no
-    identifiers: no query can be made without a tenant.
+    A memory has one holder: the user who is named, else the session in which it was said, else nobody, and then all
+    users of the tenant share it. A reader sees what is shared, what is the user's who is named, and what belongs to the
+    session that is named. Raises ``MemoryRefusedError`` for what is no id: no query can be made without a tenant.
     """
 
     tenant: str
     user: str | None = None
+    session: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_identifier(self.tenant) or not (self.user is None or is_external_id(self.user)):
-            raise MemoryRefusedError(f"{self.tenant!r}, {self.user!r}: no identifiers of a tenant and a user")
+        if not is_identifier(self.tenant) or not all(map(is_external_id, filter(None, (self.user, self.session)))):
+            raise MemoryRefusedError(
+                f"{self.tenant!r}, {self.user!r}, {self.session!r}: no identifiers of a tenant, a user and a session"
+            )
 
-    def sees(self, user: str | None) -> bool:
-        """Whether a memory of this user of the same tenant may be shown to this owner."""
-        return user is None or user == self.user
+    @classmethod
+    def of_holder(cls, tenant: str, holder: str | None) -> Self:
+        """The owner whose `holder` this is; None or empty: what the tenant shares."""
+        if holder and holder.startswith(_SESSION):
+            return cls(tenant, None, holder.removeprefix(_SESSION))
+        return cls(tenant, holder or None)
+
+    @property
+    def holder(self) -> str | None:
+        """Whose this owner's memories are, in one word, as stores keep it; None: the tenant shares them."""
+        if self.user is not None:
+            return self.user
+        return None if self.session is None else session_holder(self.session)
+
+    @property
+    def holders_seen(self) -> tuple[str, ...]:
+        """The holders whose memories this owner may read; `NOBODY` is the first of them."""
+        session = None if self.session is None else session_holder(self.session)
+        return NOBODY, *filter(None, (self.user, session))
+
+    def sees(self, holder: str | None) -> bool:
+        """Whether a memory of this holder, of the same tenant, may be shown to this owner."""
+        return (holder or NOBODY) in self.holders_seen

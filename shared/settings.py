@@ -149,6 +149,9 @@ class Settings(BaseModel):
     said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""
     pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
+    pentad_memory_scope: Literal["session", "tenant"] = "session"
+    """Whose is what is said without a user: `session`: that session's alone; `tenant`: all of its tenant find it. The
+    task-runners read it; what was said before stays whose it was."""
     pentad_extract: Literal["never", "auto"] = "never"
     """`auto`: when a task is archived, the chat model is asked once what is known from it, by the instruction
     `memory_archiver`: a call for each task. The offline model is not asked."""

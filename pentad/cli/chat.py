@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from shlex import quote
 
 from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, understood
-from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.lines import PlainLines
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import Spinner
@@ -43,7 +43,7 @@ class PipedChat:
         self._out, self._err = streams()
         self._style = style_for(self._out, settings)
         self._progress = Spinner(self._err, live=self._err.isatty() and self._out.isatty())
-        self._agent: Agent = agent_for(args, settings, self._progress.show).session(args.session)
+        self._agent: Agent = speaker_for(args, settings, self._progress.show).session(args.session)
         self._returned = args.session is not None
         self._view = SessionView(PlainLines(self._out), self._style, self._progress, live=self._out.isatty())
 

@@ -1,14 +1,18 @@
 """What the client commands have in common: which gateway, which key."""
 
 import argparse
+import getpass
+import os
+import re
 import sys
 from collections.abc import Coroutine
 from typing import Any, TextIO, TypeVar
+from urllib.parse import urlsplit
 
 from pentad.address import address_for, admin_address_for
 from pentad.client import Agent
 from pentad.feed import Notice
-from pentad.shared.settings import Settings
+from pentad.shared.settings import Settings, is_loopback
 
 T = TypeVar("T")
 
@@ -16,6 +20,26 @@ T = TypeVar("T")
 def agent_for(args: argparse.Namespace, settings: Settings, notice: Notice | None = None) -> Agent:
     """The gateway that is meant, with ``PENTAD_API_KEY``."""
     return Agent(address_for(args.url, settings), notice=notice)
+
+
+def speaker_for(args: argparse.Namespace, settings: Settings, notice: Notice | None = None) -> Agent:
+    """The same as the person behind it: ``--user``, else, at a gateway of this machine without keys, who is logged in.
+
+    A gateway with keys serves a product's users: which of them is meant, nobody can guess.
+    """
+    address = address_for(args.url, settings)
+    is_open = address.api_key is None and is_loopback(urlsplit(address.url).hostname or "")
+    return Agent(address, notice=notice, user_id=args.user or (login_name() if is_open else None))
+
+
+def login_name() -> str:
+    """Who is logged in, as an id: other characters than those of ids become ``-``."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # this number of a user has no name here, as in containers
+        name = f"uid-{os.getuid()}"
+    plain = re.sub(r"[^A-Za-z0-9._~@-]", "-", name)[:128].lstrip("._~@-")
+    return plain or "user"
 
 
 def operator_for(args: argparse.Namespace, settings: Settings) -> Agent:

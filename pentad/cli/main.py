@@ -106,6 +106,7 @@ def _add_services(commands: Any) -> None:
 def _add_clients(commands: Any) -> None:
     chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
     chat.add_argument("--session", type=_external, help="the conversation to go on with")
+    _user(chat, "who speaks")
     _add_send(commands)
     _add_tasks(commands)
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
@@ -130,6 +131,7 @@ def _add_send(commands: Any) -> None:
     send = _client(commands, "send", "Send a message, follow its turn to the end, print what the agent says.")
     send.add_argument("text", metavar="TEXT", type=_text, help="the message")
     send.add_argument("--session", type=_external, help="the conversation it belongs to")
+    _user(send, "who says it")
     send.add_argument(
         "--task", type=_name, help="the task it goes to; its conversation need not be named. new: a task of its own"
     )
@@ -168,13 +170,13 @@ def _add_memory(commands: Any) -> None:
     search = _client(actions, "search", "Find what was said, the best first, each with the anchor that opens it.")
     search.add_argument("question", metavar="Q", help="the question, or words")
     search.add_argument("--limit", type=_count, help="how many at most; 10 when not given")
-    search.add_argument("--user", metavar="ID", help="find this user's memories too, beside what is nobody's")
+    _user(search, "find this user's memories, beside what all share")
     search.add_argument("--as-of", metavar="TIME", help="what had been said and was true then; RFC 3339")
     how = "walk the graph from what was found, and name the tasks that all of it is from"
     search.add_argument("--strategy", choices=["auto", "bfs", "dfs", "astar", "none"], help=how)
     search.add_argument("--depth", type=int, metavar="N", help="edges of that walk, 0 to 6; 2 when not given")
     search.add_argument("--kind", choices=_MEMORY_KINDS, help="of this kind alone; else episodic and semantic")
-    search.add_argument("--session", type=_external, help="the conversation whose working memory is meant")
+    search.add_argument("--session", type=_external, help="find what was said in this conversation without a user, too")
     _json(search, "print each hit as a line of JSON")
     expand = _client(actions, "expand", "Show the words that an anchor points at, and what was said around them.")
     expand.add_argument("anchor", metavar="ANCHOR", help="the anchor of a hit")
@@ -190,7 +192,7 @@ def _add_memory(commands: Any) -> None:
     add = _client(actions, "add", "Keep something: a fact that is known, or what was said elsewhere.")
     add.add_argument("text", metavar="TEXT", type=_text, help="what is to be kept")
     add.add_argument("--kind", choices=_MEMORY_KINDS[1:], default="semantic", help="%(default)s when not given")
-    add.add_argument("--user", metavar="ID", help="whose it is; nobody's in particular when not given")
+    add.add_argument("--user", metavar="ID", help="whose it is; shared by all when not given")
     stats = _client(actions, "stats", "Say how much of each kind there is.")
     stats.add_argument("--session", type=_external, help="the conversation whose working memory is counted too")
     _json(stats)
@@ -204,7 +206,8 @@ def _add_memory(commands: Any) -> None:
     show.add_argument("--depth", type=int, metavar="N", help="edges around it, 0 to 6; 2 when not given")
     show.add_argument("--limit", type=int, help="nodes at most; 50 when not given")
     show.add_argument("--strategy", choices=["bfs", "dfs", "astar"], help="how it is walked; bfs when not given")
-    show.add_argument("--user", metavar="ID", help="what is this user's too, beside what is nobody's")
+    _user(show, "see what is this user's, beside what all share")
+    show.add_argument("--session", type=_external, help="see what is this conversation's, too")
     _json(show)
 
 
@@ -276,6 +279,11 @@ def _seconds(value: str) -> float:
     if not 0 < seconds <= _MOST:
         raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number of seconds: more than 0, at most {_MOST}")
     return seconds
+
+
+def _user(parser: argparse.ArgumentParser, text: str) -> None:
+    default = "your login name when not given, at a gateway of this machine without keys"
+    parser.add_argument("--user", metavar="ID", type=_external, help=f"{text}; {default}")
 
 
 def _json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:

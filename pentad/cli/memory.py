@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import agent_for, speaker_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.memory_node import show
 from pentad.cli.memory_reindex import reindex
@@ -23,8 +23,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _search(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
-    async with agent_for(args, settings) as agent:
-        asked = {"limit": args.limit, "user_id": args.user, "as_of": args.as_of, "depth": args.depth}
+    async with speaker_for(args, settings) as agent:
+        asked = {"limit": args.limit, "as_of": args.as_of, "depth": args.depth}
         asked |= {"kind": args.kind, "session_id": args.session}
         found = await agent.inspection.recall(args.question, strategy=args.strategy or "auto", **asked)
     if args.json:

@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import speaker_for, streams
 from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood
 from pentad.render import Style, ago, harmless, style_for
 from pentad.shared.settings import Settings
@@ -12,10 +12,10 @@ from pentad.shared.settings import Settings
 async def show(args: argparse.Namespace, settings: Settings) -> int:
     """Print a node and its neighbourhood."""
     out, _ = streams()
-    async with agent_for(args, settings) as agent:
-        node = await agent.inspection.memory_node(args.id, user_id=args.user)
+    async with speaker_for(args, settings) as agent:
+        node = await agent.inspection.memory_node(args.id, session_id=args.session)
         around = await agent.inspection.memory_neighbours(
-            args.id, depth=args.depth, limit=args.limit, strategy=args.strategy, user_id=args.user
+            args.id, depth=args.depth, limit=args.limit, strategy=args.strategy, session_id=args.session
         )
     if args.json:
         told = node.model_dump(mode="json") | {"neighbourhood": around.model_dump(mode="json")}

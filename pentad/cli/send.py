@@ -5,8 +5,8 @@ import asyncio
 import json
 from typing import TextIO
 
-from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.lines import PlainLines
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import CLEAR, Spinner
@@ -31,7 +31,7 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
     out, err = streams()
     watched = err.isatty() and not args.json
     progress, outage = Spinner(err, watched), Outage(err)
-    async with progress, agent_for(args, settings, progress.show if watched else outage.goes_on) as agent:
+    async with progress, speaker_for(args, settings, progress.show if watched else outage.goes_on) as agent:
         session = args.session
         if args.task and args.task != NEW_TASK and session is None:
             session = (await agent.inspection.task(args.task)).session_id

@@ -6,7 +6,7 @@ from contextlib import suppress
 from shlex import quote
 
 from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, turns_of_before, understood
-from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.screen import Screen
 from pentad.cli.session_view import SessionView
@@ -27,7 +27,7 @@ class TypedChat:
         out, _ = streams()
         self._style = style_for(out, settings)
         self._screen = Screen(out, f"{self._style.bold('you>')} ", default_path(), self._interrupted)
-        self._agent: Agent = agent_for(args, settings, self._screen.show).session(args.session)
+        self._agent: Agent = speaker_for(args, settings, self._screen.show).session(args.session)
         self._returned = args.session is not None
         self._view = SessionView(self._screen, self._style, self._screen, live=True)
         self._running: Running | None = None

@@ -65,7 +65,7 @@ def gone_points(said: EndedTask, there: Collection[str]) -> list[str]:
     whole = [_BLANK if message.get("role") == EXCLUSION else message for message in said.messages]
     segments = segments_of(said.tenant, said.task, whole)
     before = {segment.id for segment in segments}
-    before |= {task_point_id(said.tenant, said.task, user) for user in {segment.user for segment in segments}}
+    before |= {task_point_id(said.tenant, said.task, holder) for holder in {segment.holder for segment in segments}}
     return sorted(before.difference(there))
 
 

@@ -17,6 +17,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, task_parts
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.memory.points import CutTask, cut_task, without
+from pentad.shared.owners import Owner
 from pentad.shared.records import Records
 from pentad.shared.segments.segmenting import Segment
 from pentad.shared.store.store import Store
@@ -82,11 +83,12 @@ class EndedTasks:
         """
         if whole is None:
             whole = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
-        users = {segment.user for segment in whole.segments if segment.user is not None}
+        owners = {Owner.of_holder(keys.tenant, segment.holder) for segment in whole.segments}
+        users = {owner.user for owner in owners if owner.user is not None}
         erased = await erased_users(self._store, keys.shard, keys.tenant, users)
         lost = {each.id for each in whole.segments if each.id in said.forgotten} if said.forgotten else set()
         if erased:
-            lost |= {each.id for each in whole.segments if _said_at(each) <= erased.get(each.user or "", -1)}
+            lost |= {each.id for each in whole.segments if _said_at(each) <= erased.get(each.holder or "", -1)}
         gone = said.forgotten.union(lost, map(str, left_out(said.messages)))
         return Remaining(without(whole, lost), whole, gone, erased)
 

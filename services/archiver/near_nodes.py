@@ -39,13 +39,13 @@ class NearNodes:
 
     async def to(self, keys: TaskKeys, segments: Sequence[Segment]) -> list[NearNode]:
         """What is known that is near to the task, the nearest first; seen by all who speak in it."""
-        users = {segment.user for segment in segments}
-        owner = Owner(keys.tenant, users.pop() if len(users) == 1 else None)
+        holders = {segment.holder for segment in segments}
+        owner = Owner.of_holder(keys.tenant, holders.pop() if len(holders) == 1 else None)
         texts = [each.text for each in segments if each.speaker != "assistant"][:_PROBES]
         hits = [hit for found in await self._search(keys, owner, texts, Whose.SEEN, MOST_NEAR) for hit in found]
         best = {hit.id: hit for hit in sorted(hits, key=lambda hit: (hit.score, hit.id))}
         ranked = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))[:MOST_NEAR]
-        return [NearNode(hit.id, hit.payload.owner.user, hit.payload.type, hit.payload.text) for hit in ranked]
+        return [NearNode(hit.id, hit.payload.owner.holder, hit.payload.type, hit.payload.text) for hit in ranked]
 
     async def same(self, keys: TaskKeys, nodes: Mapping[str, MemoryNode]) -> dict[str, str]:
         """By the names of new nodes, the ids of nodes of the same owner and kind that say the same in other order."""

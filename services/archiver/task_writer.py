@@ -60,7 +60,7 @@ class TaskWriter:
             kept = {} if whole else await self._kept(collection, task)
             small = len(task.segments) < _SMALL
             new = unwritten(task, kept, written) if small else await asyncio.to_thread(unwritten, task, kept, written)
-            written |= {each.part.user: each.first for each in new}
+            written |= {each.part.holder: each.first for each in new}
             if sum(len(each.embedded) for each in new) < _LARGE:
                 await self._write_new(said, task, new, collection, requester)
             else:

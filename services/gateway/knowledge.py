@@ -93,6 +93,7 @@ def _told(node: MemoryNode, owner: Owner) -> dict[str, Any]:
         "kind": node.kind.value,
         "text": node.text,
         "user_id": node.owner.user,
+        "session_id": node.owner.session,
         "importance": node.importance,
         "learned_at": rfc3339(node.learned_at),
         "true_from": _time(node.true_from),
@@ -119,6 +120,7 @@ def edge_told(edge: BareEdge) -> KnownEdge:
         type=edge.type.value,
         weight=edge.weight,
         user_id=edge.owner.user,
+        session_id=edge.owner.session,
         metadata=metadata_told(edge.metadata),
     )
 

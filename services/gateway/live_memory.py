@@ -29,8 +29,10 @@ class LiveMemory:
         self._store, self._queries = store, queries
 
     async def search(self, keys: SessionKeys, user: str | None, question: str, limit: int) -> list[MemoryHit]:
-        """What the user says and is told now, or what is nobody's when none is named, the best first."""
-        asked = MemoryQuestion(Owner(keys.tenant, user), question, limit, milliseconds(await self._store.now()))
+        """What is said in it now without a user, and what the user says and is told who is named; the best first."""
+        asked = MemoryQuestion(
+            Owner(keys.tenant, user, keys.session), question, limit, milliseconds(await self._store.now())
+        )
         return await asyncio.to_thread(working_hits, asked, await self._tasks(keys))
 
     async def counts(self, keys: SessionKeys) -> MemoryStats:

@@ -66,7 +66,7 @@ class Memories:
         depth: int,
         kinds: tuple[str, ...] = (),
     ) -> RecalledMemories:
-        """What the user finds, or what is nobody's when none is named, the best first. ``as_of``: as it was then.
+        """What the owner finds of what he may see, the best first. ``as_of``: as it was then.
 
         ``strategy``: one of `walk_choice.CHOICES`; ``depth``: of a walk that is asked for; ``kinds``: none for all.
         """
@@ -102,8 +102,13 @@ class Memories:
                 return True
         return False
 
-    async def expand(self, tenant: str, text: str, window: int) -> OpenedAnchor:
-        """What an anchor points at, from the task where it is live, else from its record."""
+    async def expand(self, reader: Owner, text: str, window: int) -> OpenedAnchor:
+        """What an anchor points at, from the task where it is live, else from its record.
+
+        A reader who names a user or a session is shown what these see; one who names neither, the whole tenant's: he
+        may read its transcripts anyway.
+        """
+        tenant, sees_all = reader.tenant, reader.holder is None
         try:
             anchor = anchor_of(text)
         except BadAnchorError as error:
@@ -115,8 +120,13 @@ class Memories:
             opened = await asyncio.to_thread(expanded, tenant, anchor, messages, window)
         except BadAnchorError as error:
             raise missing(str(error)) from None
-        before, after = map(_quoted, opened.before), map(_quoted, opened.after)
-        return OpenedAnchor(anchor=text, focus=_quoted(opened.focus), before=list(before), after=list(after))
+        if not (sees_all or reader.sees(opened.focus.holder)):
+            raise missing("there is no such memory of this user or session: this anchor opens nothing for them")
+        before, after = (
+            [_quoted(each) for each in side if sees_all or reader.sees(each.holder)]
+            for side in (opened.before, opened.after)
+        )
+        return OpenedAnchor(anchor=text, focus=_quoted(opened.focus), before=before, after=after)
 
     async def aclose(self) -> None:
         """Close the connections."""

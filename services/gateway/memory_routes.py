@@ -18,6 +18,7 @@ from pentad.shared.graph.traversal import MOST_DEPTH
 from pentad.shared.keys import SessionKeys
 from pentad.shared.memory.searching import MOST_FOUND
 from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEPTH, NO_WALK
+from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ async def expand_anchor(parts: Parts, request: "Request") -> "Response":
         asked = read_expansion(await read_body(request))
     except UnreadableError as error:
         raise invalid(str(error)) from None
-    return answer((await parts.memories.expand(tenant, asked.anchor, asked.window)).model_dump(mode="json"))
+    reader = Owner(tenant, asked.user, asked.session)
+    return answer((await parts.memories.expand(reader, asked.anchor, asked.window)).model_dump(mode="json"))
 
 
 async def forget_memories(parts: Parts, request: "Request") -> "Response":

@@ -5,7 +5,7 @@ from pentad.services.gateway.openapi_words import TEXT, Json, gives, operation, 
 from pentad.shared.graph.knowledge import EdgeType
 from pentad.shared.graph.metadata import MOST_BYTES, MOST_DEPTH, MOST_KEYS
 
-_USER: Json = {"type": "string", "description": "whose it is; nobody's in particular when missing"}
+_USER: Json = {"type": "string", "description": "whose it is; shared by all of the tenant when missing"}
 _TIME: Json = {"type": "string", "description": "RFC 3339"}
 _METADATA: Json = {
     "type": "object",
@@ -48,7 +48,8 @@ def _body(schema: Json) -> Json:
 
 def knowledge_paths() -> dict[str, Json]:
     """The routes of nodes."""
-    user = query("user_id", "string", "sees what is this user's too, beside what is nobody's")
+    user = query("user_id", "string", "sees what is this user's too, beside what the tenant shares")
+    session = query("session_id", "string", "sees what is this session's too")
     return {
         "/v1/memory/nodes": {
             "post": operation(
@@ -71,6 +72,7 @@ def knowledge_paths() -> dict[str, Json]:
                 "Take a node away with its edges; the statements that it rested on stay",
                 path("node"),
                 user,
+                session,
                 problems=(404, 422),
                 _204=gives("gone"),
             ),
@@ -78,6 +80,7 @@ def knowledge_paths() -> dict[str, Json]:
                 "Something known, with the statements that it rests on",
                 path("node"),
                 user,
+                session,
                 problems=(404, 422),
                 _200=gives("", ref("KnownNode")),
             ),
@@ -93,6 +96,7 @@ def knowledge_paths() -> dict[str, Json]:
                 query("type", "string", "only along edges of this type; may be given several times"),
                 query("as_of", "string", "RFC 3339: only along what was true at that time"),
                 user,
+                session,
                 problems=(404, 422),
                 _200=gives("", ref("Neighbourhood")),
             )

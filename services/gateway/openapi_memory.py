@@ -13,6 +13,8 @@ _EXPANSION: Json = {
             "maximum": 50,
             "description": "segments on each side; 2 when missing",
         },
+        "user_id": ref("ExternalId") | {"description": "with it, or a session, only what they see is shown"},
+        "session_id": ref("ExternalId"),
     },
     "required": ["anchor"],
 }
@@ -20,11 +22,16 @@ _KIND: Json = query("kind", "string", "`working`, `episodic` or `semantic`; the 
     "schema": {"enum": list(MemoryKind)}
 }
 _SESSION = query("session_id", "string", "the conversation whose working memory is meant; needed with that kind")
+_READS_SESSION = query(
+    "session_id",
+    "string",
+    "finds what was said in this session without a user, too; with kind `working`: the conversation, needed",
+)
 _EPISODE: Json = {
     "type": "object",
     "properties": {
         "text": {"type": "string", "description": "at most 65,536 characters"},
-        "user_id": ref("ExternalId") | {"description": "who said it; nobody in particular when missing"},
+        "user_id": ref("ExternalId") | {"description": "who said it; shared by all of the tenant when missing"},
         "at": {"type": "string", "format": "date-time", "description": "when; now when missing"},
     },
     "required": ["text"],
@@ -73,7 +80,7 @@ def memory_paths() -> dict[str, Json]:
                 "What was said in finished tasks that a question is about, the best first",
                 needed,
                 query("limit", "integer", "hits; 10 when missing", minimum=1, maximum=100),
-                query("user_id", "string", "finds this user's memories too, beside what is nobody's"),
+                query("user_id", "string", "finds this user's memories too, beside what the tenant shares"),
                 query("as_of", "string", "RFC 3339: what had been said and was true then; else what is still true"),
                 query(
                     "strategy",
@@ -84,7 +91,7 @@ def memory_paths() -> dict[str, Json]:
                 ),
                 query("depth", "integer", "edges of a walk that is asked for; 2 when missing", minimum=0, maximum=6),
                 _KIND,
-                _SESSION,
+                _READS_SESSION,
                 problems=(422,),
                 _200=gives("", ref("RecalledMemories")),
             )

@@ -15,11 +15,13 @@ _MOST_CHARS = 64
 
 
 def owner_of(request: "Request") -> Owner:
-    """Who asks: the tenant, or the user that the query names."""
-    user = request.query_params.get("user_id")
-    if user is not None and not is_external_id(user):
-        raise invalid(f"user_id must be an id: {EXTERNAL_ID_RULE}")
-    return Owner(tenant_of(request), user)
+    """Who asks: the user and the session that the query names; without them, whoever sees only what is shared."""
+    names = [request.query_params.get(name) for name in ("user_id", "session_id")]
+    for given, name in zip(names, ("user_id", "session_id"), strict=True):
+        if given is not None and not is_external_id(given):
+            raise invalid(f"{name} must be an id: {EXTERNAL_ID_RULE}")
+    user, session = names
+    return Owner(tenant_of(request), user, session)
 
 
 def number_of(request: "Request", name: str, default: int, least: int, most: int) -> int:

@@ -51,11 +51,11 @@ class Beginnings:
 
 
 def question_of(step: Step) -> RecallQuestion:
-    """What the messages that a task begins with ask of memory: for their user, if they have one and the same."""
+    """What the messages that a task begins with ask of memory, for their session, and their user if they have one."""
     mails = step.arrived.users
     users = {mail.message.user_id for mail in mails}
     return RecallQuestion(
-        owner=Owner(step.keys.tenant, users.pop() if len(users) == 1 else None),
+        owner=Owner(step.keys.tenant, users.pop() if len(users) == 1 else None, step.task.session or None),
         said=[mail.message.content for mail in mails],
         known=[turn.content for mail in mails for turn in mail.context],
         task=step.keys.task,

@@ -19,6 +19,8 @@ class Limits:
     session_ttl_s: int
     tasks_per_session: int
     tasks_per_tenant: int
+    shares_memory: bool
+    """Whether what is said without a user is remembered for the whole tenant, not for its session alone."""
 
     @property
     def stale_while_calling(self) -> bool:

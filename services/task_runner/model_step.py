@@ -125,6 +125,7 @@ class ModelSteps:
         """What the model is asked with, its mail placed."""
         toolbox = await self._offer(chosen)
         writer = self._steps.writer(step)
+        writer.shares_memory = writer.shares_memory or chosen.instruction.share
         writer.quote(recall)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()

@@ -23,7 +23,7 @@ from pentad.services.task_runner.move_writer import Departure, MoveWriter, Recei
 from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.shared.actors.headers import mail_of, pairs
+from pentad.shared.actors.headers import TaskHeader, mail_of, pairs
 from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
 from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
@@ -180,5 +180,12 @@ def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessag
         tenant_id=task.tenant,
         deadline=line.get("deadline"),
         budget=line.get("budget"),
-        user_id=line.get("user_id") or (task.speaker if task.correlation == line["message_id"] else task.user) or None,
+        user_id=_speaker(line, task),
     )
+
+
+def _speaker(line: Line, task: TaskHeader) -> str | None:
+    """Who has said a message; entries of versions before long-term memory do not tell, but for the task's own user."""
+    if line.get("user_id") or line.get("memory_session"):
+        return line.get("user_id")
+    return (task.speaker if task.correlation == line["message_id"] else task.user) or None

@@ -44,6 +44,7 @@ class Steps:
             session_ttl_s=settings.session_ttl_s,
             tasks_per_session=settings.pentad_tasks_per_session,
             tasks_per_tenant=settings.pentad_tasks_per_tenant,
+            shares_memory=settings.pentad_memory_scope == "tenant",
         )
         self.bounds = Bounds(
             settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms, self.limits.stale_ms

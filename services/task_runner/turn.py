@@ -60,6 +60,8 @@ class TurnWriter(TaskEvents):
         self._lease, self._arrived, self._limits, self._unique = taken.lease, arrived, limits, unique
         self.added: list[bytes] = []
         """The messages that this handling appends to the transcript, as the model is sent them."""
+        self.shares_memory = limits.shares_memory
+        """Whether what is said here without a user is remembered for the whole tenant, not for the session alone."""
         self.last_entry = b""
         self._redrives_left = bool(arrived.redrives)
         commit.leaves_messages = arrived.left
@@ -131,6 +133,7 @@ class TurnWriter(TaskEvents):
                 at=mail.at,
                 message_id=m.message_id,
                 user_id=m.user_id,
+                memory_session=None if m.user_id or self.shares_memory else self.task.session or None,
                 deadline=m.deadline,
                 budget=m.budget,
             )

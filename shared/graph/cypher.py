@@ -1,6 +1,7 @@
 """The graph in Cypher: nodes with the label ``Memory``, relationships with the type's name. Every value is a parameter.
 
-``user`` is empty for what is nobody's. What a node or relationship rests on is a list of texts, see `neo4j_rows`.
+``user`` is the holder (`Owner.holder`), empty for what the tenant shares.
+What a node or relationship rests on is a list of texts, see `neo4j_rows`.
 """
 
 from pentad.shared.graph.knowledge import EdgeType

@@ -6,6 +6,7 @@ from pentad.contracts.ids import LAST_MS, is_external_id, is_identifier
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Support
 from pentad.shared.graph.metadata import check_metadata
+from pentad.shared.owners import is_holder
 
 MOST_WRITTEN = 1000
 """Nodes or edges of one call."""
@@ -129,8 +130,8 @@ def _check_supports(supports: Sequence[Support], where: str) -> None:
     for support in supports:
         _check_word(support.anchor, _MOST_ANCHOR)
         check_identifier(support.task)
-        if support.user:
-            check_user(support.user)
+        if support.user and not is_holder(support.user):
+            raise MemoryRefusedError(f"{support.user[:64]!r} holds no memories: a user or a session is expected")
         check_time(support.at)
 
 

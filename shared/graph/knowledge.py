@@ -41,7 +41,7 @@ class Support:
     """Opens the statement. Opaque here."""
     task: str
     user: str | None
-    """Who made it, where that is known."""
+    """Who holds it (`Owner.holder`): a user or a session; None: all of the tenant share it."""
     at: int
     """When, in milliseconds since the epoch."""
 

@@ -43,8 +43,8 @@ def metadata_from(text: str | None, ranked: str | None) -> Metadata | None:
 
 
 def edge_key(edge: MemoryEdge) -> str:
-    """What tells an edge from the tenant's others: ends, type and user."""
-    return "\x1f".join((edge.source, edge.target, edge.type, edge.owner.user or ""))
+    """What tells an edge from the tenant's others: ends, type and holder."""
+    return "\x1f".join((edge.source, edge.target, edge.type, edge.owner.holder or ""))
 
 
 def bare_of(edge: MemoryEdge) -> BareEdge:

@@ -25,6 +25,7 @@ from pentad.shared.graph.neo4j_rows import (
     bare_from,
     edge_from,
     edge_row,
+    holder_text,
     key_of,
     link_from,
     node_from,
@@ -197,4 +198,4 @@ async def _take_away(
 async def _remove_user(tx: "AsyncManagedTransaction", tenant: str, user: str) -> None:
     for query in (cypher.REMOVE_USERS_EDGES, cypher.REMOVE_USERS_NODES):
         await rows(tx, query, tenant=tenant, user=user)
-    await _take_away(tx, tenant, USER, user)
+    await _take_away(tx, tenant, USER, holder_text(user))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pentad.shared.errors import DamagedError
 from pentad.shared.graph.knowledge import (
@@ -26,8 +27,13 @@ def key_of(tenant: str, identifier: str) -> str:
 
 
 def users_of(owner: Owner) -> list[str]:
-    """Whose nodes and edges this owner sees."""
-    return ["", owner.user] if owner.user else [""]
+    """The holders whose nodes and edges this owner sees."""
+    return [*owner.holders_seen]
+
+
+def holder_text(holder: str | None) -> str:
+    """A holder within a support's text, whose parts stand between ``|``; one without ``|`` and ``%`` is as it is."""
+    return (holder or "").replace("%", "%25").replace("|", "%7C")
 
 
 def node_row(node: MemoryNode) -> dict[str, Any]:
@@ -38,7 +44,7 @@ def node_row(node: MemoryNode) -> dict[str, Any]:
         "key": key_of(node.owner.tenant, node.id),
         "tenant": node.owner.tenant,
         "id": node.id,
-        "user": node.owner.user or "",
+        "user": node.owner.holder or "",
         "said": said,
         "importance": float(node.importance),
         "merged_into": node.merged_into,
@@ -53,7 +59,7 @@ def edge_row(edge: MemoryEdge) -> dict[str, Any]:
     return {
         "key": edge_key(edge),
         "tenant": tenant,
-        "user": edge.owner.user or "",
+        "user": edge.owner.holder or "",
         "source_key": key_of(tenant, edge.source),
         "target_key": key_of(tenant, edge.target),
         "weight": float(edge.weight),
@@ -68,7 +74,7 @@ def node_from(kept: Mapping[str, Any]) -> MemoryNode:
     try:
         return MemoryNode(
             id=kept["id"],
-            owner=Owner(kept["tenant"], kept["user"] or None),
+            owner=Owner.of_holder(kept["tenant"], kept["user"]),
             kind=NodeKind(kept["kind"]),
             text=kept["text"],
             importance=kept["importance"],
@@ -88,7 +94,7 @@ def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
     try:
         kept = row["kept"]
         return MemoryEdge(
-            owner=Owner(kept["tenant"], kept["user"] or None),
+            owner=Owner.of_holder(kept["tenant"], kept["user"]),
             source=row["source"],
             target=row["target"],
             type=EdgeType(row["type"].lower()),
@@ -106,7 +112,7 @@ def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
 def bare_from(row: Mapping[str, Any]) -> BareEdge:
     """An edge as `cypher.BETWEEN` returns it."""
     kept = row["kept"]
-    owner = Owner(kept["tenant"], kept["user"] or None)
+    owner = Owner.of_holder(kept["tenant"], kept["user"])
     return BareEdge(
         owner,
         row["source"],
@@ -123,7 +129,7 @@ def link_from(row: Mapping[str, Any]) -> WalkedEdge:
 
 
 def _times(it: MemoryNode | MemoryEdge) -> dict[str, Any]:
-    supports = [f"{s.task}|{s.user or ''}|{s.at}|{s.anchor}" for s in it.supports]
+    supports = [f"{s.task}|{holder_text(s.user)}|{s.at}|{s.anchor}" for s in it.supports]
     return {"true_from": it.true_from, "true_until": it.true_until, "supports": supports}
 
 
@@ -134,4 +140,4 @@ def _metadata_of(it: MemoryNode | MemoryEdge) -> dict[str, Any]:
 
 def _support(text: str) -> Support:
     task, user, at, anchor = text.split("|", 3)
-    return Support(anchor, task, user or None, int(at))
+    return Support(anchor, task, unquote(user) or None, int(at))

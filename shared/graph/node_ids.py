@@ -10,12 +10,12 @@ from pentad.shared.owners import Owner
 
 def node_id(owner: Owner, kind: NodeKind, text: str) -> str:
     """A UUID (version 8 of RFC 9562). However a text is written (`normal_text`), it is the same node's."""
-    return _uuid("node", owner.tenant, owner.user, kind.value, normal_text(text))
+    return _uuid("node", owner.tenant, owner.holder, kind.value, normal_text(text))
 
 
 def edge_id(owner: Owner, source: str, target: str, kind: EdgeType) -> str:
     """Such a one, too. It is kept nowhere: whoever shows an edge makes it."""
-    return _uuid("edge", owner.tenant, owner.user, source, target, kind.value)
+    return _uuid("edge", owner.tenant, owner.holder, source, target, kind.value)
 
 
 def _uuid(*of: str | None) -> str:

@@ -26,14 +26,20 @@ _TABLES = ("node", "edge")
 
 def nodes_by(wire: sqlite3.Connection, owner: Owner, field: str, values: Sequence[str]) -> list[MemoryNode]:
     """Nodes that the owner sees, by ``id`` or ``name``."""
-    chosen = f"{sql.NODE} WHERE tenant = ? AND {field} IN {sql.AMONG} AND user IN ('', ?) ORDER BY id"
-    return _nodes(wire, wire.execute(chosen, (owner.tenant, json.dumps(list(values)), owner.user or "")).fetchall())
+    chosen = f"{sql.NODE} WHERE tenant = ? AND {field} IN {sql.AMONG} AND user IN {sql.AMONG} ORDER BY id"
+    asked = owner.tenant, json.dumps(list(values)), json.dumps(owner.holders_seen)
+    return _nodes(wire, wire.execute(chosen, asked).fetchall())
 
 
 def edges_at(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
     """Edges that the owner sees from or to these nodes, the heaviest first."""
-    asked = {"tenant": owner.tenant, "user": owner.user or "", "ids": json.dumps(list(ids)), "limit": limit}
-    mine = "tenant = :tenant AND user IN ('', :user)"
+    asked = {
+        "tenant": owner.tenant,
+        "users": json.dumps(owner.holders_seen),
+        "ids": json.dumps(list(ids)),
+        "limit": limit,
+    }
+    mine = "tenant = :tenant AND user IN (SELECT value FROM json_each(:users))"
     ends = [f"SELECT key FROM edge WHERE {mine} AND {end} IN {_IDS}" for end in ("source", "target")]
     touching = " UNION ".join(ends)
     chosen = f"{sql.EDGE} WHERE key IN ({touching}) ORDER BY weight DESC, source, target, type, user LIMIT :limit"
@@ -56,7 +62,7 @@ def between(
     asked, more = _of_links(owner, ids, limit, types, as_of)
     found = wire.execute(sql.BETWEEN % more, asked)
     return [
-        BareEdge(Owner(owner.tenant, user or None), source, target, EdgeType(kind), weight, metadata_from(*told))
+        BareEdge(Owner.of_holder(owner.tenant, user), source, target, EdgeType(kind), weight, metadata_from(*told))
         for user, source, target, kind, weight, *told in found
     ]
 
@@ -65,7 +71,12 @@ def _of_links(
     owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
 ) -> tuple[dict[str, Any], str]:
     """What is asked for, and the conditions for it."""
-    asked: dict[str, Any] = {"tenant": owner.tenant, "user": owner.user or "", "limit": limit, "as_of": as_of}
+    asked: dict[str, Any] = {
+        "tenant": owner.tenant,
+        "users": json.dumps(owner.holders_seen),
+        "limit": limit,
+        "as_of": as_of,
+    }
     asked |= {"ids": json.dumps(list(ids)), "types": json.dumps(list(types))}
     return asked, " ".join((sql.OF_TYPES if types else "", sql.AT_THE_TIME if as_of is not None else ""))
 
@@ -101,13 +112,13 @@ def _edges(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryEdge]:
 def _node(row: Any, supports: tuple[Support, ...]) -> MemoryNode:
     _, tenant, user, identifier, kind, text, importance, learned_at, begin, end, into, *told = row
     what = NodeKind(kind), text, importance, learned_at, supports, begin, end, into
-    return MemoryNode(identifier, Owner(tenant, user or None), *what, metadata=metadata_from(*told))
+    return MemoryNode(identifier, Owner.of_holder(tenant, user), *what, metadata=metadata_from(*told))
 
 
 def _edge(row: Any, supports: tuple[Support, ...]) -> MemoryEdge:
     _, tenant, user, source, target, kind, weight, learned_at, begin, end, *told = row
     what = source, target, EdgeType(kind), weight, learned_at, supports, begin, end
-    return MemoryEdge(Owner(tenant, user or None), *what, metadata=metadata_from(*told))
+    return MemoryEdge(Owner.of_holder(tenant, user), *what, metadata=metadata_from(*told))
 
 
 def _supports(wire: sqlite3.Connection, table: str, rows: Sequence[Any]) -> dict[int, list[Support]]:

@@ -1,4 +1,4 @@
-"""The tables of the graph in SQLite. ``user`` is empty for what is nobody's."""
+"""The tables of the graph in SQLite. ``user`` is the holder (`Owner.holder`), empty for what the tenant shares."""
 
 VERSION = 1
 """Kept in ``user_version``: what a newer version has written is not touched."""
@@ -83,16 +83,18 @@ AMONG = "(SELECT value FROM json_each(?))"
 LINKS = """
 SELECT source, target, type, max(weight) AS weight FROM (
     SELECT source, target, type, weight FROM edge
-    WHERE tenant = :tenant AND source IN (SELECT value FROM json_each(:ids)) AND user IN ('', :user) %s
+    WHERE tenant = :tenant AND source IN (SELECT value FROM json_each(:ids))
+        AND user IN (SELECT value FROM json_each(:users)) %s
     UNION ALL
     SELECT source, target, type, weight FROM edge
-    WHERE tenant = :tenant AND target IN (SELECT value FROM json_each(:ids)) AND user IN ('', :user) %s
+    WHERE tenant = :tenant AND target IN (SELECT value FROM json_each(:ids))
+        AND user IN (SELECT value FROM json_each(:users)) %s
 ) GROUP BY source, target, type ORDER BY weight DESC, source, target, type LIMIT :limit
 """
 BETWEEN = """
 SELECT user, source, target, type, weight, metadata, metadata_rank FROM edge
 WHERE tenant = :tenant AND source IN (SELECT value FROM json_each(:ids))
-    AND target IN (SELECT value FROM json_each(:ids)) AND user IN ('', :user) %s
+    AND target IN (SELECT value FROM json_each(:ids)) AND user IN (SELECT value FROM json_each(:users)) %s
 ORDER BY weight DESC, source, target, type, user LIMIT :limit
 """
 OF_TYPES = "AND type IN (SELECT value FROM json_each(:types))"

@@ -10,7 +10,7 @@ from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, Metadata, Supp
 from pentad.shared.graph.merging import edge_key, merged_edges, merged_nodes, metadata_rank, normal_name, rank
 from pentad.shared.owners import Owner
 
-_SEEN = "tenant = ?2 AND id IN (SELECT value FROM json_each(?3)) AND user IN ('', ?4)"
+_SEEN = "tenant = ?2 AND id IN (SELECT value FROM json_each(?3)) AND user IN (SELECT value FROM json_each(?4))"
 
 
 def put_nodes(wire: sqlite3.Connection, nodes: Sequence[MemoryNode]) -> None:
@@ -18,7 +18,7 @@ def put_nodes(wire: sqlite3.Connection, nodes: Sequence[MemoryNode]) -> None:
     for node in merged_nodes(nodes):
         times = node.learned_at, node.true_from, node.true_until, node.merged_into
         words = rank(node), node.kind, node.text, normal_name(node.text), node.importance
-        row = node.owner.tenant, node.id, node.owner.user or "", *words, *times, *_columns(node.metadata)
+        row = node.owner.tenant, node.id, node.owner.holder or "", *words, *times, *_columns(node.metadata)
         found = wire.execute(sql.PUT_NODE, row).fetchall()
         if not found:
             raise MemoryRefusedError(f"node {node.id} belongs to another owner: give this one an id of its own")
@@ -28,7 +28,7 @@ def put_nodes(wire: sqlite3.Connection, nodes: Sequence[MemoryNode]) -> None:
 def put_edges(wire: sqlite3.Connection, edges: Sequence[MemoryEdge]) -> None:
     """Write edges with what they rest on. Raises ``MemoryRefusedError`` for ends that the owner does not see."""
     for edge in merged_edges(edges):
-        tenant, user = edge.owner.tenant, edge.owner.user or ""
+        tenant, user = edge.owner.tenant, edge.owner.holder or ""
         if wire.execute(sql.ENDS, (tenant, edge.source, edge.target, user)).fetchone() != (2,):
             raise MemoryRefusedError(
                 f"the edge from {edge.source} to {edge.target} has an end that its owner cannot see: write nodes first"
@@ -44,15 +44,16 @@ def end_nodes(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], at: in
     """Let these nodes be true no more from this time on."""
     wire.execute(
         f"UPDATE node SET true_until = min(coalesce(true_until, ?1), ?1) WHERE {_SEEN}",
-        (at, owner.tenant, json.dumps(list(ids)), owner.user or ""),
+        (at, owner.tenant, json.dumps(list(ids)), json.dumps(owner.holders_seen)),
     )
 
 
 def remove_nodes(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str]) -> None:
     """Remove these nodes with their edges."""
-    chosen = f"tenant = ? AND id IN {sql.AMONG} AND user IN ('', ?)"
+    chosen = f"tenant = ? AND id IN {sql.AMONG} AND user IN {sql.AMONG}"
     gone = wire.execute(
-        f"DELETE FROM node WHERE {chosen} RETURNING id", (owner.tenant, json.dumps(list(ids)), owner.user or "")
+        f"DELETE FROM node WHERE {chosen} RETURNING id",
+        (owner.tenant, json.dumps(list(ids)), json.dumps(owner.holders_seen)),
     )
     _remove_edges(wire, owner.tenant, [identifier for (identifier,) in gone])
 

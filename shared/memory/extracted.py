@@ -68,7 +68,7 @@ def extracted(
             refused += 1
     nodes = {name: _joined(node, same.get(name)) for name, node in nodes.items()}
     ends = {f"k{n}": _End(each.id, each.user) for n, each in enumerate(near, start=1)}
-    ends |= {name: _End(node.id, node.owner.user) for name, node in nodes.items()}
+    ends |= {name: _End(node.id, node.owner.holder) for name, node in nodes.items()}
     edges: list[MemoryEdge] = []
     for item in _items(value, "edges", MOST_EDGES):
         try:
@@ -144,7 +144,7 @@ def _supports(item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[Sup
 
 def _support(segment: Segment) -> Support:
     anchor = segment.anchor
-    return Support(anchor_text(anchor), anchor.task_id, segment.user, milliseconds(anchor.at) if anchor.at else 0)
+    return Support(anchor_text(anchor), anchor.task_id, segment.holder, milliseconds(anchor.at) if anchor.at else 0)
 
 
 def _narrowest(tenant: str, users: Iterable[str | None]) -> Owner:
@@ -152,7 +152,7 @@ def _narrowest(tenant: str, users: Iterable[str | None]) -> Owner:
     named = {user for user in users if user is not None}
     if len(named) > 1:
         raise _RefusedError
-    return Owner(tenant, named.pop() if named else None)
+    return Owner.of_holder(tenant, named.pop() if named else None)
 
 
 def _share(number: Any) -> float:

@@ -20,6 +20,7 @@ class NearNode:
 
     id: str
     user: str | None
+    """Its holder (`Owner.holder`)."""
     kind: str
     text: str
 

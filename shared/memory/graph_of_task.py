@@ -62,7 +62,7 @@ def graph_of_task(task: CutTask, before: str, learned: int = 0, *, facts: bool =
     nodes: list[MemoryNode] = []
     edges: list[MemoryEdge] = []
     for part in _parts(task, learned):
-        owner = Owner(task.tenant, part.user)
+        owner = Owner.of_holder(task.tenant, part.holder)
         here = _task_node(owner, task.id, part.segments[0])
         for found in (*_entities(owner, part), *_notes(owner, part), *(_facts(owner, part) if facts else ())):
             nodes.append(found)
@@ -91,7 +91,7 @@ def without_nodes(graph: TaskGraph, ids: Collection[str]) -> TaskGraph:
 class _Part:
     """What of a task is one owner's."""
 
-    user: str | None
+    holder: str | None
     segments: list[Segment]
     learned: int
     """So many of them, the first, are learned from."""
@@ -102,11 +102,11 @@ def _parts(task: CutTask, learned: int) -> Iterator[_Part]:
     """The parts to which something was added."""
     of_owners: dict[str | None, list[Segment]] = {}
     for segment in task.segments:
-        of_owners.setdefault(segment.user, []).append(segment)
-    known = Counter(segment.user for segment in islice(task.segments, learned))
-    for user, segments in of_owners.items():
-        if known[user] < len(segments):
-            yield _Part(user, segments, known[user], task.read)
+        of_owners.setdefault(segment.holder, []).append(segment)
+    known = Counter(segment.holder for segment in islice(task.segments, learned))
+    for holder, segments in of_owners.items():
+        if known[holder] < len(segments):
+            yield _Part(holder, segments, known[holder], task.read)
 
 
 def _task_node(owner: Owner, task: str, first: Segment) -> MemoryNode:
@@ -170,4 +170,4 @@ def _edge(
 def _support(segment: Segment) -> Support:
     anchor = segment.anchor
     at = milliseconds(anchor.at) if anchor.at else 0
-    return Support(anchor_text(anchor), anchor.task_id, segment.user, at)
+    return Support(anchor_text(anchor), anchor.task_id, segment.holder, at)

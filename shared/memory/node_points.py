@@ -38,7 +38,7 @@ def node_point_anew(kept: KeptPoint, vector: Sequence[float]) -> Point:
 
 
 def _point(name: str, owner: Owner, task: str, session: str, anchor: str, text: str, vector: Sequence[float]) -> Point:
-    said = Segment(name, anchor_of(anchor), text, owner.user or "user", owner.user)
+    said = Segment(name, anchor_of(anchor), text, owner.user or "user", owner.holder)
     made = points_of(CutTask(owner.tenant, task, session, [said]), [vector])
     [point] = [each for each in made if each.payload.kind == SEGMENT_KIND]
     return point

@@ -61,7 +61,7 @@ class CutTask:
 class OwnersPart:
     """What of a task is one owner's."""
 
-    user: str | None
+    holder: str | None
     kind: str
     """`FIRST_OF_TASK` or `ALSO_OF_TASK`."""
     places: Sequence[int]
@@ -99,14 +99,14 @@ def parts_of(task: CutTask) -> list[OwnersPart]:
     """The parts of its owners, in the order in which they first speak."""
     places: dict[str | None, list[int]] = {}
     for place, segment in enumerate(task.segments):
-        places.setdefault(segment.user, []).append(place)
+        places.setdefault(segment.holder, []).append(place)
     kinds = (FIRST_OF_TASK if not number else ALSO_OF_TASK for number in range(len(places)))
-    return [OwnersPart(user, kind, own) for kind, (user, own) in zip(kinds, places.items(), strict=True)]
+    return [OwnersPart(holder, kind, own) for kind, (holder, own) in zip(kinds, places.items(), strict=True)]
 
 
 def part_id(task: CutTask, part: OwnersPart) -> str:
     """The id of the point that stands for this part."""
-    return task_point_id(task.tenant, task.id, part.user)
+    return task_point_id(task.tenant, task.id, part.holder)
 
 
 def ids_of(task: CutTask) -> set[str]:
@@ -133,7 +133,7 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
     near = [vectors[place] for place in own]
     written = written_segments([task.segments[place] for place in own], task.read)
     made = zip(own, written, near, around_vectors(near), strict=True)
-    return (_segment_point(task, part.user, *each) for each in islice(made, first - begin, None))
+    return (_segment_point(task, part.holder, *each) for each in islice(made, first - begin, None))
 
 
 def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
@@ -141,7 +141,7 @@ def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
     segments = [task.segments[place] for place in part.places]
     last = segments[-1].anchor.at
     payload = Payload(
-        owner=Owner(task.tenant, part.user),
+        owner=Owner.of_holder(task.tenant, part.holder),
         kind=TASK_KIND,
         type=part.kind,
         task=task.id,
@@ -180,21 +180,21 @@ def words_kept(payload: Payload) -> str:
 
 
 def _segment_point(
-    task: CutTask, user: str | None, place: int, each: WrittenSegment, text: Vector, around: Vector
+    task: CutTask, holder: str | None, place: int, each: WrittenSegment, text: Vector, around: Vector
 ) -> Point:
     names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
     return Point(
         each.segment.id,
-        segment_payload(task, user, place, each),
+        segment_payload(task, holder, place, each),
         {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
         {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
     )
 
 
-def segment_payload(task: CutTask, user: str | None, place: int, each: WrittenSegment) -> Payload:
+def segment_payload(task: CutTask, holder: str | None, place: int, each: WrittenSegment) -> Payload:
     """What is kept of a segment beside its vectors. ``place``: among its task's."""
     return Payload(
-        owner=Owner(task.tenant, user),
+        owner=Owner.of_holder(task.tenant, holder),
         kind=SEGMENT_KIND,
         type=each.segment.anchor.type.value,
         task=task.id,

@@ -40,7 +40,7 @@ class RecallQuestion:
     """What a task begins with."""
 
     owner: Owner
-    """Who has said it: memories of no other user are recalled."""
+    """Who has said it, in which session: memories of no other user and of no other session are recalled."""
     said: Sequence[str]
     """The messages."""
     known: Sequence[str]

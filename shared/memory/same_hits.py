@@ -24,7 +24,7 @@ def each_once(
     others: list[list[Payload]] = []
     for each in ranked:
         kept = payloads[each.id]
-        said = kept.owner.user, words_kept(kept) or each.id
+        said = kept.owner.holder, words_kept(kept) or each.id
         if (place := places.get(said)) is not None:
             others[place].append(kept)
         elif len(chosen) < limit:

@@ -23,7 +23,7 @@ def statement_id(shard: int, owner: Owner, about: str, text: str) -> str:
 
     ``about``: the node or edge that it is for.
     """
-    said = json.dumps([owner.tenant, owner.user, about, text])
+    said = json.dumps([owner.tenant, owner.holder, about, text])
     return task_id(shard, f"{_NOTE}{sha256(said.encode()).hexdigest()[:20]}")
 
 
@@ -56,4 +56,4 @@ def supports_of(record: TaskRecord) -> tuple[Support, ...]:
     """What rests on all of a statement rests on these."""
     name, at = record.task.task_id, milliseconds(record.task.created_at)
     segments = segments_of(record.tenant_id, name, record.messages)
-    return tuple(Support(anchor_text(segment.anchor), name, segment.user, at) for segment in segments)
+    return tuple(Support(anchor_text(segment.anchor), name, segment.holder, at) for segment in segments)

@@ -41,4 +41,4 @@ def known_of(task: CutTask, gone: frozenset[str], earlier: Learned | None) -> in
 
 
 def _digest(segments: Iterable[Segment]) -> str:
-    return lines_digest("", (f"{segment.user} {segment_line(segment)}" for segment in segments))
+    return lines_digest("", (f"{segment.holder} {segment_line(segment)}" for segment in segments))

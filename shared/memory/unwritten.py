@@ -43,7 +43,7 @@ def unwritten(task: CutTask, kept: Mapping[str, Payload], written: Firsts) -> li
     found = []
     for part in parts_of(task):
         there = kept.get(part_id(task, part))
-        first = min(_first_new(task, part, there), written.get(part.user, len(part.places)))
+        first = min(_first_new(task, part, there), written.get(part.holder, len(part.places)))
         if first < len(part.places):
             found.append(Unwritten(part, first))
     return found

@@ -43,10 +43,10 @@ def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[Memory
 
 
 def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[WrittenSegment, Payload]]:
-    """The owner's segments and nobody's: what another user says is no neighbour either."""
-    segments = [segment for segment in task.segments if asked.owner.sees(segment.user)]
+    """The segments that the owner sees: what another user says is no neighbour either."""
+    segments = [segment for segment in task.segments if asked.owner.sees(segment.holder)]
     for place, each in enumerate(written_segments(segments)):
-        payload = segment_payload(task, each.segment.user, place, each)
+        payload = segment_payload(task, each.segment.holder, place, each)
         yield each, replace(payload, kind=MemoryKind.WORKING.value)
 
 

@@ -28,6 +28,7 @@ def instruction(
     tool_rounds: int | None = 5,
     on_message: MessagePolicy = "steer",
     recall: bool | None = None,
+    share: bool = False,
 ) -> Callable[[F], F]:
     """Makes an instruction of a function that returns its system prompt; its docstring describes it.
 
@@ -36,7 +37,8 @@ def instruction(
     JSON schema, the answer is one JSON value that fits it; a wrong one is asked for again ``repairs`` times.
     ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. ``on_message`` says what
     a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task begins
-    with what long-term memory has about it; when missing, one without ``output`` does. The prompt may name
+    with what long-term memory has about it; when missing, one without ``output`` does. ``share``: whether what is said
+    to its tasks without a user is remembered for the whole tenant, not for its session alone. The prompt may name
     ``{{user_id}}`` and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an
     instruction.
     """
@@ -54,6 +56,7 @@ def instruction(
             "tool_rounds": tool_rounds,
             "on_message": on_message,
             "recall": recall,
+            "share": share,
         }
         if output is not None:
             fields |= {"output": "json", "output_schema": _schema(output)}

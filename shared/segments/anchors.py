@@ -58,9 +58,9 @@ def segment_id(tenant: str, anchor: Anchor) -> str:
     return uuid_of(sha256(place.encode()).hexdigest())
 
 
-def task_point_id(tenant: str, task_id: str, user: str | None = None) -> str:
-    """The id of the point that stands for what was said in a task by this user, or by nobody in particular."""
-    place = f"{tenant}/{task_id}" if user is None else f"{tenant}/{task_id}/{user}"
+def task_point_id(tenant: str, task_id: str, holder: str | None = None) -> str:
+    """The id of the point that stands for what was said in a task and belongs to this holder, or is shared by all."""
+    place = f"{tenant}/{task_id}" if holder is None else f"{tenant}/{task_id}/{holder}"
     return uuid_of(sha256(place.encode()).hexdigest())
 
 

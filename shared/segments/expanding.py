@@ -42,5 +42,5 @@ def _quoted(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]]) 
         if (passage.position, passage.part) == (anchor.position, anchor.part):
             quote = passage.text[anchor.start : anchor.end]
             if quote_digest(quote) == anchor.quote:
-                return Segment(segment_id(tenant, anchor), anchor, quote, passage.speaker, passage.user)
+                return Segment(segment_id(tenant, anchor), anchor, quote, passage.speaker, passage.holder)
     raise BadAnchorError(f"what this anchor points at is not in task {anchor.task_id} any more: search again")

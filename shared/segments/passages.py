@@ -13,6 +13,7 @@ from pentad.contracts.records import SegmentType
 from pentad.contracts.tools import RECALLING_TOOLS
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
+from pentad.shared.owners import session_holder
 
 
 @immutable
@@ -31,8 +32,8 @@ class Passage:
     """The step that said it, else the last one before it, 0 for none."""
     speaker: str
     """The message's ``name``, else who the user is, else its role."""
-    user: str | None
-    """The user whose turn it is."""
+    holder: str | None
+    """Whose turn it is (`Owner.holder`)."""
 
 
 def passages_of(messages: Sequence[Mapping[str, Any]], begin: int = 0) -> Iterator[Passage]:
@@ -41,18 +42,29 @@ def passages_of(messages: Sequence[Mapping[str, Any]], begin: int = 0) -> Iterat
     Nothing of a passage depends on messages behind it, but for one that says that it was moved away.
     """
     gone = left_out(messages)
-    step, user = 0, None
+    step, holder = 0, None
     for position, message in enumerate(messages):
         step = message.get("step") or step
         if position in gone or message.get("origin") or "role" not in message:
             continue
         if message["role"] == "user":
-            user = message.get("user_id")
+            holder = holder_of(message)
         if position < begin:
             continue
         speaker = message.get("name") or message.get("user_id") or message["role"]
         for part, kind, text in _texts(message):
-            yield Passage(position, part, kind, text, _time(message.get("at")), step, speaker, user)
+            yield Passage(position, part, kind, text, _time(message.get("at")), step, speaker, holder)
+
+
+def holder_of(message: Mapping[str, Any]) -> str | None:
+    """Whose is what a user says, and what is done about it: the user's who is named, else the session's.
+
+    None: all users of the tenant share it.
+    """
+    if user := message.get("user_id"):
+        return str(user)
+    session = message.get("memory_session")
+    return session_holder(session) if session else None
 
 
 def _time(at: str | None) -> str:

@@ -29,8 +29,8 @@ class Segment:
     anchor: Anchor
     text: str
     speaker: str
-    user: str | None
-    """Whose it is; None: everybody's in the tenant."""
+    holder: str | None
+    """Whose it is (`Owner.holder`); None: all users of the tenant share it."""
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -62,4 +62,4 @@ def _pieces(tenant: str, task_id: str, passage: Passage) -> Iterator[Segment]:
             at=passage.at,
             quote=quote_digest(quote),
         )
-        yield Segment(segment_id(tenant, anchor), anchor, quote, passage.speaker, passage.user)
+        yield Segment(segment_id(tenant, anchor), anchor, quote, passage.speaker, passage.holder)

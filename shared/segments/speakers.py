@@ -12,6 +12,6 @@ def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
     Versions before long-term memory did not write who speaks: all of such a task is its beginner's.
     """
     said = [message for message in messages if message.get("role") == "user"]
-    if not user or any(message.get("user_id") for message in said):
+    if not user or any(message.get("user_id") or message.get("memory_session") for message in said):
         return messages
     return [{**message, "user_id": user} if message.get("role") == "user" else message for message in messages]

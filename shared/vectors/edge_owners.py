@@ -7,12 +7,11 @@ with the question is looked up in two indexes, twice. Most embedded memories are
 from collections.abc import Callable, Iterable
 
 from pentad.shared.immutable import immutable
-from pentad.shared.owners import Owner
+from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.vectors.selection import Selection, Whose
-from pentad.shared.vectors.stored_payload import NOBODY
 
 MOST = 1_000
-"""Tenants, and users, that are kept: of a collection with more nothing is left out."""
+"""Tenants, and holders of memories, that are kept: of a collection with more nothing is left out."""
 
 
 @immutable
@@ -43,7 +42,7 @@ class PresentOwners:
             if len(self._tenants) <= MOST:
                 self._tenants.add(owner.tenant)
             if len(self._users) <= MOST:
-                self._users.add(owner.user or NOBODY)
+                self._users.add(owner.holder or NOBODY)
 
     def meet(self, selection: Selection) -> Met:
         """What of a selection's owner no point has to be asked for."""
@@ -53,6 +52,6 @@ class PresentOwners:
 
 
 def _users_of(selection: Selection) -> set[str]:
-    """The users whose points a selection names one by one."""
-    own = selection.owner.user or NOBODY
-    return {own} if selection.whose is Whose.OWN else {own, NOBODY}
+    """The holders whose points a selection names one by one."""
+    owner = selection.owner
+    return {owner.holder or NOBODY} if selection.whose is Whose.OWN else {*owner.holders_seen}

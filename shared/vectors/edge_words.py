@@ -6,12 +6,12 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from pentad.shared.owners import Owner
+from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.vectors.edge_owners import UNKNOWN, Met, PresentOwners
 from pentad.shared.vectors.ordering import score_of
 from pentad.shared.vectors.points import Dense, KeptPoint, Point, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
-from pentad.shared.vectors.stored_payload import KEYWORDS, NOBODY, NUMBERS, from_stored, to_stored
+from pentad.shared.vectors.stored_payload import KEYWORDS, NUMBERS, from_stored, to_stored
 
 
 def config(dimensions: int) -> edge.EdgeConfig:
@@ -50,9 +50,9 @@ def _conditions(selection: Selection, met: Met) -> list[Any]:
     owner = selection.owner
     must: list[Any] = [] if met.tenant else [_is("tenant", owner.tenant)]
     if selection.whose is Whose.SEEN and not met.user:
-        must.append(_in("user", (owner.user or NOBODY, NOBODY)))
+        must.append(_in("user", owner.holders_seen))
     elif selection.whose is Whose.OWN and not met.user:
-        must.append(_is("user", owner.user or NOBODY))
+        must.append(_is("user", owner.holder or NOBODY))
     named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
     must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
     if selection.since is not None or selection.until is not None:

@@ -5,10 +5,11 @@ from typing import Any
 
 from qdrant_client import models as qdrant
 
+from pentad.shared.owners import NOBODY
 from pentad.shared.vectors.ordering import ordered, score_of
 from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
-from pentad.shared.vectors.stored_payload import KEYWORDS, NOBODY, NUMBERS, from_stored, to_stored
+from pentad.shared.vectors.stored_payload import KEYWORDS, NUMBERS, from_stored, to_stored
 
 
 def dense_config(dimensions: int) -> dict[str, qdrant.VectorParams]:
@@ -34,9 +35,9 @@ def where(selection: Selection) -> qdrant.Filter:
     owner = selection.owner
     must: list[Any] = [_is("tenant", owner.tenant)]
     if selection.whose is Whose.SEEN:
-        must.append(_in("user", (owner.user or NOBODY, NOBODY)))
+        must.append(_in("user", owner.holders_seen))
     elif selection.whose is Whose.OWN:
-        must.append(_is("user", owner.user or NOBODY))
+        must.append(_is("user", owner.holder or NOBODY))
     named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
     must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
     if selection.since is not None or selection.until is not None:

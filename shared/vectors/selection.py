@@ -11,9 +11,9 @@ class Whose(StrEnum):
     """Whose points of the tenant are meant."""
 
     SEEN = "seen"
-    """What the owner may see: his own and nobody's."""
+    """What the owner may see: what the tenant shares, and what belongs to the user and the session that he names."""
     OWN = "own"
-    """His own alone; nobody's alone where the owner names no user."""
+    """What the owner holds alone: what the tenant shares where the owner names neither user nor session."""
     ALL = "all"
     """The whole tenant's, whoever's they are: for erasing and counting, never for showing."""
 
@@ -40,8 +40,8 @@ class Selection:
         if owner.tenant != self.owner.tenant:
             return False
         if self.whose is Whose.SEEN:
-            return self.owner.sees(owner.user)
-        return self.whose is Whose.ALL or owner.user == self.owner.user
+            return self.owner.sees(owner.holder)
+        return self.whose is Whose.ALL or owner.holder == self.owner.holder
 
 
 @immutable

@@ -3,11 +3,9 @@
 from typing import Any
 
 from pentad.shared.errors import DamagedError, MemoryRefusedError
-from pentad.shared.owners import Owner
+from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.vectors.points import Payload
 
-NOBODY = ""
-"""The user of what is nobody's: no identifier, so that one condition finds a user's own and nobody's."""
 KEYWORDS = ("tenant", "user", "kind", "type", "task", "session")
 """Fields with an index of words. ``tenant`` goes first."""
 NUMBERS = ("at",)
@@ -18,7 +16,7 @@ def to_stored(payload: Payload) -> dict[str, Any]:
     """What the store keeps."""
     return {
         "tenant": payload.owner.tenant,
-        "user": payload.owner.user or NOBODY,
+        "user": payload.owner.holder or NOBODY,
         "kind": payload.kind,
         "type": payload.type,
         "task": payload.task,
@@ -36,7 +34,7 @@ def from_stored(identifier: str, stored: Any) -> Payload:
     """What was kept. Raises ``DamagedError`` for what nobody of ours has written."""
     try:
         kept = dict(stored)
-        owner = Owner(kept.pop("tenant"), kept.pop("user") or None)
+        owner = Owner.of_holder(kept.pop("tenant"), kept.pop("user"))
         return Payload(owner=owner, **kept)
     except (KeyError, TypeError, ValueError, MemoryRefusedError) as error:
         raise DamagedError(f"point {identifier} of the memory cannot be read: {error!r}") from None

@@ -13,7 +13,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-KEYS = {"PENTAD_API_KEYS": "us-key:us,them-key:them"}
+KEYS = {"PENTAD_API_KEYS": "us-key:us,them-key:them", "PENTAD_MEMORY_SCOPE": "tenant"}
+"""What is said without a user is shared here, as an operator may want it."""
 FACTS = {
     "what is my cat called?": "my cat is called Ada",
     "When does the ferry to Bergen leave?": "The ferry to Bergen leaves at nine.",

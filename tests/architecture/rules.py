@@ -34,6 +34,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.digests.utterance",
         "pentad.shared.digests.wording",
         "pentad.shared.kept_events",
+        "pentad.shared.owners",
         "pentad.shared.keys",
         "pentad.shared.graph.knowledge",
         "pentad.shared.graph.metadata",

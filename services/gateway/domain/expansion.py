@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.immutable import immutable
 from pentad.shared.segments.expanding import MOST_AROUND
@@ -16,6 +17,9 @@ class Expansion:
 
     anchor: str
     window: int
+    user: str | None = None
+    session: str | None = None
+    """With a user or a session only what they see is shown."""
 
 
 def read_expansion(body: Mapping[str, Any]) -> Expansion:
@@ -25,4 +29,11 @@ def read_expansion(body: Mapping[str, Any]) -> Expansion:
         raise UnreadableError("anchor: the `anchor` of a memory hit is expected")
     if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= MOST_AROUND:
         raise UnreadableError(f"window: a number from 0 to {MOST_AROUND} is expected")
-    return Expansion(anchor, window)
+    return Expansion(anchor, window, _name(body, "user_id"), _name(body, "session_id"))
+
+
+def _name(body: Mapping[str, Any], field: str) -> str | None:
+    name = body.get(field)
+    if name is not None and not (isinstance(name, str) and is_external_id(name)):
+        raise UnreadableError(f"{field}: an id of {EXTERNAL_ID_RULE} is expected")
+    return name

@@ -42,7 +42,7 @@ class MemoryReader:
 
     async def search(self, context: ToolContext, query: str, limit: int, as_of: int | None = None) -> str:
         """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then."""
-        owner, now_ms = Owner(context.tenant_id, context.user_id), await self._store.clock()
+        owner, now_ms = _speaker(context), await self._store.clock()
         shard = shard_of(context.tenant_id, context.session_id, self._shards)
         requester = Requester(shard, context.tenant_id, context.session_id, context.task_id, cause=context.tool_call_id)
         asked = MemoryQuestion(owner, query, 2 * limit, now_ms, as_of=as_of)
@@ -53,15 +53,20 @@ class MemoryReader:
 
     async def expand(self, context: ToolContext, anchor: str, window: int) -> str:
         """A quotation of the words that an anchor stands for, in their place. Raises ``BadAnchorError``."""
-        owner, place = Owner(context.tenant_id, context.user_id), anchors.anchor_of(anchor)
+        owner, place = _speaker(context), anchors.anchor_of(anchor)
         messages = await self._transcripts.read(owner.tenant, place.task_id)
         if messages is None:
             raise anchors.BadAnchorError(_NOT_THERE)
         opened = await asyncio.to_thread(expanded, owner.tenant, place, messages, window)
-        if not owner.sees(opened.focus.user):
+        if not owner.sees(opened.focus.holder):
             raise anchors.BadAnchorError(_NOT_THERE)
-        segments = [each for each in (*opened.before, opened.focus, *opened.after) if owner.sees(each.user)]
+        segments = [each for each in (*opened.before, opened.focus, *opened.after) if owner.sees(each.holder)]
         return quotation([_line(number, each, opened.focus) for number, each in enumerate(segments, start=1)])
+
+
+def _speaker(context: ToolContext) -> Owner:
+    """Who reads: the user who speaks, in his session. What was said in it without a user belongs to it."""
+    return Owner(context.tenant_id, context.user_id, context.session_id or None)
 
 
 def _line(number: int, segment: Segment, focus: Segment) -> str:

@@ -19,7 +19,7 @@ class Alone:
     def __init__(self, rng: random.Random, tasks: int, deadly: float, tool_ms: int) -> None:
         self.sessions, self.plays = tasks, Model()
         self._plans = [make_plan(rng, number, deadly, tool_ms) for number in range(tasks)]
-        self.facts = [Fact(sentence_of(number), _user(number)) for number in range(tasks)]
+        self.facts = [Fact(sentence_of(number), _user(number), f"chaos-{number}") for number in range(tasks)]
         """What is said, by session."""
         for number, steps in enumerate(self._plans):
             self.plays.plan(self.facts[number].sentence, number, steps)
@@ -56,5 +56,5 @@ class Alone:
 
 
 def _user(number: int) -> str | None:
-    """One session of three is nobody's in particular; the others are those of a few users."""
+    """One session of three names nobody; the others are those of a few users."""
     return f"user-{number % _USERS}" if number % _USERS else None

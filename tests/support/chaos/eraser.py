@@ -23,7 +23,7 @@ class Eraser:
 
     def __init__(self, number: int, gateways: Callable[[], Sequence[str]], model: Model) -> None:
         self._number, self._gateways, self.session = number, gateways, f"erased-{number}"
-        self.fact = Fact(sentence_of(_FIRST + number), "user-1" if number % 2 else None, erased=True)
+        self.fact = Fact(sentence_of(_FIRST + number), "user-1" if number % 2 else None, self.session, erased=True)
         self.tasks: set[str] = set()
         """All that were ever seen."""
         self._asked, self._turn = 0.0, number
@@ -51,7 +51,9 @@ class Eraser:
     async def _remembered(self, fields: dict[str, str]) -> None:
         limit = time.monotonic() + _REMEMBERED_S
         while time.monotonic() < limit:
-            found = await self._ask("GET", "/v1/memory/search", {"q": self.fact.sentence, **fields})
+            found = await self._ask(
+                "GET", "/v1/memory/search", {"q": self.fact.sentence, "session_id": self.session, **fields}
+            )
             if found is not None and self.fact.sentence in found.text:
                 return
             await asyncio.sleep(_LOOK_S)

@@ -18,7 +18,9 @@ class Fact:
 
     sentence: str
     user: str | None = None
-    """Whose it is; None: every user of the tenant may find it."""
+    """Whose it is; None: its session's alone."""
+    session: str | None = None
+    """In which it was said, where no user was named."""
     erased: bool = False
     """Its task was erased."""
 
@@ -74,7 +76,7 @@ def counted(traced: Sequence[Traced], *, learned: bool = False) -> FactCount:
     kept, erased = [t for t in traced if not t.fact.erased], [t for t in traced if t.fact.erased]
     lost = [t for t in kept if not _opens(t, t.places) or (learned and not _opens(t, t.known))]
     doubled = [t for t in kept if len(t.places) > 1 or len(t.known) > 1]
-    foreign = [t for t in kept if t.fact.user is not None and t.to_others]
+    foreign = [t for t in kept if t.to_others]
     found = [t for t in erased if t.places or t.known or t.to_others]
     named = {"lost": lost, "doubled": doubled, "shown to others": foreign, "erased but found": found}
     faults = tuple(f"a fact is {what}: {t}" for what, which in named.items() for t in which)
@@ -92,7 +94,7 @@ def twice_in_memory(anchors: Iterable[str]) -> list[str]:
 
 def twice_in_graph(nodes: Sequence[MemoryNode], edges: Sequence[MemoryEdge]) -> list[str]:
     """Nodes and edges that say the same as another, and statements that count twice for one."""
-    same_nodes = Counter(f"{n.owner.user} {n.kind} {normal_text(n.text)}" for n in nodes if n.merged_into is None)
+    same_nodes = Counter(f"{n.owner.holder} {n.kind} {normal_text(n.text)}" for n in nodes if n.merged_into is None)
     same_edges = Counter(edge_key(edge) for edge in edges)
     rests = Counter((i, s.anchor) for i, supports in enumerate(_supports(nodes, edges)) for s in supports)
     faults = [f"a node is there {n} times: {what}" for what, n in same_nodes.items() if n > 1]

@@ -51,20 +51,22 @@ class Finder:
     async def _traced(self, fact: Fact) -> Traced:
         async with self._room:
             said, known = [await self._places(fact, kind) for kind in ("episodic", "semantic")]
-            others = await self._hits(fact.sentence, _STRANGER) if fact.user or fact.erased else []
+            others = await self._hits(fact.sentence, {"user_id": _STRANGER})
         return Traced(
             fact, tuple(said), tuple(known), tuple(hit["id"] for hit in others if fact.sentence in hit["content"])
         )
 
     async def _places(self, fact: Fact, kind: str) -> Sequence[Place]:
         """Of one kind of memory: what is known in the very words that were said is one hit with them."""
-        hits = await self._hits(fact.sentence, fact.user, kind=kind)
+        whose = {"user_id": fact.user, "session_id": fact.session}
+        named = {name: value for name, value in whose.items() if value is not None}
+        hits = await self._hits(fact.sentence, {**named, "kind": kind})
         same = [hit for hit in hits if hit["content"] == fact.sentence]
         anchors = [(hit["id"], anchor) for hit in same for anchor in hit.get("anchors") or [hit["anchor"]]]
         return tuple([Place(found, anchor, await self._opened(anchor)) for found, anchor in anchors])
 
-    async def _hits(self, question: str, user: str | None, **more: str) -> list[dict[str, Any]]:
-        params = {"q": question, "limit": str(_HITS)} | ({} if user is None else {"user_id": user}) | more
+    async def _hits(self, question: str, more: dict[str, str]) -> list[dict[str, Any]]:
+        params = {"q": question, "limit": str(_HITS)} | more
         found = await self._asked("GET", "/v1/memory/search", params=params)
         hits: list[dict[str, Any]] = found["hits"]
         return hits

@@ -31,7 +31,7 @@ def test_each_type_of_text_is_a_segment_with_its_place() -> None:
 
 def test_a_segment_belongs_to_the_user_whose_turn_it_is() -> None:
     turns = [*WEATHER, said("And Rome?"), answered("Rome."), said("Paris?", user_id="bob", name="Bob"), answered("No.")]
-    assert [s.user for s in cut(turns)] == ["ada"] * 6 + [None] * 2 + ["bob"] * 2
+    assert [s.holder for s in cut(turns)] == ["ada"] * 6 + [None] * 2 + ["bob"] * 2
     assert [s.speaker for s in cut(turns)[-2:]] == ["Bob", "assistant"]
 
 
