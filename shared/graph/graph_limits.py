@@ -131,7 +131,7 @@ def _check_supports(supports: Sequence[Support], where: str) -> None:
         _check_word(support.anchor, _MOST_ANCHOR)
         check_identifier(support.task)
         if support.user and not is_holder(support.user):
-            raise MemoryRefusedError(f"{support.user[:64]!r} holds no memories: a user or a session is expected")
+            raise MemoryRefusedError(f"{support.user[:64]!r} is no identifier of a user or a session")
         check_time(support.at)
 
 

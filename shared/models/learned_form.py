@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from pentad.shared.immutable import immutable
 from pentad.shared.models.model_failures import shortened
 from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelTooLong
-from pentad.shared.models.refusal import Refusal
+from pentad.shared.models.refusal import ServerRefusal
 from pentad.shared.models.refusal_table import RefusedRequest, changes_for
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.tool_forms import tool_names, unusual_tools
@@ -127,7 +127,7 @@ class LearnedForm:
                 return changes
         return None
 
-    def _learn(self, changes: Iterable[Change], refusal: Refusal) -> None:
+    def _learn(self, changes: Iterable[Change], refusal: ServerRefusal) -> None:
         for change in changes:
             self._until[change] = self._clock() + LEARNED_S
             self._words[change] = shortened(refusal.words)[:_SAID]

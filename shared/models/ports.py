@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.refusal import Refusal
+from pentad.shared.models.refusal import ServerRefusal
 
 DeltaSink = Callable[[Literal["content", "thinking"], str], None]
 """Takes each piece of text as it arrives. Called on the event loop: it must be cheap, and must not block."""
@@ -84,7 +84,7 @@ class ModelAnswer:
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened
     """A model call failed. The message says what to do about it and never holds the API key."""
 
-    refusal: Refusal | None = None
+    refusal: ServerRefusal | None = None
     """What the server says of the request, where another form of it may be answered."""
     retry_after: float | None = None
     """Seconds that the server asked for, None when it did not say."""

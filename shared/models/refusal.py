@@ -29,7 +29,7 @@ Path = tuple[str, ...]
 
 
 @immutable
-class Refusal:
+class ServerRefusal:
     """One refusal. ``words``: all that the server says, up to `MAX_WORDS`, without the API key."""
 
     status: int
@@ -38,7 +38,7 @@ class Refusal:
     """The parts of the request that it names, those of the error's own members first."""
 
 
-def read_refusal(status: int, said: object, words: str) -> Refusal:
+def read_refusal(status: int, said: object, words: str) -> ServerRefusal:
     """The refusal that a body says. ``said``: the body, as JSON when it could be read; ``words``: its message."""
     named: list[Path] = []
     texts = [words]
@@ -51,7 +51,7 @@ def read_refusal(status: int, said: object, words: str) -> Refusal:
     written = [_path(match[0]) for match in _WRITTEN.finditer(whole)]
     quoted = [_path(match[1].replace(",", ".")) for match in _LOC.finditer(whole)]
     paths = dict.fromkeys([*named, *quoted, *written][:_MAX_PATHS])
-    return Refusal(status, whole, tuple(path for path in paths if path))
+    return ServerRefusal(status, whole, tuple(path for path in paths if path))
 
 
 def members(said: object, without: Collection[str] = ()) -> Iterator[tuple[str, object]]:

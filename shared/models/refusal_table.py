@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.refusal import Path, Refusal, as_number
+from pentad.shared.models.refusal import Path, ServerRefusal, as_number
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.thoughts import REASONING
 from pentad.shared.models.too_long import room_left, says_too_long
@@ -162,7 +162,7 @@ _TOOL_PARTS = frozenset(
 )
 
 
-def changes_for(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
+def changes_for(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     """What may help, the best first: changes of which the first that alters the request is to be made."""
     if says_too_long(refusal.words):
         yield from _room(refusal, refused)
@@ -185,7 +185,7 @@ def speaks_of_request(words: str) -> bool:
     return REASONING in words or any(pattern.search(words) for pattern, _ in _ROWS)
 
 
-def _reasoning(refusal: Refusal) -> Iterator[Change]:
+def _reasoning(refusal: ServerRefusal) -> Iterator[Change]:
     """Servers that think miss reasoning where another model has called tools; others refuse to be sent any."""
     if REASONING not in refusal.words:
         return
@@ -195,7 +195,7 @@ def _reasoning(refusal: Refusal) -> Iterator[Change]:
         yield Change("fill_reasoning")
 
 
-def _room(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change]:
+def _room(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
     """Some refuse a prompt that fits, for the answer that is reserved beside it."""
     for name in ("max_tokens", "max_completion_tokens"):
         asked = as_number(refused.fields.get(name, b"").decode())
@@ -203,7 +203,7 @@ def _room(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change]:
             yield Change("lower", name, left)
 
 
-def _of_paths(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
+def _of_paths(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     for path in refusal.paths:
         if path[0] in _TOOL_PARTS:
             if len(path) > 1:
@@ -214,7 +214,7 @@ def _of_paths(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Ch
             yield from _path_field(refusal, refused, path)
 
 
-def _path_field(refusal: Refusal, refused: RefusedRequest, path: Path) -> Iterator[Change]:
+def _path_field(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change]:
     for name in refused.fields:
         if name == path[0] or name in path[1:] or not _SAME.get(name, frozenset()).isdisjoint(path):
             yield from _field(refusal, refused, name)
@@ -223,7 +223,7 @@ def _path_field(refusal: Refusal, refused: RefusedRequest, path: Path) -> Iterat
 _SAME = {name: frozenset(others) for name, others in _ALSO_CALLED.items()}
 
 
-def _of_names(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change]:
+def _of_names(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
     """Fields that the words name, in the order in which they do."""
     found = [(at, name) for name in refused.fields if (at := _named_at(name, refusal.words)) is not None]
     for _, name in sorted(found, key=lambda each: (each[1] in ("tools", "stream"), each[0])):
@@ -268,7 +268,7 @@ def _marked(name: str) -> str:
     )
 
 
-def _field(refusal: Refusal, refused: RefusedRequest, name: str) -> Iterator[Change]:
+def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterator[Change]:
     """What helps where one field is refused: its other name, a smaller number, another form, or to leave it out."""
     if name in ("messages", "model"):
         return
@@ -293,7 +293,7 @@ _LARGE = 16
 """Numbers up to this are shares and counts, whose bounds mean little: their field is left out."""
 
 
-def _message(refusal: Refusal, path: Path) -> Iterator[Change]:
+def _message(refusal: ServerRefusal, path: Path) -> Iterator[Change]:
     last = path[-1]
     words = refusal.words
     if last == "role" and re.search(r"system|developer", words, re.I):
@@ -309,7 +309,7 @@ def _message(refusal: Refusal, path: Path) -> Iterator[Change]:
         yield Change("calls_as_text")
 
 
-def _of_tools(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
+def _of_tools(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     """Where a tool or a schema is refused in words alone."""
     if not refused.tools or any(path[0] in _TOOL_PARTS and len(path) > 1 for path in refusal.paths):
         return
@@ -319,7 +319,7 @@ def _of_tools(refusal: Refusal, refused: RefusedRequest) -> Iterator[Change | Ch
         yield from _lighter(refusal, named, refused)
 
 
-def _tool(refusal: Refusal, refused: RefusedRequest, path: Path) -> Iterator[Change | Changes]:
+def _tool(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change | Changes]:
     """Where a path leads to a tool, or to all of them."""
     numbers = [int(step) for step in path if step.isdecimal() and len(step) < 6]
     if "function_declarations" in path or "functionDeclarations" in path:
@@ -331,7 +331,7 @@ def _tool(refusal: Refusal, refused: RefusedRequest, path: Path) -> Iterator[Cha
     yield from _lighter(refusal, named, refused)
 
 
-def _lighter(refusal: Refusal, named: Sequence[str], refused: RefusedRequest) -> Iterator[Change | Changes]:
+def _lighter(refusal: ServerRefusal, named: Sequence[str], refused: RefusedRequest) -> Iterator[Change | Changes]:
     """Lighter forms of all tools, then without the tool that is named; without those that are unusual, without all."""
     words = refusal.words
     most = [n for n in map(as_number, _MOST_ITEMS.findall(words)) if n]

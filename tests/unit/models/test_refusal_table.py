@@ -10,7 +10,7 @@ import pytest
 
 from pentad.shared.models.model_failures import error_in, from_status, message_in
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelRefused, ModelTooLong, ModelUnavailable
-from pentad.shared.models.refusal import Refusal, read_refusal
+from pentad.shared.models.refusal import ServerRefusal, read_refusal
 from pentad.shared.models.refusal_table import RefusedRequest, changes_for, speaks_of_request
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.stated_delay import is_used_up, stated_delay
@@ -27,7 +27,7 @@ def failed(status: int, body: Any, headers: dict[str, str] | None = None) -> Mod
     return from_status(status, words, stated_delay(headers or {}, body, words, NOW), "http://m", error)
 
 
-def taught(refusal: Refusal | None, refused: RefusedRequest = REFUSED) -> Iterator[str]:
+def taught(refusal: ServerRefusal | None, refused: RefusedRequest = REFUSED) -> Iterator[str]:
     assert refusal is not None
     for found in changes_for(refusal, refused):
         for change in found if isinstance(found, tuple) else (found,):
