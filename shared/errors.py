@@ -33,5 +33,10 @@ class MemoryTakenError(MemoryOutageError):
     """The embedded memory is open in another process: that one does what is to be done with it."""
 
 
+class MemoryDamagedError(MemoryOutageError, DamagedError):
+    """A store of long-term memory is damaged, or of a newer version. No entry is at fault: all that needs the store
+    waits until a person has mended it."""
+
+
 class MemoryRefusedError(PentadError):
     """What a store of long-term memory was given or asked for can never be done: too large, of a wrong shape."""

@@ -54,7 +54,7 @@ def of_readiness(url: str, status: int, body: Any) -> Iterator[Finding]:
     if not wrong:
         yield Finding("gateway", "fail", f"{url} is not ready (it answered {status})", "see its log")
     for name, complaint in wrong.items():
-        yield Finding("gateway", "fail", f"{url} is not ready: {name}: {complaint}", _cure(name))
+        yield Finding("gateway", "fail", f"{url} is not ready: {name}: {complaint}", _cure(name, complaint))
 
 
 def _complaints(body: Any) -> Iterator[tuple[str, str]]:
@@ -66,7 +66,9 @@ def _complaints(body: Any) -> Iterator[tuple[str, str]]:
             yield str(name), outcome
 
 
-def _cure(name: str) -> str:
+def _cure(name: str, complaint: str) -> str:
+    if "make room" in complaint:
+        return "make room on that disk: what waits for it is done then, and nothing is lost meanwhile"
     store = "redis" in name.lower()
     return "start Redis, or correct REDIS_URL" if store else f"see the log of {name}"
 

@@ -82,7 +82,7 @@ class Archiver(EntryService):
         remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
         learn = self._later(LEARN, Learning(ended, self._graph, self._near, facts=not extracts).handle, _LEARN_SLOTS)
         extract = self._extract(records, ended)
-        erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS)
+        erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS, gives_up=False)
         vectors = self._vectors if isinstance(self._vectors, ChildVectors) else None
         graph = self._graph if isinstance(self._graph, SqliteGraph) else None
         requests: Sequence[Consumer] = ()
@@ -92,7 +92,7 @@ class Archiver(EntryService):
         both, known = [*requests, *erase], [*learn, *extract]
         first, last = (remember, [*known, *both]) if graph is not None else ([*remember, *both], known)
         self._found = StoreWatch("memory", self._open_vectors, self._look_at_vectors, first)
-        self._known = StoreWatch("graph", self._open_graph, self._graph.prepare, last)
+        self._known = StoreWatch("graph", self._open_graph, self._look_at_graph, last)
         self._memory = Background()
 
     def _erasing(self, records: Records) -> Erasing:
@@ -141,10 +141,12 @@ class Archiver(EntryService):
     def alive(self) -> bool:
         return self._memory.alive() and super().alive()
 
-    def _later(self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int) -> Sequence[Consumer]:
+    def _later(
+        self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
+    ) -> Sequence[Consumer]:
         """Consumers that begin to read when what they need is open."""
         there = len(self.consumers)
-        self.serve_entries(stream, work, slots)
+        self.serve_entries(stream, work, slots, gives_up=gives_up)
         return self.consumers[there:]
 
     async def _open_vectors(self) -> None:
@@ -157,6 +159,9 @@ class Archiver(EntryService):
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
         metrics.memory_points.labels().set(sum(there.points for there in await self._vectors.collections()))
+
+    async def _look_at_graph(self) -> None:
+        await (self._graph.look() if isinstance(self._graph, SqliteGraph) else self._graph.prepare())
 
     async def _open_graph(self) -> None:
         if isinstance(self._vectors, ChildVectors):  # who has not the vectors has no use for the graph

@@ -50,7 +50,7 @@ class StoreWatch:
             _say.warning(f"{self._name} standing by", "stands by: %s", error)
             self.trouble = None
             return False
-        except (PentadError, ModelFailed) as error:
+        except (PentadError, ModelFailed, OSError) as error:
             _say.warning(self._name, "the long-term memory waits: %s", error)
             self.trouble = str(error)
             return False

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pentad.shared.errors import DamagedError
+from pentad.shared.errors import MemoryDamagedError
 from pentad.shared.graph import sqlite_reads as reads
 from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph import sqlite_writes as writes
@@ -48,6 +48,11 @@ class SqliteGraph:
         if not self._is_prepared:
             await self._writing.do(self._make)
             self._is_prepared = True
+
+    async def look(self) -> None:
+        """See whether it can be read and written: to be done now and then. Raises ``MemoryOutageError``."""
+        await self.prepare()
+        self._writing.check_room()
 
     async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
         check_nodes(nodes)
@@ -157,7 +162,9 @@ class SqliteGraph:
     def _make(self, wire: sqlite3.Connection) -> None:
         version = wire.execute("PRAGMA user_version").fetchone()[0]
         if version > sql.VERSION:
-            raise DamagedError(f"the graph in {self._file} was written by a newer version of Pentad: use that one")
+            raise MemoryDamagedError(
+                f"the graph in {self._file} was written by a newer version of Pentad: use that one"
+            )
         if version < sql.VERSION:
             wire.executescript(f"BEGIN IMMEDIATE; {sql.TABLES}; PRAGMA user_version = {sql.VERSION}; COMMIT;")
         if any(_missing(wire, table) for table in sql.ADDED):

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from pentad.shared.errors import DamagedError, MemoryOutageError, PentadError
+from pentad.shared.errors import DamagedError, MemoryDamagedError, MemoryOutageError, PentadError
+from pentad.shared.passing_failures import want_of_room
 
 T = TypeVar("T")
 
@@ -17,6 +18,8 @@ _BUSY_S = 5.0
 """How long a write waits for the one of another process."""
 _MOST_WAITING = 256
 _LOOK_S = 0.01
+_NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""What SQLite says of a file that is damaged; its other errors are of what was to be written."""
 _SETTINGS = ("synchronous=NORMAL", "foreign_keys=ON", "cache_size=-32768")
 
 
@@ -31,7 +34,7 @@ class SqliteThread:
         self._waiting = 0
 
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do this in the thread. Raises ``MemoryOutageError``, or ``DamagedError`` for a file that is none."""
+        """Do this in the thread. Raises ``MemoryOutageError``, and ``MemoryDamagedError`` for a file that is none."""
         if self._thread is None:
             raise MemoryOutageError(f"the graph in {self._file} is closed")
         if self._waiting >= _MOST_WAITING:
@@ -51,6 +54,15 @@ class SqliteThread:
         finally:
             self._waiting -= 1
 
+    def check_room(self) -> None:
+        """Raises ``MemoryOutageError`` while the file's disk has no room."""
+        try:
+            wanting = want_of_room(self._file.parent)
+        except OSError as error:
+            raise MemoryOutageError(f"the graph in {self._file} cannot be used: {error}") from None
+        if wanting is not None:
+            raise MemoryOutageError(wanting)
+
     async def aclose(self) -> None:
         """Finish what was begun and close the file. Safe to call twice."""
         thread, self._thread = self._thread, None
@@ -64,10 +76,11 @@ class SqliteThread:
             return work(self._opened())
         except PentadError:
             raise
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, MemoryError) as error:  # also of a disk that is full or read only
             raise MemoryOutageError(f"the graph in {self._file} fails: {error}; try again later") from None
         except sqlite3.DatabaseError as error:
-            raise DamagedError(f"the graph in {self._file} cannot be read: {error}") from None
+            kind = MemoryDamagedError if error.sqlite_errorcode & 0xFF in _NO_DATABASE else DamagedError
+            raise kind(f"the graph in {self._file} cannot be read: {error}") from None
         except OSError as error:
             raise MemoryOutageError(f"the graph in {self._file} cannot be opened: {error}") from None
         finally:

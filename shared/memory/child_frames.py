@@ -12,7 +12,14 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedError, PentadError, SettingsError
+from pentad.shared.errors import (
+    DamagedError,
+    MemoryDamagedError,
+    MemoryOutageError,
+    MemoryRefusedError,
+    PentadError,
+    SettingsError,
+)
 from pentad.shared.vectors.points import Dense, Point, Sparse, SparseVector
 from pentad.shared.vectors.stored_payload import from_stored, to_stored
 
@@ -20,8 +27,10 @@ HEAD = 4
 MOST_BYTES = 32 << 20
 """Of a frame."""
 _ERRORS: dict[str, type[PentadError]] = {
-    "refused": MemoryRefusedError, "outage": MemoryOutageError, "damaged": DamagedError, "settings": SettingsError
+    "refused": MemoryRefusedError, "unusable": MemoryDamagedError, "outage": MemoryOutageError,
+    "damaged": DamagedError, "settings": SettingsError,
 }  # fmt: skip
+"""The first that fits: some are kinds of those behind them."""
 
 
 def framed(body: bytes) -> bytes:

@@ -108,10 +108,15 @@ class EntryService(ConsumingService):
         super().__init__(settings)
         self._handlers: list[EntryHandler] = []
 
-    def serve_entries(self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int) -> None:
-        """Run a function for each entry of every shard, so many at once in each."""
+    def serve_entries(
+        self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
+    ) -> None:
+        """Run a function for each entry of every shard, so many at once in each.
+
+        ``gives_up``: what goes on failing becomes a dead letter; else it is tried until it is done.
+        """
         for shard in self.shards:
-            handler = EntryHandler(self.store, work, self.settings.pentad_max_attempts)
+            handler = EntryHandler(self.store, work, self.settings.pentad_max_attempts if gives_up else None)
             handler.consumer = self.serve(stream, shard, handler, slots)
             self._handlers.append(handler)
 

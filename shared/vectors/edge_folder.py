@@ -13,9 +13,12 @@ import fcntl
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryTakenError
+from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryTakenError
+from pentad.shared.passing_failures import passes, want_of_room
+from pentad.shared.synced_folders import sync_folder
 
 _PART = ".part"
 
@@ -50,8 +53,9 @@ class EdgeFolder:
                 "let that one do it, or set QDRANT_URL to a server that many can use"
             ) from None
         self._lock = handle
-        for left in self._path.glob(f"*{_PART}"):
-            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(OSError):  # what is left of a collection takes room, and harms nobody
+            for left in self._path.glob(f"*{_PART}"):
+                shutil.rmtree(left, ignore_errors=True)
 
     def close(self) -> None:
         """Let another process have it. Safe to call twice."""
@@ -59,19 +63,30 @@ class EdgeFolder:
             os.close(self._lock)
             self._lock = None
 
+    def check_room(self) -> None:
+        """Raises ``MemoryOutageError`` while the disk has no room for a write: what is written there through memory
+        maps would end the process instead of failing."""
+        with _reached(self._path):
+            wanting = want_of_room(self._path)
+        if wanting is not None:
+            raise MemoryOutageError(wanting)
+
     def names(self) -> list[str]:
         """Of the collections that are there."""
-        return sorted(made.parent.name for made in self._path.glob("*/collection.json") if _whole(made.parent))
+        with _reached(self._path):
+            made = [folder for folder in self._path.iterdir() if (folder / "collection.json").exists()]
+        return sorted(folder.name for folder in made if _whole(folder))
 
     def dimensions(self, name: str) -> int | None:
         """Of a collection; None when there is none."""
         said = self._path / name / "collection.json"
         try:
-            return int(json.loads(said.read_text())["dimensions"])
+            with _reached(said):
+                return int(json.loads(said.read_text())["dimensions"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{said} cannot be read: {error}") from None
+            raise MemoryDamagedError(f"{said} cannot be read: {error}") from None
 
     def shard(self, name: str) -> Path:
         """Where the collection's points are."""
@@ -80,21 +95,24 @@ class EdgeFolder:
     def begin(self, name: str, dimensions: int) -> Path:
         """A place to make a shard in; nobody sees the collection before `finish`."""
         part = self._path / f"{name}{_PART}"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        (part / "collection.json").write_text(json.dumps({"dimensions": dimensions}))
+        with _reached(part):
+            shutil.rmtree(part, ignore_errors=True)
+            (part / "shard").mkdir(parents=True)
+            _write(part / "collection.json", {"dimensions": dimensions})
         return part / "shard"
 
     def finish(self, name: str) -> None:
         """The collection is there from now on."""
-        (self._path / f"{name}{_PART}").rename(self._path / name)
+        with _reached(self._path):
+            (self._path / f"{name}{_PART}").rename(self._path / name)
+            sync_folder(str(self._path))
 
     def remove(self, name: str) -> None:
         """The collection is gone from now on, with its aliases."""
         self._write_aliases({a: n for a, n in self.aliases().items() if n != name})
         part = self._path / f"{name}{_PART}"
         shutil.rmtree(part, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), _reached(part):
             (self._path / name).rename(part)
         shutil.rmtree(part, ignore_errors=True)
 
@@ -102,11 +120,12 @@ class EdgeFolder:
         """Which name each alias means."""
         said = self._path / "aliases.json"
         try:
-            return {str(alias): str(name) for alias, name in json.loads(said.read_text()).items()}
+            with _reached(said):
+                return {str(alias): str(name) for alias, name in json.loads(said.read_text()).items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError) as error:
-            raise DamagedError(f"{said} cannot be read: {error}") from None
+            raise MemoryDamagedError(f"{said} cannot be read: {error}") from None
 
     def switch(self, alias: str, name: str) -> None:
         """Let an alias mean a name, whatever it meant before."""
@@ -114,11 +133,29 @@ class EdgeFolder:
 
     def _write_aliases(self, aliases: dict[str, str]) -> None:
         fresh = self._path / "aliases.json.new"
-        with fresh.open("w") as file:
-            json.dump(aliases, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path / "aliases.json")
+        with _reached(fresh):
+            _write(fresh, aliases)
+            fresh.replace(self._path / "aliases.json")
+            sync_folder(str(self._path))
+
+
+def _write(file: Path, said: object) -> None:
+    """On the disk before it counts: half a file would be damage."""
+    with file.open("w") as written:
+        json.dump(said, written)
+        written.flush()
+        os.fsync(written.fileno())
+
+
+@contextlib.contextmanager
+def _reached(place: Path) -> Iterator[None]:
+    """What waiting can heal is an outage; other errors go on as they are."""
+    try:
+        yield
+    except OSError as error:
+        if not passes(error):
+            raise
+        raise MemoryOutageError(f"the memory at {place} cannot be used: {error}") from None
 
 
 def _whole(folder: Path) -> bool:

@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 
 import qdrant_edge as edge
 
-from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedError
+from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryRefusedError
+from pentad.shared.passing_failures import tells_passing
 from pentad.shared.vectors import edge_words as words
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.edge_owners import PresentOwners
@@ -59,6 +60,7 @@ class EdgeShards:
         there = self._folder.dimensions(name)
         if there not in (None, dimensions):
             raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
+        self._folder.check_room()
         if there is None:
             self._make(name, dimensions)
 
@@ -96,6 +98,7 @@ class EdgeShards:
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         name = self._name(collection)
         check_lengths(points, self._length(name))
+        self._folder.check_room()
         self._kept(name).forget(point.id for point in points)
         self._present(name).add(point.payload.owner for point in points)
         for begin in range(0, len(points), _AT_ONCE):
@@ -142,6 +145,7 @@ class EdgeShards:
 
     def delete(self, collection: str, selection: Selection) -> None:
         name = self._name(collection)
+        self._folder.check_room()
         self._kept(name).forget_all()
         _tried(self._shard(name).update, words.delete(selection))
         self._flush_now_and_then(name, 1)
@@ -162,7 +166,9 @@ class EdgeShards:
             try:
                 shard = self._shards[name] = edge.EdgeShard.load(str(self._folder.shard(name)))
             except Exception as error:
-                raise DamagedError(f"the collection {name} of the memory cannot be opened: {error}") from None
+                self._folder.check_room()  # what a full disk does to it is told in many words
+                kind = MemoryOutageError if tells_passing(error) else MemoryDamagedError
+                raise kind(f"the collection {name} of the memory cannot be opened: {error}") from None
         return shard
 
     def _length(self, name: str) -> int | None:
@@ -192,7 +198,6 @@ class EdgeShards:
 
     def _make(self, name: str, dimensions: int) -> None:
         place = self._folder.begin(name, dimensions)
-        place.mkdir()
         shard = _tried(edge.EdgeShard.create, str(place), words.config(dimensions))
         for index in words.indexes():
             _tried(shard.update, index)

@@ -16,6 +16,7 @@ from pentad.contracts.streams import Stream
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.passing_failures import passes
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.leaving import leave
 from pentad.shared.store.refusals import is_outage
@@ -85,8 +86,8 @@ class Consumer:
 
     @property
     def trouble(self) -> str | None:
-        """Why no more than one entry at a time is tried; None while all is well."""
-        found = self.handler.breaker.trouble
+        """What keeps its entries from being handled; None while all is well."""
+        found = self.handler.trouble
         return f"{self.key}: {found}" if found else None
 
     async def stop_reading(self) -> None:
@@ -177,7 +178,7 @@ class Consumer:
         except PoisonError as error:
             await self.failures.set_aside(entry, str(error), 1)
         except Exception as error:
-            if isinstance(error, OutageError) or is_outage(error):
+            if isinstance(error, OutageError) or is_outage(error) or passes(error):
                 _say.warning(self.key, "%s %s waits: %s", self.key, entry.id, error)
                 return False
             await self._failed(entry, error)

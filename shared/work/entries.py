@@ -9,31 +9,43 @@ from typing import Any
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.passing_failures import passes
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry, reason_of
-from pentad.shared.work.handler import MAX_STARTS, Handler
+from pentad.shared.work.handler import MAX_FAILURES, MAX_STARTS, Handler
 
-_say = Seldom(logging.getLogger(__name__))
+log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 _BACKOFF_S = 0.2
 _OUTAGE_S = 1.0
 """A store that is down is asked again this often; nothing is counted (hazard 7)."""
+_NOT_GIVEN_UP_S = 5.0
+"""How long what is never given up waits after its failures, before it goes behind the others."""
 
 
 class EntryHandler(Handler):
     """Runs a function for each entry, at least once, and sets aside what fails for good."""
 
-    def __init__(self, store: Store, work: Callable[[Entry], Awaitable[None]], max_attempts: int) -> None:
+    def __init__(self, store: Store, work: Callable[[Entry], Awaitable[None]], max_attempts: int | None) -> None:
+        """``max_attempts``: None for work that is never given up: only what nobody can read is set aside."""
         self.store, self._work, self._max_attempts = store, work, max_attempts
         self.consumer: Consumer
         self._held: dict[str, asyncio.Task[Any] | None] = {}
+        self._waits: dict[str, str] = {}
+        """Why entries that are held are not done yet."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why an entry waits for a store, or why no more than one entry at a time is tried."""
+        return self.breaker.trouble or next((f"waits: {why}" for why in self._waits.values()), None)
 
     async def handle(self, entry: Entry) -> Done:
         left = await self.consumer.failures.count(entry, "start") if entry.redelivered else 0
-        if left > MAX_STARTS:
+        if left > MAX_STARTS and self._max_attempts is not None:
             await self.consumer.failures.set_aside(entry, f"{MAX_STARTS} starts ended without an outcome", MAX_STARTS)
             return Done.COMMITTED
         self._held[entry.id] = asyncio.current_task()
@@ -41,6 +53,7 @@ class EntryHandler(Handler):
             done = await self._attempts(entry)
         finally:
             self._held.pop(entry.id, None)
+            self._waits.pop(entry.id, None)
         self.consumer.starts.observe(left + 1)
         return done
 
@@ -51,27 +64,46 @@ class EntryHandler(Handler):
                 await self._work(entry)
             except PoisonError:
                 raise
-            except OutageError as error:
-                _say.warning(entry.stream, "%s %s waits: %s", entry.stream, entry.id, error)
-                await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
             except Exception as error:
-                self.breaker.failed(entry.id, reason_of(error))
-                if self.breaker.open:
-                    metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
-                    await self.hand_back([entry])
-                    return Done.LEFT
+                if isinstance(error, OutageError) or passes(error):
+                    self._waits[entry.id] = str(error)
+                    _say.warning(entry.stream, "%s %s waits: %s", entry.stream, entry.id, error)
+                    await asyncio.sleep(_OUTAGE_S * random.uniform(0.5, 1.0))
+                    continue
                 counted = True
-                failed = await self.consumer.failures.count(entry, "fail")
-                metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
-                if failed >= self._max_attempts:
-                    await self.consumer.failures.set_aside(entry, reason_of(error), failed)
-                    return Done.COMMITTED
-                await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
+                if (done := await self._failed(entry, error)) is not None:
+                    return done
             else:
                 self.breaker.succeeded()
                 if counted:
                     self.consumer.failures.forget(entry)
                 return Done.ACK
+
+    async def _failed(self, entry: Entry, error: Exception) -> Done | None:
+        """Count it, and wait; None: it is to be tried again."""
+        metrics.failed.labels(self.consumer.stream.name, self.consumer.kind).inc()
+        self.breaker.failed(entry.id, reason_of(error))
+        if self.breaker.open:
+            await self.hand_back([entry])
+            return Done.LEFT
+        failed = await self.consumer.failures.count(entry, "fail")
+        if self._max_attempts is None:
+            self._waits[entry.id] = reason_of(error)
+            log.warning("%s %s fails and is tried again (attempt %d)", entry.stream, entry.id, failed, exc_info=error)
+            if failed >= MAX_FAILURES:
+                await self._let_others_go_first(entry)
+                return Done.LEFT
+        elif failed >= self._max_attempts:
+            await self.consumer.failures.set_aside(entry, reason_of(error), failed)
+            return Done.COMMITTED
+        await asyncio.sleep(_BACKOFF_S * 2**failed * random.uniform(0.5, 1.0))
+        return None
+
+    async def _let_others_go_first(self, entry: Entry) -> None:
+        """What fails again and again and is not given up goes behind the others that wait."""
+        await asyncio.sleep(_NOT_GIVEN_UP_S * random.uniform(0.5, 1.0))
+        await self.hand_back([entry])
+        self.consumer.failures.forget(entry)
 
     async def beat(self) -> None:
         """Keep what is held; stop what another has taken over. To be run for ever beside the consumer."""

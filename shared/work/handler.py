@@ -33,6 +33,11 @@ class Handler(ABC):
         """Its errors in a row."""
         return Breaker()
 
+    @property
+    def trouble(self) -> str | None:
+        """What keeps it from its work now, for readiness; None while all is well."""
+        return self.breaker.trouble
+
     @abstractmethod
     async def handle(self, entry: Entry) -> Done:
         """Handle one entry. ``PoisonError`` sets it aside; ``OutageError`` leaves it pending and counts nothing."""

@@ -15,6 +15,7 @@ from pentad.shared.actors.actors import Actors, Taken, count_wake_ups
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import DamagedError, OutageError, PoisonError
 from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts
+from pentad.shared.passing_failures import passes
 from pentad.shared.store.store import Argument
 from pentad.shared.work.entry import Done, Entry, reason_of
 from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside
@@ -79,6 +80,9 @@ class WakeUps(Handler, Generic[K]):
                 await self.wait(keys, taken, error)
                 return
             except Exception as error:
+                if passes(error):
+                    await self.wait(keys, taken, OutageError(str(error)))
+                    return
                 metrics.failed.labels(keys.stream.name, self.failing).inc()
                 if not isinstance(error, DamagedError):
                     self.breaker.failed(keys.actor, reason_of(error))

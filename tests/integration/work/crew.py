@@ -51,7 +51,7 @@ async def consuming(
 
 @asynccontextmanager
 async def working(
-    store: Store, name: str, work: Work, attempts: int = 3, lease_ms: int = 1500
+    store: Store, name: str, work: Work, attempts: int | None = 3, lease_ms: int = 1500
 ) -> AsyncIterator[EntryHandler]:
     """A consumer of entries that carry their own work, as the archiver has it."""
     handler = EntryHandler(store, work, attempts)

@@ -1,7 +1,10 @@
 """Work that fails is counted, backs off and is set aside in the end; outages and long work count nothing."""
 
 import asyncio
+import errno
 from collections import Counter
+
+import pytest
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import ARCHIVE, DEAD
@@ -9,6 +12,7 @@ from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import attempts
 from pentad.shared.store.store import Store
+from pentad.shared.work import entries
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entries import EntryHandler
@@ -54,6 +58,42 @@ async def test_an_outage_counts_nothing(store: Store) -> None:
         await add(store, "x")
         await wait_until("the work being done", lambda: settled(store))
     assert (tries, await store.call("EXISTS", attempts(0), DEAD.key(0))) == (3, 0)
+
+
+async def test_a_failure_of_the_machine_counts_nothing_and_readiness_says_what_is_waited_for(store: Store) -> None:
+    """A handler may meet a full disk in any library: what waiting can heal is an outage wherever it comes from."""
+    full = True
+
+    async def work(entry: Entry) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with working(store, "one", work, attempts=1) as handler:
+        await add(store, "x")
+        await wait_until("the reason", lambda: "No space left" in (handler.consumer.trouble or ""))
+        full = False
+        await wait_until("the work being done", lambda: settled(store))
+        await wait_until("all to be well", lambda: handler.consumer.trouble is None)
+    assert await store.call("EXISTS", attempts(0), DEAD.key(0)) == 0
+
+
+async def test_what_may_not_be_given_up_is_tried_until_it_is_done_and_lets_others_go_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An accepted erasure never becomes a dead letter by itself, whatever goes wrong."""
+    monkeypatch.setattr(entries, "_NOT_GIVEN_UP_S", 0.01)
+    monkeypatch.setattr(entries, "_BACKOFF_S", 0.001)
+    tries = Counter[bytes]()
+
+    async def work(entry: Entry) -> None:
+        tries[entry.data] += 1
+        if entry.data == b"bad" and tries[b"bad"] < 12:
+            raise ValueError("not yet")
+
+    async with working(store, "one", work, attempts=None):
+        await add(store, "bad", "good")
+        await wait_until("both to be done", lambda: settled(store) if tries[b"bad"] == 12 else False)
+    assert (tries, await store.call("EXISTS", DEAD.key(0))) == ({b"bad": 12, b"good": 1}, 0)
 
 
 async def test_long_work_is_not_given_to_another(store: Store) -> None:
