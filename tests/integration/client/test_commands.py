@@ -18,7 +18,7 @@ from tests.support.waiting import in_time
 
 Command = Callable[[argparse.Namespace, Settings], int]
 DEFAULTS: dict[str, Any] = dict.fromkeys(
-    ("url", "session", "task", "instruction", "status", "since", "until", "limit", "id", "timeout"), None
+    ("url", "session", "user", "task", "instruction", "status", "since", "until", "limit", "id", "timeout"), None
 )
 
 

@@ -67,7 +67,7 @@ async def test_a_node_says_what_it_is_and_what_it_rests_on(http: httpx2.AsyncCli
     assert told == {
         "id": "boat", "kind": "fact", "text": "The boat is green\x1b[31m", "user_id": None, "importance": 0.5,
         "learned_at": "1970-01-01T00:00:01.000Z", "true_from": "1970-01-01T00:00:00.001Z",
-        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60, "metadata": {"from": "crm"},
+        "true_until": "1970-01-01T00:00:00.002Z", "supported_by": 60, "session_id": None, "metadata": {"from": "crm"},
     }  # fmt: skip
     assert [each["anchor"] for each in supports] == [f"anchor-{n}" for n in range(59, 9, -1)], "the newest first"
 
@@ -106,7 +106,7 @@ async def test_an_edge_has_an_id_its_owner_and_what_clients_keep_with_it(
     first, second, *_ = (await get(http, "boat/neighbours", user_id="ada")).json()["edges"]
     assert first == {
         "id": edge_id(OURS, "boat", "oslo", EdgeType.RELATED_TO), "source": "boat", "target": "oslo",
-        "type": "related_to", "weight": 0.9, "user_id": None, "metadata": {"from": "crm"},
+        "type": "related_to", "weight": 0.9, "user_id": None, "session_id": None, "metadata": {"from": "crm"},
     }  # fmt: skip
     assert second == first | {
         "id": edge_id(ADA, "boat", "oslo", EdgeType.RELATED_TO), "weight": 0.7, "user_id": "ada", "metadata": {},
@@ -207,7 +207,14 @@ async def test_python_and_the_terminal_show_the_same(
         assert (await agent.inspection.memory_node("secret", user_id="ada")).text == "secret"
         around = await agent.inspection.memory_neighbours("boat", depth=1, strategy="astar")
         assert [each.id for each in around.nodes] == ["boat", "oslo"]
-    asked: dict[str, Any] = {"id": "boat", "depth": None, "limit": None, "strategy": None, "user": None}
+    asked: dict[str, Any] = {
+        "id": "boat",
+        "depth": None,
+        "limit": None,
+        "strategy": None,
+        "user": None,
+        "session": None,
+    }
     args = argparse.Namespace(url=None, json=False, action="show", **asked)
     settings = Settings(pentad_url=gateway.address, pentad_api_key=SecretStr("us-key"))
     async with asyncio.timeout(20):

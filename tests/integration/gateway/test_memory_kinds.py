@@ -209,7 +209,7 @@ async def test_the_terminal_adds_counts_and_searches_by_kind(
         ({"kind": "procedural"}, "kind must be one of working, episodic, semantic"),
         ({"kind": ""}, "kind must be"),
         ({"kind": "working"}, "session_id must name"),
-        ({"kind": "working", "session_id": "a b"}, "session_id must name"),
+        ({"kind": "working", "session_id": "a b"}, "session_id must"),
     ],
 )
 async def test_a_kind_that_there_is_not_is_refused_in_words(

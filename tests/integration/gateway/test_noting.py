@@ -226,7 +226,7 @@ async def test_what_is_contradicted_is_true_no_more_and_stays(http: httpx2.Async
         assert response.status_code == 201
     assert response.json() == {
         "source": new["id"], "target": old["id"], "type": "contradicts", "weight": 1.0, "user_id": "ada",
-        "metadata": {}, "id": edge_id(ADA, new["id"], old["id"], EdgeType.CONTRADICTS),
+        "session_id": None, "metadata": {}, "id": edge_id(ADA, new["id"], old["id"], EdgeType.CONTRADICTS),
     }  # fmt: skip
     [kept] = await stores.graph.edges(ADA, [old["id"]], 9)
     opened = await http.post("/v1/memory/expand", json={"anchor": kept.supports[0].anchor}, headers=US)
