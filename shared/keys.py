@@ -83,6 +83,12 @@ def timers(shard: int) -> str:
     return f"{tag(shard)}:timers"
 
 
+def timers_set(shard: int) -> str:
+    """Sorted set of when each timer was set, in ms: those that are due after a while, not at a date. It goes with the
+    timers. The scripts make this name from the other."""
+    return f"{timers(shard)}:set"
+
+
 def bell(shard: int) -> str:
     """Capped stream that tells gateways which sessions have news."""
     return f"{tag(shard)}:bell"

@@ -27,7 +27,7 @@ from pentad.contracts.streams import (
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.renewal import ahead, exhausted, last_id
 from pentad.shared.keys import IN_USE, LOOP_HOLDS, MODEL_HEALTH
-from pentad.shared.presence.in_use import ModelInUse
+from pentad.shared.presence.in_use import TTL_S, ModelInUse
 from pentad.shared.presence.loop_holds import LoopHold, held_lately
 from pentad.shared.presence.model_health import told_lately, worst
 from pentad.shared.store.refusals import said, text_of
@@ -235,6 +235,8 @@ async def _ids(wire: Wire) -> tuple[str | None, str | None]:
 async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:
     told = set()
     async for key in redis.scan_iter(match=f"{IN_USE}*", count=1000):
+        if await redis.ttl(key) > TTL_S:
+            continue
         with suppress(ValueError):  # of a newer version, or gone since
             told.add(ModelInUse.model_validate_json(await redis.get(key) or ""))
     return tuple(sorted(told, key=str))

@@ -51,7 +51,8 @@ class Archiving:
         grace_ms = 0 if header.archive_of and header.archive_of == header.ended_at else self._grace_ms
         if (left := min(grace_ms, header.ended_at + grace_ms - now)) > 0:
             # The timer was set under a shorter grace time, or the clock has stepped back since.
-            await self._store.call("ZADD", timers(keys.shard), "NX", now + left, f"archive {keys.actor}")
+            names = [timers(keys.shard), keys.header]
+            await self._store.run("add_timer", names, [f"archive {keys.actor}", left, "ended_at"])
             return
         record = record_of(header, log, steps, pairs(big), now)
         await self._records.write(record)

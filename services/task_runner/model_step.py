@@ -195,7 +195,7 @@ class ModelSteps:
     def _time_left(self, step: Step) -> float:
         limit = self._steps.limits.step_timeout_ms
         if step.task.retry_since:
-            limit -= step.taken.lease.now - step.task.retry_since
+            limit -= max(0, step.taken.lease.now - step.task.retry_since)
         return max(1.0, limit / 1000)
 
     def _deltas(self, step: Step, writer: AnswerWriter, asked: Asked, held: Held) -> DeltaWriter:

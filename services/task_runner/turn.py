@@ -69,7 +69,12 @@ class TurnWriter(TaskEvents):
         if not arrived.controls.keys().isdisjoint(("cancel", "deadline", "pause", "resume")):
             commit.set(keys.header, control="")
         for timer in early:
-            commit.due(keys, timer.kind, timer.at)
+            if timer.kind == "deadline":
+                commit.due(keys, timer.kind, timer.at)
+            else:
+                commit.timer(keys, timer.kind, timer.at - taken.lease.now)
+            if timer.counts_from:
+                commit.stamp(keys.header, timer.counts_from)
 
     # What all share
 

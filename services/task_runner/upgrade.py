@@ -48,5 +48,8 @@ async def _wait_ends(store: Store, task: TaskKeys, wait_ttl_ms: int, stale_ms: i
         return 0
     now = await guarded("clock", store.clock)
     await guarded("tasks", store.call, "HSETNX", task.header, "waiting_at", now)
-    due: tuple[Argument, ...] = (now + wait_ttl_ms, f"wait {task.actor}", now + stale_ms, f"stale {task.actor}")
-    return int(await guarded("tasks", store.call, "ZADD", timers(task.shard), "NX", *due) > 0)
+    given = 0
+    for kind, ms in (("wait", wait_ttl_ms), ("stale", stale_ms)):
+        args: list[Argument] = [f"{kind} {task.actor}", ms, ""]
+        given += await guarded("tasks", store.run, "add_timer", [timers(task.shard), task.header], args)
+    return int(given > 0)

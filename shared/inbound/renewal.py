@@ -31,13 +31,14 @@ def exhausted(last_id: str) -> str | None:
 def ahead(last_id: str, now_ms: int) -> str | None:
     """How far a stream with this last id is ahead of the clock, or None.
 
-    A producer has given an id of its own; Redis goes on from there. It works, until such ids run out.
+    A producer has given an id of its own, or the clock has stepped back; Redis goes on from there. It works, until such
+    ids run out.
     """
     days = (int(last_id.partition("-")[0]) - now_ms) / 86_400_000
     if days * 86_400_000 <= _AHEAD_MS:
         return None
     far = f"{days:.0f} days" if days >= 1 else f"{days * 1440:.0f} minutes"
-    return f"the ids of {INBOUND.key()} are {far} ahead of the clock, because a producer gave its own: {DO}"
+    return f"the ids of {INBOUND.key()} are {far} ahead of the clock: a producer gave its own, or the clock has stepped back; {DO}"
 
 
 async def last_id(ask: Callable[..., Awaitable[Any]]) -> str:

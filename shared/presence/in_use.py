@@ -12,7 +12,8 @@ from pentad.shared.keys import IN_USE
 from pentad.shared.store.store import Store
 
 _EVERY_S = 2.0
-_TTL_S = 6
+TTL_S = 6
+"""How long a process's words are kept. A key that ends later was written before the clock of Redis stepped back."""
 
 
 class ModelInUse(BaseModel):
@@ -32,7 +33,7 @@ async def keep_announcing(store: Store, consumer: str, now: Callable[[], ModelIn
     try:
         while True:
             with suppress(OutageError, RedisError):
-                await store.call("SET", key, now().model_dump_json(), "EX", _TTL_S)
+                await store.call("SET", key, now().model_dump_json(), "EX", TTL_S)
             await asyncio.sleep(_EVERY_S)
     finally:
         with suppress(OutageError, RedisError):

@@ -16,7 +16,7 @@ from pentad.shared.store.store import Store
 
 _EVERY_S = 2.0
 _OLD_MS = 10_000
-"""What a process said so long ago says nothing of now."""
+"""What a process said so long ago says nothing of now; nor what it said so far ahead, before the clock stepped back."""
 _TTL_S = 60
 _SWEEP = 30
 """So many beats after one another the words of processes that were killed are removed."""
@@ -77,9 +77,9 @@ def worst(health: Sequence[ModelHealth]) -> ModelHealth:
 
 
 def _read(value: bytes, now: int) -> HealthReport | None:
-    """What a process said; None when that is long ago, or of a newer version."""
+    """What a process said; None when that was at another time, or is of a newer version."""
     try:
         report = HealthReport.model_validate_json(value)
     except ValidationError:
         return None
-    return report if now - report.at < _OLD_MS else None
+    return report if abs(now - report.at) < _OLD_MS else None

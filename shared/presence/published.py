@@ -6,6 +6,7 @@ without it: what they have now is what there is.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from pydantic_core import to_json
@@ -23,6 +24,8 @@ BEAT_S = 10.0
 """How often a worker says again what it has."""
 SILENT_MS = 60_000
 """What nobody has said for so long has no living worker."""
+_AHEAD_MS = 1_000
+"""What was said later than this from now was said before the clock stepped back."""
 
 T = TypeVar("T", ToolSpec, Instruction)
 
@@ -89,7 +92,7 @@ class Published(Generic[T]):
     def beats(self, raw: Sequence[bytes], now: int) -> dict[str, Beaten[T]]:
         """The same, each with its last beat."""
         oldest = now - DAY_S * 1000
-        found = [beaten for beaten in self._entries(raw) if beaten.beat >= oldest]
+        found = [_by_now(beaten, now) for beaten in self._entries(raw) if beaten.beat >= oldest]
         newest: dict[str, int] = {}
         if self._queue_of is not None:
             for each in found:
@@ -105,6 +108,11 @@ class Published(Generic[T]):
                 yield Beaten(self._kind(**entry["spec"]), int(entry["beat"]))
             except (ValueError, TypeError, KeyError) as error:
                 log.warning("a published %s cannot be read and is left out: %s", self._what, type(error).__name__)
+
+
+def _by_now(beaten: Beaten[T], now: int) -> Beaten[T]:
+    """What was said before the clock stepped back is not the newest: a living worker says it again in ten seconds."""
+    return beaten if beaten.beat <= now + _AHEAD_MS else replace(beaten, beat=now - SILENT_MS + _AHEAD_MS)
 
 
 TOOLS = Published(TOOLS_REGISTRY, ToolSpec, "tool", lambda tool: tool.queue)

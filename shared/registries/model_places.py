@@ -48,7 +48,7 @@ class ModelPlaces:
         """See `ModelGate.may_probe`. While Redis is away nobody may."""
         ms = round((for_s + _PROBE_LONGER_S) * 1000)
         with suppress(OutageError):
-            return bool(await self._store.call("SET", model_probe(model_id), 1, "NX", "PX", ms))
+            return bool(await self._store.run("model_probe", [model_probe(model_id)], [ms]))
         return False
 
     def probed(self, model_id: str) -> None:

@@ -219,6 +219,9 @@ class Timer:
 
     kind: TimerKind
     at: int
+    counts_from: str = ""
+    """The field of the header that the timer counts from, if it lies ahead: it was written before the clock stepped
+    back, and the timer counts from now on."""
 
 
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
@@ -226,13 +229,20 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
     them is waited for, never longer than they are long."""
     if task.ended or not arrived.controls:
         return ()
-    limits: dict[TimerKind, int] = {
-        "deadline": task.deadline,
-        "timeout": min(task.asked_at, now) + bounds.step_timeout_ms if task.open else 0,
-        "wait": min(task.waiting_at, now) + bounds.wait_ttl_ms if task.waits else 0,
-        "stale": min(task.updated, now) + bounds.stale_ms if task.status != "stale" else 0,
+    stale = bounds.stale_ms if task.status != "stale" else 0
+    counted: dict[TimerKind, tuple[str, int, int]] = {
+        "timeout": ("asked_at", task.asked_at, bounds.step_timeout_ms if task.open else 0),
+        "wait": ("waiting_at", task.waiting_at, bounds.wait_ttl_ms if task.waits else 0),
+        "stale": ("updated", task.updated, stale),
     }
-    return tuple(Timer(kind, at) for kind, at in limits.items() if kind in arrived.controls and at and now < at)
+    early = [
+        Timer(kind, min(since, now) + length, name if since > now else "")
+        for kind, (name, since, length) in counted.items()
+        if kind in arrived.controls and length and now < since + length
+    ]
+    if "deadline" in arrived.controls and now < task.deadline:
+        early.append(Timer("deadline", task.deadline))
+    return tuple(early)
 
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:

@@ -30,7 +30,7 @@ def after_model_error(
 ) -> Retry | None:
     """Whether to ask the model again, and when. None: give up. ``jitter`` in [0, 1); limits: attempts, step ms."""
     max_attempts, step_timeout_ms = limits
-    since = task.retry_since or now
+    since = min(task.retry_since or now, now)  # the clock may have stepped back since
     fails = task.fails + (reason in ("cut_off", "silent"))
     if (
         fails >= (min(_SILENCES, max_attempts) if reason == "silent" else max_attempts)

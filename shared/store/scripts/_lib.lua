@@ -51,6 +51,24 @@ local function lease_left(expires, length, t)
   return left
 end
 
+-- A timer is due some ms after the time at which it was set. That time is kept beside it: one that lies in the future was
+-- set before the clock stepped back, and the timer then begins anew (`restart_timer`).
+local function set_timer(timers, member, due, set_at)
+  call('ZADD', timers, due, member)
+  call('ZADD', timers .. ':set', set_at, member)
+end
+
+-- A timer that is due at a date, not after a while: it is late when the clock steps back, as dates are.
+local function set_date(timers, member, due)
+  call('ZADD', timers, due, member)
+  call('ZREM', timers .. ':set', member)
+end
+
+local function remove_timers(timers, ...)
+  call('ZREM', timers, ...)
+  call('ZREM', timers .. ':set', ...)
+end
+
 -- Acknowledge an entry that names this; returns whether it was pending. A Redis that lost its last writes may give their
 -- ids again: an entry of this id can by now be another's work.
 local function ack(stream, group, id, name)

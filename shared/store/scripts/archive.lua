@@ -15,7 +15,7 @@ local ended = status == 'completed' or status == 'failed' or status == 'cancelle
 local busy = (wake_id and wake_id ~= '') or call('ZCARD', KEYS[5]) > 0 or call('ZCARD', KEYS[6]) > 0
 -- Mail without a wake-up: a message may wait for the model to come back.
 if last_step ~= ARGV[3] or not ended or busy then
-  if ended then call('ZADD', KEYS[3], 'NX', now() + tonumber(ARGV[6]), ARGV[5]) end
+  if ended and not call('ZSCORE', KEYS[3], ARGV[5]) then set_timer(KEYS[3], ARGV[5], now() + tonumber(ARGV[6]), now()) end
   return 'moved'
 end
 for n = 4, #KEYS - 1 do call('DEL', KEYS[n]) end

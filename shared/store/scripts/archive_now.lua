@@ -5,6 +5,6 @@ local status = status_of(KEYS[1])
 if status == 'completed' or status == 'failed' or status == 'cancelled' then
   expect_kind('zset', KEYS[2])
   call('HSET', KEYS[1], 'archive_of', call('HGET', KEYS[1], 'ended_at') or 0)
-  call('ZADD', KEYS[2], now(), ARGV[1])
+  set_timer(KEYS[2], ARGV[1], now(), now())
 end
 return status

@@ -32,7 +32,7 @@
 --   event k json maxlen ttl  append to an event stream      delta k json maxlen ttl d   likewise, with the field d
 --   post h box s actor kind body
 --   queue k json             append to a work stream
---   timer k member ms        due that many ms from now     due k member ms    due at this time
+--   timer k member ms        due that many ms from now     due k member ms    due at this date
 --   untimer k n member ...
 --   rank k member            enter into an index by the server's time, the same that `set` puts
 --   ring k name              the session has news
@@ -158,11 +158,11 @@ while i <= #ARGV do
   elseif op == 'queue' then
     words = 3
     call('XADD', k(1), '*', 'data', ARGV[i + 2])
-  elseif op == 'timer' then call('ZADD', k(1), t + tonumber(ARGV[i + 3]), ARGV[i + 2])
-  elseif op == 'due' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])
+  elseif op == 'timer' then set_timer(k(1), ARGV[i + 2], t + tonumber(ARGV[i + 3]), t)
+  elseif op == 'due' then set_date(k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'untimer' then
     words = 3 + tonumber(ARGV[i + 2])
-    call('ZREM', k(1), unpack(ARGV, i + 3, i + words - 1))
+    remove_timers(k(1), unpack(ARGV, i + 3, i + words - 1))
   elseif op == 'rank' then
     words = 3
     call('ZADD', k(1), t, ARGV[i + 2])

@@ -14,7 +14,7 @@ call('HSET', mark, 'at', now(), 'session', session)
 call('EXPIRE', mark, ttl)
 if waiting > 0 then count_waiting(load, tenant, -waiting) end
 for n = 10, #KEYS do call('DEL', KEYS[n]) end
-for n = 7, #ARGV do call('ZREM', timers, ARGV[n] .. ' ' .. tenant .. '/' .. task) end
+for n = 7, #ARGV do remove_timers(timers, ARGV[n] .. ' ' .. tenant .. '/' .. task) end
 call('ZREM', index, task)
 for _, field in ipairs({'live:', 'digest:', 'answer:'}) do call('HDEL', session_header, field .. task) end
 if call('HGET', session_header, 'done') == task then call('HDEL', session_header, 'done', 'done_at') end

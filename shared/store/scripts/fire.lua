@@ -7,7 +7,7 @@ if not due or tonumber(due) > now() then return {0, 0} end -- fired by another, 
 expect_kind('hash', KEYS[2])
 expect_kind('zset', KEYS[3])
 expect_kind('stream', KEYS[4], KEYS[5], KEYS[6])
-call('ZREM', KEYS[1], ARGV[1])
+remove_timers(KEYS[1], ARGV[1])
 if call('EXISTS', KEYS[2]) == 0 then return {0, 0} end
 if ARGV[2] == 'archive' then
   add_wake_up(KEYS[5], ARGV[3])

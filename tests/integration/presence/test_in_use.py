@@ -28,5 +28,7 @@ async def test_each_model_is_told_once_and_taken_back_at_the_end(store: Store) -
     assert sorted(map(str, await told())) == sorted(map(str, (A, B)))
     assert 0 < await store.redis.ttl(f"{IN_USE}c0") <= 6, "a killed process takes nothing back"
     await store.redis.set(f"{IN_USE}odd", "of a newer version", ex=5)
+    killed = ModelInUse(service="router", model="of a process killed before the clock stepped back", place=None)
+    await store.redis.set(f"{IN_USE}killed", killed.model_dump_json(), ex=600)
     await cancel_all(announcing)
     assert await told() == ()

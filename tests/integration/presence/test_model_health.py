@@ -41,6 +41,8 @@ async def test_a_killed_process_and_a_newer_one_are_not_heard_and_swept_away(
 ) -> None:
     now = await store.clock()
     old = HealthReport(at=now - 11_000, models=(health("open"),)).to_json()
+    ahead = HealthReport(at=now + 600_000, models=(health("open"),)).to_json()  # killed before the clock stepped back
+    await store.call("HSET", MODEL_HEALTH, "before the step", ahead)
     await store.call("HSET", MODEL_HEALTH, "killed", old, "newer", b'{"at":"later"}', "odd", b"\xff")
     assert await reported(store) == {}
     monkeypatch.setattr(model_health, "_SWEEP", 1)

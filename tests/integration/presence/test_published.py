@@ -111,3 +111,10 @@ async def test_a_worker_of_a_whole_system_forgets_the_tools_of_before(
     found = await TOOLS.read(store)
     await worker.stop()
     assert ("one" in found, "calculator" in found) == (left, True)
+
+
+async def test_what_was_published_before_the_clock_stepped_back_hides_no_tool_of_a_living_worker(store: Store) -> None:
+    """It is the newest beat of the queue for ten minutes: living workers seemed to beat without their own tools."""
+    await beaten(store, -600, ONE)
+    await TOOLS.publish(store, [TWO])
+    assert list(await TOOLS.read(store)) == ["one", "two"]

@@ -35,7 +35,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.clock = 0.0
         self.skew_ms = 0
         """How far the server's clock is ahead of the time that really passes; a step changes it."""
-        self.most_skew_ms = 0
         self.set_task_factory(_make_task)
         self.set_exception_handler(lambda *_: None)  # killed processes leave exceptions that nobody fetches
 

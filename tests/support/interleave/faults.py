@@ -63,4 +63,3 @@ async def step_clock(around: Around, every_s: float) -> None:
         size = chance.choice((chance.randint(1, 3000), chance.randint(1, _MINUTE_MS), _HOUR_MS))
         forward = chance.random() < (0.3 if loop.skew_ms > 0 else 0.7 if loop.skew_ms < 0 else 0.5)
         loop.skew_ms += size if forward else -size
-        loop.most_skew_ms = max(loop.most_skew_ms, loop.skew_ms)

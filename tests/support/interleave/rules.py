@@ -90,7 +90,7 @@ _RULES = (
         first=13,
     ),
     Rule("archive_compares", (Edit("archive", _MOVED, "if false then"),), "archive", first=6),
-    Rule("a_fired_timer_is_removed", (Edit("fire", "call('ZREM', KEYS[1], ARGV[1])"),)),
+    Rule("a_fired_timer_is_removed", (Edit("fire", "remove_timers(KEYS[1], ARGV[1])"),)),
     Rule("a_moved_timer_is_not_fired", (Edit("fire", " or tonumber(due) > now()"),), seeds=0),
     Rule(
         "archive_waits_for_mail",
@@ -107,7 +107,7 @@ _RULES = (
     Rule("entry_id_guard", (_ENTRY_ID,), seeds=0),
     Rule(
         "timers_end_with_the_task",
-        (Edit("commit", "call('ZREM', k(1), unpack(ARGV, i + 3, i + words - 1))"),),
+        (Edit("commit", "remove_timers(k(1), unpack(ARGV, i + 3, i + words - 1))"),),
         seeds=0,
     ),
     Rule(
@@ -130,21 +130,21 @@ _RULES = (
     ),
     Rule(
         "early_timers_are_set_again",
-        (
-            Edit(
-                "commit",
-                "elseif op == 'due' then call('ZADD', k(1), ARGV[i + 3], ARGV[i + 2])",
-                "elseif op == 'due' then",
-            ),
-        ),
-        "timeout",
+        stress="timeout",
         rare=True,
+        patches=(Patch("pentad.services.task_runner.turn:TurnWriter.__init__", "early_timers_are_spent"),),
+    ),
+    Rule(
+        "a_timer_too_far_ahead_begins_anew",
+        stress="clock",
+        first=0,
+        patches=(Patch("pentad.shared.work.timers:TimerLoop._restart_those_ahead", "left_as_it_is"),),
     ),
     Rule(
         "early_archiving_is_set_again",
         stress="clock",
         first=7,
-        patches=(Patch("tests.support.interleave.store:SteppedStore.call", "spent"),),
+        patches=(Patch("tests.support.interleave.store:SteppedStore.run", "spent"),),
     ),
     Rule(
         "what_was_given_in_the_future_is_reclaimed",

@@ -188,7 +188,8 @@ class World:
         return found
 
     async def _settle(self) -> None:
-        """What waits for no timer is done although the clock has stepped; then the clock is put right."""
+        """What waits for no timer is done although the clock has stepped. The clock stays as it is: timers are due all
+        the same."""
         if self.loop.skew_ms:
             begun = self.loop.clock
             while late := self.left():
@@ -196,7 +197,6 @@ class World:
                     self.unsettled = [f"after the clock's step work is left in {late}"]
                     break
                 await asyncio.sleep(0.3)
-        self.loop.skew_ms = self.loop.most_skew_ms
 
     async def _quiet(self) -> None:
         """Wait until there is nothing to do any more; tasks that wait for a person are cancelled after a while."""
