@@ -38,7 +38,8 @@ def ahead(last_id: str, now_ms: int) -> str | None:
     if days * 86_400_000 <= _AHEAD_MS:
         return None
     far = f"{days:.0f} days" if days >= 1 else f"{days * 1440:.0f} minutes"
-    return f"the ids of {INBOUND.key()} are {far} ahead of the clock: a producer gave its own, or the clock has stepped back; {DO}"
+    why = "a producer gave its own, or the clock has stepped back"
+    return f"the ids of {INBOUND.key()} are {far} ahead of the clock, because {why}: {DO}"
 
 
 async def last_id(ask: Callable[..., Awaitable[Any]]) -> str:

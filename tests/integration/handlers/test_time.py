@@ -28,6 +28,11 @@ async def due(store: Store, task: TaskKeys, kind: str) -> int | None:
     return None if score is None else int(score)
 
 
+def again_by(at: int | None, expected: int) -> bool:
+    """Whether a timer was set for what is left, which counts from the commit: later by what the handling took."""
+    return at is not None and expected <= at < expected + 10_000
+
+
 async def fire_now(store: Store, task: TaskKeys, kind: str) -> None:
     """Let a timer fire before its time, as after a step of the clock."""
     assert await store.call("ZADD", timers(0), "XX", "CH", 1, f"{kind} {task.actor}") == 1
@@ -91,7 +96,7 @@ async def test_a_call_is_given_up_although_its_timer_fired_too_early_once(store:
     task = await flow.task()
     await fire_now(store, task, "timeout")
     await flow.drive()
-    assert await due(store, task, "timeout") == await field(store, task, "asked_at") + 60_000
+    assert again_by(await due(store, task, "timeout"), await field(store, task, "asked_at") + 60_000)
     assert await store.call("HLEN", task.calls) == 1
 
 
@@ -127,8 +132,8 @@ async def test_a_waiting_task_of_an_earlier_version_is_given_its_end_once(store:
     await store.call("HDEL", task.header, "waiting_at")
     assert await upgrade(store, [0], 1000, 500) == 1
     at = await due(store, task, "wait")
-    assert at == await field(store, task, "waiting_at") + 1000
-    assert await due(store, task, "stale") == at - 500
+    assert again_by(at, await field(store, task, "waiting_at") + 1000)
+    assert again_by(await due(store, task, "stale"), await field(store, task, "waiting_at") + 500)
     assert await upgrade(store, [0], 9000, 500) == 0
     assert await due(store, task, "wait") == at
 
@@ -196,7 +201,7 @@ async def test_who_fired_too_early_is_not_stale_and_is_looked_at_again(store: St
     await fire_now(store, task, "stale")
     await longer.drive()
     assert await statuses(store) == ["waiting"]
-    assert await due(store, task, "stale") == await field(store, task, "updated") + 2 * 86_400_000
+    assert again_by(await due(store, task, "stale"), await field(store, task, "updated") + 2 * 86_400_000)
 
 
 async def test_a_call_that_takes_longer_than_a_task_may_be_silent_makes_it_stale(store: Store, tmp_path: Path) -> None:
