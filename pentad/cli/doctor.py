@@ -131,9 +131,10 @@ def _health_of(models: Sequence[dict[str, Any]] | None) -> Sequence["ModelHealth
     """How the running system's models do, as its gateway shows them."""
     from pentad.contracts.models import ModelHealth
 
+    told = ("id", "kind", "state", "since", "error", "refused", "learned")
     shown = (model | model.get("health", {}) for model in models or ())
-    told = ({name: model.get(name) for name in ("id", "kind", "state", "since", "error", "refused")} for model in shown)
-    return [ModelHealth.model_validate(one | {"refused": bool(one["refused"])}) for one in told if one["since"]]
+    seen = ({name: one[name] for name in told if one.get(name) is not None} for one in shown if one.get("since"))
+    return [ModelHealth.model_validate(one) for one in seen]
 
 
 async def remembered_finding(rest: Rest) -> Finding:

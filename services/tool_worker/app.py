@@ -21,6 +21,7 @@ from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.doubts import doubts
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.records import Records
@@ -30,6 +31,7 @@ from pentad.shared.store.store import guarded
 from pentad.shared.work.slots import Slots
 
 log = logging.getLogger(__name__)
+_REFUSED_BY_SOME = "some model servers refuse that, and are then asked without it"
 
 UNSAFE_GRACE_S = 23.0
 """What a started unsafe call is given at a stop before it is reported as unknown."""
@@ -80,6 +82,10 @@ class ToolWorker(ConsumingService):
         for spec in self._processes.tools.values():
             for doubt in doubts(spec):
                 log.warning("%s", doubt)
+            for refused in what_servers_refuse(spec.description, spec.parameters):
+                log.warning(
+                    "tool %r has %s: some model servers refuse that, and are then asked without it", spec.name, refused
+                )
         for queue in sorted({spec.queue for spec in self._sources.specs()}):
             for shard in self.shards:
                 handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name)

@@ -249,6 +249,16 @@ async def test_tools_without_a_living_worker_are_named(tools: list[Report], leve
     assert code == (1 if level == "fail" else 0)
 
 
+async def test_what_was_learned_from_a_refusal_is_told_by_way_of_the_gateway() -> None:
+    """Promise: how a model is asked otherwise, because its server has refused a request, is told wherever it runs."""
+    health = {"state": "ok", "since": "2030-01-31T12:00:00.000Z", "error": None, "processes": 1}
+    told = {"health": health | {"learned": ["asked without stream_options"]}}
+    async with fake_gateway(listed={"models": [MODEL | told]}) as gateway:
+        code, report = await examined(gateway)
+    [(level, detail, _)] = said(report, "models")
+    assert (code, level, detail) == (0, "note", f"{MODEL['id']}: asked without stream_options")
+
+
 async def test_a_key_that_the_running_system_was_refused_with_is_a_failure_seen_by_way_of_its_gateway() -> None:
     health = {"state": "open", "since": "2030-01-31T12:00:00.000Z", "error": "it answered 401", "refused": True}
     fine = MODEL | {"id": "other", "health": {"state": "unknown", "since": None, "error": None, "processes": 0}}
