@@ -72,6 +72,9 @@ class EmbedCommand(Envelope):
     texts: list[str] = Field(min_length=1, max_length=256)
     reply_to: str
     """Key of the stream that takes the ``EmbedReply``; it has a TTL."""
+    cached_for: Annotated[str, StringConstraints(max_length=160)] | None = None
+    """Who shares the cached vectors of these texts: a user, a session, a task; None: the session that is named. Nobody
+    else's request is answered sooner because of them, so that no answer's time tells what others have said."""
 
 
 class EmbedReply(Envelope):

@@ -8,6 +8,7 @@ from pydantic_core import from_json
 from pentad.shared.actors.session_header import excerpt
 from pentad.shared.embedder.vectors import content_key
 from pentad.shared.keys import SessionKeys, vector
+from pentad.shared.owners import session_holder
 from pentad.shared.segments.segmenting import segments_of
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import data_of
@@ -40,10 +41,11 @@ def _task_of(data: bytes) -> Any:
     return event.get("task_id") if isinstance(event, dict) else None
 
 
-async def remove_vectors(store: Store, shard: int, models: Collection[str], texts: Iterable[str]) -> None:
-    """Remove the cached vectors of these texts. Safe to repeat. Raises ``OutageError``."""
+async def remove_vectors(store: Store, session: SessionKeys, models: Collection[str], texts: Iterable[str]) -> None:
+    """Remove the session's cached vectors of these texts. Safe to repeat. Raises ``OutageError``."""
     known = dict.fromkeys(text.encode("utf-8", "replace").decode() for text in texts)
-    keys = [vector(shard, content_key(model, text)) for text in known for model in models]
+    whose = session.tenant, session_holder(session.session)
+    keys = [vector(session.shard, content_key(model, *whose, text)) for text in known for model in models]
     for begin in range(0, len(keys), _VECTORS):
         await store.call("DEL", *keys[begin : begin + _VECTORS])
 

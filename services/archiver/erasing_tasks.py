@@ -94,7 +94,8 @@ class ErasingTasks:
         keys = task.keys
         said = (await self._kept.read(keys) or task).messages
         texts = await asyncio.to_thread(embedded_texts, keys.tenant, keys.task, said)
-        await remove_vectors(self._store, keys.shard, models, texts)
+        session = SessionKeys(keys.shard, keys.tenant, task.session)
+        await remove_vectors(self._store, session, models, texts)
 
     async def _leave_events(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):

@@ -61,14 +61,14 @@ class NearNodes:
     async def write_points(self, keys: TaskKeys, session: str, nodes: Sequence[MemoryNode]) -> None:
         """Let searches find these nodes. ``keys``, ``session``: of the task in which they were found."""
         try:
-            await self._points.write(nodes, session, Requester(keys.shard, keys.tenant, session, task=keys.task))
+            await self._points.write(nodes, session, _requester(keys, session))
         except ModelUnavailable as error:
             raise MemoryOutageError(str(error)) from error
 
     async def write_again(self, keys: TaskKeys, owner: Owner, ids: Sequence[str]) -> None:
         """Let searches know of these nodes what was found in this task: that they are true no more."""
         try:
-            await self._points.write_again(owner, ids, Requester(keys.shard, keys.tenant, "memory", task=keys.task))
+            await self._points.write_again(owner, ids, _requester(keys))
         except ModelUnavailable as error:
             raise MemoryOutageError(str(error)) from error
 
@@ -98,8 +98,7 @@ class NearNodes:
     ) -> list[list[Hit]]:
         if not texts:
             return []
-        requester = Requester(keys.shard, keys.tenant, "memory", task=keys.task)
-        collection, vectors = await self._embedded(texts, requester)
+        collection, vectors = await self._embedded(texts, _requester(keys))
         await self._vectors.prepare(collection, len(vectors[0]))
         chosen = Selection(owner, whose, kinds=(NODE_KIND,), types=(kind,) if kind else ())
         queries = [DenseQuery(tuple(vector), Dense.TEXT, chosen, limit) for vector in vectors]
@@ -111,3 +110,8 @@ class NearNodes:
         except ModelUnavailable as error:
             raise MemoryOutageError(str(error)) from error
         return collection_name(found.model, len(found.vectors[0])), found.vectors
+
+
+def _requester(keys: TaskKeys, session: str = "memory") -> Requester:
+    """Nodes of many owners are compared and written for a task: their vectors are cached for that task alone."""
+    return Requester(keys.shard, keys.tenant, session, task=keys.task, cached_for=f"task {keys.task}")

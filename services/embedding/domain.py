@@ -3,6 +3,16 @@
 import struct
 from collections.abc import Iterator, Sequence
 
+from pentad.shared.immutable import immutable
+
+
+@immutable
+class Wanted:
+    """A text that is to be embedded, and the key of its vector in the cache."""
+
+    key: str
+    text: str
+
 
 def pack(vector: Sequence[float]) -> bytes:
     """A vector as little-endian float32."""
@@ -14,15 +24,15 @@ def unpack(data: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
-def batches(texts: Sequence[str], most: int, most_chars: int) -> Iterator[list[str]]:
+def batches(texts: Sequence[Wanted], most: int, most_chars: int) -> Iterator[list[Wanted]]:
     """Cut into batches by count and by size; a text that is too long alone is a batch of its own."""
-    batch: list[str] = []
+    batch: list[Wanted] = []
     size = 0
-    for text in texts:
-        if batch and (len(batch) == most or size + len(text) > most_chars):
+    for wanted in texts:
+        if batch and (len(batch) == most or size + len(wanted.text) > most_chars):
             yield batch
             batch, size = [], 0
-        batch.append(text)
-        size += len(text)
+        batch.append(wanted)
+        size += len(wanted.text)
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""Requests of many callers become few calls of the model, and no text is embedded twice."""
+"""Requests of many callers become few calls of the model, and no text is embedded twice for one user or session."""
 
 import asyncio
 import logging
@@ -7,13 +7,14 @@ from secrets import token_hex
 
 from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED_REPLY, split_key
-from pentad.services.embedding.domain import batches, pack, unpack
+from pentad.services.embedding.domain import Wanted, batches, pack, unpack
 from pentad.shared import metrics
 from pentad.shared.embedder.vectors import content_key
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.keys import vector
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
+from pentad.shared.owners import session_holder
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 
@@ -33,8 +34,9 @@ class Embedding:
         self._store, self._model = store, model
         self._here = model.place is None
         """The model computes in this process: fewer calls save nothing, and it lets requests take turns."""
-        self._wanted: dict[str, asyncio.Future[list[float]]] = {}
-        self._waiting: list[str] = []
+        self._made: dict[str, asyncio.Future[list[float]]] = {}
+        """By the name in the cache: what this process embeds now."""
+        self._waiting: list[Wanted] = []
         self._sender: asyncio.Task[None] | None = None
         self._computing: set[asyncio.Task[None]] = set()
 
@@ -46,7 +48,7 @@ class Embedding:
         if not command.reply_to.startswith(EMBED_REPLY.key(shard, reply="")):
             raise PoisonError(f"reply_to must be a reply stream of this shard, not {command.reply_to!r}")
         try:
-            vectors = await self.embed(shard, command.texts)
+            vectors = await self.embed(shard, command.tenant_id, _cached_for(command), command.texts)
         except ModelRefused as error:
             await self._reply(command, error=str(error))
         except ModelUnavailable as error:
@@ -68,14 +70,14 @@ class Embedding:
         await self._store.run("reply", [command.reply_to], [reply.to_json(), _REPLY_TTL_S])
         metrics.published.labels(EMBED_REPLY.name, EmbedReply.__name__).inc()
 
-    async def embed(self, shard: int, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors of the texts, from the cache where it has them."""
-        keys = [vector(shard, content_key(self._model.name, text)) for text in texts]
+    async def embed(self, shard: int, tenant: str, cached_for: str, texts: Sequence[str]) -> list[list[float]]:
+        """Vectors of the texts, from the cache of this user or session of the tenant where it has them."""
+        keys = [vector(shard, content_key(self._model.name, tenant, cached_for, text)) for text in texts]
         found = await self._store.call("MGET", *keys)
         known = {t: unpack(v) for t, v in zip(texts, found, strict=True) if v is not None}
         metrics.embed_cache.labels("hit").inc(len(known))
-        missing = [t for t in dict.fromkeys(texts) if t not in known]
-        made = await asyncio.gather(*(self._want(text) for text in missing))
+        missing = {t: key for t, key in zip(texts, keys, strict=True) if t not in known}
+        made = await asyncio.gather(*(self._want(Wanted(key, text)) for text, key in missing.items()))
         metrics.embed_cache.labels("miss").inc(len(missing))
         fresh = dict(zip(missing, made, strict=True))
         for text, key in zip(texts, keys, strict=True):
@@ -84,13 +86,13 @@ class Embedding:
                 self._store.send("SET", key, *args)
         return [known.get(t) or fresh[t] for t in texts]
 
-    def _want(self, text: str) -> "asyncio.Future[list[float]]":
-        """The vector of a text that this process embeds now, once for all who want it."""
-        future = self._wanted.get(text)
+    def _want(self, wanted: Wanted) -> "asyncio.Future[list[float]]":
+        """The vector of a text that this process embeds now, once for all who want it and share its cache."""
+        future = self._made.get(wanted.key)
         if future is None:
             future = asyncio.get_running_loop().create_future()
-            self._wanted[text] = future
-            self._waiting.append(text)
+            self._made[wanted.key] = future
+            self._waiting.append(wanted)
             if self._sender is None:
                 self._sender = asyncio.create_task(self._send(), name=f"embed-{token_hex(4)}")
         return asyncio.shield(future)
@@ -99,8 +101,8 @@ class Embedding:
         try:
             while self._waiting:
                 await asyncio.sleep(0 if self._here else _GATHER_S)
-                texts, self._waiting = self._waiting, []
-                for batch in batches(texts, self._model.most_texts, _MOST_CHARS):
+                waiting, self._waiting = self._waiting, []
+                for batch in batches(waiting, self._model.most_texts, _MOST_CHARS):
                     if self._here:
                         self._compute(batch)
                     else:
@@ -108,33 +110,37 @@ class Embedding:
         finally:
             self._sender = None
 
-    def _compute(self, batch: list[str]) -> None:
+    def _compute(self, batch: list[Wanted]) -> None:
         """Begin to: what comes next does not wait for the end of it."""
         computing = asyncio.create_task(self._send_batch(batch))
         self._computing.add(computing)
         computing.add_done_callback(self._computing.discard)
 
-    async def _send_batch(self, batch: list[str]) -> None:
+    async def _send_batch(self, batch: list[Wanted]) -> None:
         metrics.embed_batch.labels().observe(len(batch))
         try:
-            vectors = await self._model.embed(batch)
+            vectors = await self._model.embed([wanted.text for wanted in batch])
         except Exception as error:
             if isinstance(error, ModelRefused) and len(batch) > 1:
                 await self._send_apart(batch)
             else:
                 self._fail(batch, error)
             return
-        for text, made in zip(batch, vectors, strict=True):
-            self._wanted.pop(text).set_result(made)
+        for wanted, made in zip(batch, vectors, strict=True):
+            self._made.pop(wanted.key).set_result(made)
 
-    async def _send_apart(self, batch: list[str]) -> None:
+    async def _send_apart(self, batch: list[Wanted]) -> None:
         """A refusal may be the fault of one text: it is found by halving, and the callers of the others get answers."""
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
             await self._send_batch(half)
 
-    def _fail(self, batch: list[str], error: Exception) -> None:
-        for text in batch:
-            future = self._wanted.pop(text)
+    def _fail(self, batch: list[Wanted], error: Exception) -> None:
+        for wanted in batch:
+            future = self._made.pop(wanted.key)
             future.set_exception(error)
             future.exception()
+
+
+def _cached_for(command: EmbedCommand) -> str:
+    return session_holder(command.session_id) if command.cached_for is None else command.cached_for

@@ -27,7 +27,7 @@ from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySear
 from pentad.shared.memory.true_times import times_kept
 from pentad.shared.memory.walk_choice import walk_asked_for
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.owners import Owner
+from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
 from pentad.shared.segments.expanding import expanded
 from pentad.shared.segments.segmenting import Segment
@@ -73,7 +73,7 @@ class Memories:
         now_ms = milliseconds(await self._store.now())
         asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of, kinds=kinds)
         try:
-            hits = await self._memory.search(asked, self._requester(owner.tenant))
+            hits = await self._memory.search(asked, self._requester(owner))
             walked = await self._walks.walked(asked, hits, walk_asked_for(strategy, depth, hits))
             return _recalled(walked, now_ms if as_of is None else as_of)
         except MemoryRefusedError as error:
@@ -90,7 +90,7 @@ class Memories:
     async def said(self, tenant: str) -> MemoryStats:
         """How much of it is what was said."""
         try:
-            return await self._memory.counts(Owner(tenant), self._requester(tenant))
+            return await self._memory.counts(Owner(tenant), self._requester(Owner(tenant)))
         except ModelFailed as error:
             raise busy(f"which memory is in use is not known: {error}", outage=True) from None
 
@@ -133,8 +133,9 @@ class Memories:
         await self._vectors.aclose()
         await self._embedder.aclose()
 
-    def _requester(self, tenant: str) -> Requester:
-        return Requester(shard_of(tenant, _SESSION, self._shards), tenant, _SESSION)
+    def _requester(self, owner: Owner) -> Requester:
+        shard = shard_of(owner.tenant, _SESSION, self._shards)
+        return Requester(shard, owner.tenant, _SESSION, cached_for=owner.holder or NOBODY)
 
 
 def _recalled(walked: WalkedMemories, moment: int) -> RecalledMemories:

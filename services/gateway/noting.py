@@ -19,7 +19,7 @@ from pentad.shared.memory.known_points import KnownPoints
 from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.owners import Owner
+from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection
@@ -122,7 +122,7 @@ class Noting:
         return None if text is None else Metadata(text, await self._store.clock())
 
     def _requester(self, owner: Owner) -> Requester:
-        return Requester(self._shard(owner), owner.tenant, STATED)
+        return Requester(self._shard(owner), owner.tenant, STATED, cached_for=owner.holder or NOBODY)
 
     def _shard(self, owner: Owner) -> int:
         return shard_of(owner.tenant, STATED, self._shards)

@@ -34,6 +34,8 @@ _NODES = 64
 """Nodes that are embedded at once."""
 _POINT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SESSION = "memory"
+_CACHE = "memory reindex"
+"""Who shares the vectors that are cached here: no user or session, whose names have no spaces."""
 _MOST_TOLD = 8
 """Tenants of which it is said what is lacking."""
 _TO_DO = (
@@ -166,7 +168,7 @@ class Reindexing:
     async def _embed_nodes(self, owner: Owner, fresh: str, current: str) -> None:
         """Points of nodes that the model in use has not embedded yet."""
         chosen, after = Selection(owner, Whose.ALL, kinds=(NODE_KIND,)), None
-        asks = Requester(shard_of(DEFAULT_TENANT, _SESSION, self._shards), DEFAULT_TENANT, _SESSION)
+        asks = Requester(shard_of(DEFAULT_TENANT, _SESSION, self._shards), DEFAULT_TENANT, _SESSION, cached_for=_CACHE)
         while True:
             page = await self._vectors.scroll(current, chosen, _NODES, after)
             ids = tuple(point.id for point in page.points)
@@ -181,7 +183,7 @@ class Reindexing:
 
     async def _both(self) -> tuple[str, str]:
         """The collection of the model in use, which is there, and the one that counts."""
-        asks = Requester(shard_of(DEFAULT_TENANT, _SESSION, self._shards), DEFAULT_TENANT, _SESSION)
+        asks = Requester(shard_of(DEFAULT_TENANT, _SESSION, self._shards), DEFAULT_TENANT, _SESSION, cached_for=_CACHE)
         embedded = await self._embedded(["a"], asks)
         fresh = collection_name(embedded.model, len(embedded.vectors[0]))
         await self._vectors.prepare(fresh, len(embedded.vectors[0]))

@@ -17,6 +17,8 @@ class Requester:
     """``message_id`` of the user's message whose turn this belongs to."""
     cause: str | None = None
     """What made this directly: a step, an inbound entry."""
+    cached_for: str | None = None
+    """Who shares the cached vectors of these texts; None: the session."""
 
     def fields(self) -> dict[str, Any]:
         """As an envelope has them."""
@@ -26,4 +28,5 @@ class Requester:
             "task_id": self.task,
             "correlation_id": self.correlation,
             "causation_id": self.cause,
+            "cached_for": self.cached_for,
         }

@@ -27,9 +27,9 @@ class Embedded:
     vectors: list[list[float]]
 
 
-def content_key(model: str, text: str) -> str:
-    """The name under which a text's vector is cached: the model and the content, nothing else."""
-    return hashlib.sha256(f"{model}\0{text}".encode()).hexdigest()
+def content_key(model: str, tenant: str, cached_for: str, text: str) -> str:
+    """The name under which a text's vector is cached: by the model, the content, and the tenant's user or session."""
+    return hashlib.sha256(f"{model}\0{tenant}\0{cached_for}\0{text}".encode()).hexdigest()
 
 
 def sendable(texts: Sequence[str]) -> list[str]:

@@ -97,7 +97,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
         await bus.redis.hset("pentad:{0}:task:default:forged:calls", "c-1", "junk")
         await bus.add("pentad:{0}:tools:default", json.dumps(FORGED_CALL))
         # The embedding service: the vector that it has kept cannot be read.
-        await bus.redis.set(vector(0, content_key("simple-384", "a bad text")), "odd")
+        await bus.redis.set(vector(0, content_key("simple-384", "default", "/embedding", "a bad text")), "odd")
         await bus.ask_to_embed(["a bad text"], "bad")
         # The archiver: a step of the task cannot be read.
         await bus.send("hello", "archive")

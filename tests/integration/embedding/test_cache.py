@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pentad.services.embedding import handlers
-from pentad.services.embedding.domain import batches
+from pentad.services.embedding.domain import Wanted, batches
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.store.store import Store
 
@@ -32,10 +32,22 @@ class Counting:
 
 async def test_a_text_is_embedded_once_whoever_asks_and_again_for_another_model(store: Store) -> None:
     one, other = Counting("one", 1.0), Counting("other", 2.0)
-    assert await Embedding(store, one).embed(0, ["a", "b", "a"]) == [[1.0]] * 3
-    assert await Embedding(store, again := Counting("one", 7.0)).embed(0, ["b", "a"]) == [[1.0]] * 2
-    assert await Embedding(store, other).embed(0, ["a"]) == [[2.0]]
+    assert await Embedding(store, one).embed(0, "acme", "anna", ["a", "b", "a"]) == [[1.0]] * 3
+    assert await Embedding(store, again := Counting("one", 7.0)).embed(0, "acme", "anna", ["b", "a"]) == [[1.0]] * 2
+    assert await Embedding(store, other).embed(0, "acme", "anna", ["a"]) == [[2.0]]
     assert (one.asked, again.asked, other.asked) == ([["a", "b"]], [], [["a"]])
+
+
+@pytest.mark.parametrize(("tenant", "whose"), [("acme", "carl"), ("umbrella", "anna"), ("acme", "/s1")])
+async def test_no_answer_is_sooner_because_somebody_else_has_asked_the_same(
+    store: Store, tenant: str, whose: str
+) -> None:
+    """Promise: the time of an answer tells nobody what another tenant, user or session has said."""
+    one, again = Counting("one", 1.0), Counting("one", 7.0)
+    first = Embedding(store, one)
+    await asyncio.gather(first.embed(0, "acme", "anna", ["a"]), first.embed(0, tenant, whose, ["a"]))
+    assert sum(map(len, one.asked)) == 2, "neither waits for the other's"
+    assert await Embedding(store, again).embed(0, tenant, f"{whose}2", ["a"]) == [[7.0]]
 
 
 async def test_requests_that_come_one_after_the_other_are_one_batch(
@@ -44,10 +56,12 @@ async def test_requests_that_come_one_after_the_other_are_one_batch(
     monkeypatch.setattr(handlers, "_GATHER_S", 0.5)
     model = Counting("one")
     embedding = Embedding(store, model)
-    first = asyncio.create_task(embedding.embed(0, ["a"]))
+    first = asyncio.create_task(embedding.embed(0, "acme", "anna", ["a"]))
     while not embedding._waiting:
         await asyncio.sleep(0)
-    await asyncio.gather(first, embedding.embed(0, ["b"]), embedding.embed(0, ["a", "c"]))
+    await asyncio.gather(
+        first, embedding.embed(0, "acme", "anna", ["b"]), embedding.embed(0, "acme", "anna", ["a", "c"])
+    )
     assert [sorted(texts) for texts in model.asked] == [["a", "b", "c"]]
 
 
@@ -62,4 +76,5 @@ async def test_requests_that_come_one_after_the_other_are_one_batch(
     ],
 )
 def test_a_batch_has_so_many_texts_and_so_many_characters(texts: list[str], cut: list[list[str]]) -> None:
-    assert list(batches(texts, 2, 10)) == cut
+    wanted = batches([Wanted(text, text) for text in texts], 2, 10)
+    assert [[each.text for each in batch] for batch in wanted] == cut

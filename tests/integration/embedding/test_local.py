@@ -31,10 +31,10 @@ async def test_the_local_model_is_ready_with_its_service(store: Store, server_ur
 async def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(store: Store) -> None:
     model = LocalEmbedding()
     embedding = Embedding(store, model)
-    await embedding.embed(0, ["loaded"])
-    long = asyncio.create_task(embedding.embed(0, [f"{n} word " * 150 for n in range(16)]))
+    await embedding.embed(0, "acme", "anna", ["loaded"])
+    long = asyncio.create_task(embedding.embed(0, "acme", "anna", [f"{n} word " * 150 for n in range(16)]))
     await wait_until("the long one to be computed", lambda: embedding._computing)
-    await embedding.embed(0, ["short"])
+    await embedding.embed(0, "acme", "anna", ["short"])
     assert not long.done()
     assert len(await long) == 16
     await model.aclose()

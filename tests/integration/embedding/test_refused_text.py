@@ -33,7 +33,7 @@ async def test_a_refused_text_takes_no_other_callers_vectors_with_it(store: Stor
     model = Picky()
     embedding = Embedding(store, model)
     good = [["a", "bb"], ["ccc"], ["dddd", "a"]]
-    asked = (embedding.embed(0, texts) for texts in (*good, ["refused"]))
+    asked = (embedding.embed(0, "acme", "anna", texts) for texts in (*good, ["refused"]))
     *vectors, refusal = await asyncio.gather(*asked, return_exceptions=True)
     assert vectors == [[[float(len(text))] for text in texts] for texts in good]
     assert isinstance(refusal, ModelRefused)

@@ -67,7 +67,14 @@ async def test_without_a_file_there_is_what_the_environment_says(http: httpx2.As
         "default": ("llm", "offline", "environment"),
         "default-embedding": ("embedding", "simple", "environment"),
     }
-    nothing = {"state": "unknown", "since": None, "error": None, "refused": False, "learned": [], "processes": 0}
+    nothing: dict[str, Any] = {
+        "state": "unknown",
+        "since": None,
+        "error": None,
+        "refused": False,
+        "learned": [],
+        "processes": 0,
+    }
     assert found["default"]["health"] == nothing
 
 
