@@ -21,7 +21,7 @@ MOOD = {
 
 async def main(url: str, model_url: str) -> None:
     """Everything that the example shows."""
-    agent = pentad.connect(url)
+    agent = pentad.connect(url, user_id="ida")
     # 1. Models and instructions, while the system runs.
     await agent.management.register_model("small", endpoint=model_url, parameters={"temperature": 0.7})
     await agent.management.register_model("letters", kind="embedding", endpoint=model_url, model="text-embedding")
@@ -58,7 +58,7 @@ async def main(url: str, model_url: str) -> None:
     print("models: " + ", ".join(model["id"] for model in await agent.inspection.models()))
     print("instructions: " + ", ".join(each["name"] for each in await agent.inspection.instructions()))
 
-    # 5. What was said is found from another conversation, a moment after its task has ended.
+    # 5. What a user said is found from the user's other conversations, a moment after its task has ended.
     while not (found := await agent.inspection.search_memory("what is 6*7?")):
         await asyncio.sleep(0.2)
     print(f"remembered: {found[0].content}")

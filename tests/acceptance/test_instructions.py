@@ -151,8 +151,8 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
         assert "\x1b" not in listed.stdout
         as_json = await asyncio.to_thread(command, up, "instructions", "--json")
         assert [json.loads(line)["name"] for line in as_json.stdout.splitlines()][-1] == "tally"
-        sent = await asyncio.to_thread(command, up, "send", "write", "--instruction", "poet")
-        assert (sent.returncode, sent.stdout) == (0, "You write poems for .\n")
+        sent = await asyncio.to_thread(command, up, "send", "write", "--instruction", "poet", "--user", "ida")
+        assert (sent.returncode, sent.stdout) == (0, "You write poems for ida.\n")
         unknown = await asyncio.to_thread(command, up, "send", "write", "--instruction", "nobody")
         assert unknown.returncode == 1
         assert "there is no instruction 'nobody'" in unknown.stderr

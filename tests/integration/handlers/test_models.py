@@ -46,10 +46,12 @@ class Named:
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         self.asked += 1
+        said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(said, ModelUnavailable):
+            raise said
         on_delta("content", f"{self.name} {self.asked}")
         for _ in range(3):
             await asyncio.sleep(0)  # what was said is on its way before what follows
-        said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(said, Exception):
             raise said
         calls = (said,) if isinstance(said, ToolCallDraft) else ()
