@@ -129,7 +129,7 @@ def task_index(shard: int, tenant: str) -> str:
 
 
 def dedup(shard: int, tenant: str, session: str, message: str) -> str:
-    """Marks a message id as accepted; its value is the inbound entry id."""
+    """Marks a message id as accepted; its value is the inbound entry's id, and behind a space the text's digest."""
     return f"{tag(shard)}:seen:{tenant}:{encoded_id(session)}:{encoded_id(message)}"
 
 

@@ -18,6 +18,7 @@ from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.immutable import immutable
+from pentad.shared.inbound.arrival import another_text, text_digest
 from pentad.shared.inbound.backlog import UnusableError
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
@@ -72,6 +73,17 @@ class Accepting:
         metrics.published.labels(INBOUND.name, "InboundMessage").inc()
         self._watch.remember(Accepted(monotonic(), keys, entry, message_id))
         return message_id
+
+    async def is_repeat(self, message: InboundMessage, keys: SessionKeys) -> bool:
+        """Whether its id has been accepted. Raises ``ProblemError``: 409 where that was with another text."""
+        try:
+            accepted = await persist(lambda: self._inbox.accepted_text(keys, message.message_id or ""))
+        except OutageError:
+            raise not_appended() from None
+        sent = text_digest(message.content)
+        if accepted and accepted != sent:
+            raise ProblemError(409, another_text(accepted, sent), ErrorCode.BAD_MESSAGE)
+        return accepted is not None
 
     async def _full(self, keys: SessionKeys) -> str | None:
         """Whose messages fill the limit ('' for everybody's); None while there is room."""

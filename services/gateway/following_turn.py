@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from pentad.contracts.commands import InboundMessage
-from pentad.services.gateway.accepting import not_appended
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.persisting import persist
-from pentad.shared.errors import OutageError
 from pentad.shared.events.feed import START
 from pentad.shared.events.subscription import CursorExpiredError, SlowReaderError, Subscription
 from pentad.shared.keys import SessionKeys
@@ -27,7 +24,7 @@ async def begin_turn(parts: Parts, message: InboundMessage, keys: SessionKeys) -
     """
     subscription = await parts.subscribe(keys, None)
     try:
-        if await _known(parts, keys, message.message_id or ""):
+        if await parts.accepting.is_repeat(message, keys):
             subscription.close()
             return await parts.subscribe(keys, START)
         await parts.accepting.accept(message, keys)
@@ -52,13 +49,6 @@ async def wait_for_turn(parts: Parts, message: InboundMessage, keys: SessionKeys
     if turn.ref is not None and turn.task_id is not None:
         turn.answer = await parts.queries.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
     return turn
-
-
-async def _known(parts: Parts, keys: SessionKeys, message_id: str) -> bool:
-    try:
-        return await persist(lambda: parts.inbox.first_entry(keys, message_id)) is not None
-    except OutageError:
-        raise not_appended() from None
 
 
 async def _until_ended(parts: Parts, keys: SessionKeys, subscription: Subscription, turn: WaitedTurn) -> None:

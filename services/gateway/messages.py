@@ -23,6 +23,8 @@ async def post_message(parts: Parts, request: "Request") -> "Response":
     message, keys = message_of(parts, request, body)
     try:
         if wait_s is None:
+            if body.get("message_id") is not None:
+                await parts.accepting.is_repeat(message, keys)
             return answer(receipt(keys, await parts.accepting.accept(message, keys)), 202)
         turn = await wait_for_turn(parts, message, keys, wait_s)
     except ProblemError as problem:

@@ -53,7 +53,7 @@ def _session_paths() -> dict[str, Json]:
     send = operation(
         "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
         query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
-        problems=(400, 413, 415, 422, 429),
+        problems=(400, 409, 413, 415, 422, 429),
         _200=gives("the turn", TURN),
         _202=gives("accepted", RECEIPT),
     ) | {"requestBody": {"required": True, "content": {"application/json": {"schema": ref("InboundMessage")}}}}

@@ -53,8 +53,8 @@ PROBLEMS = {
     401: "no valid API key",
     403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
     404: "no such thing, or another tenant's",
-    409: "the task has ended; the dead letter cannot be redriven so; the message cannot be moved so; the model is in "
-    "use, or the id or name is taken",
+    409: "the task has ended; the dead letter cannot be redriven so; the message cannot be moved so; its id was "
+    "accepted with another text; the model is in use, or the id or name is taken",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
     413: "a body over 1 MiB",
     415: "a body with a Content-Encoding: send it as it is",

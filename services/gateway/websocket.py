@@ -118,6 +118,8 @@ class WebSocketSession:
         given = {name: value for name, value in body.items() if name != "type"}
         message = read_message(given, self._keys.tenant, self._keys.session, new_message_id())
         try:
+            if given.get("message_id") is not None:
+                await self._parts.accepting.is_repeat(message, self._keys)
             return as_text({"type": "accepted", "message_id": await self._parts.accepting.accept(message, self._keys)})
         except ProblemError as problem:
             problem.message_id = message.message_id

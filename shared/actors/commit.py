@@ -99,17 +99,24 @@ class Commit:
         self._checks += ("no-new-message",)
 
     def arrive(
-        self, session: SessionKeys, entry: str, message_id: str, user: str | None, generation: str, ttl_s: int
+        self,
+        session: SessionKeys,
+        entry: str,
+        message_id: str,
+        digest: str,
+        user: str | None,
+        generation: str,
+        ttl_s: int,
     ) -> None:
         """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``overtaken`` unless
         it is newer than the last one, its id is not known, and neither its session nor its user was erased since.
-        ``generation``: of the inbound stream.
+        ``digest``: of its text (`text_digest`). ``generation``: of the inbound stream.
         """
         shard, tenant = session.shard, session.tenant
         seen = self._k(dedup(shard, tenant, session.session, message_id))
         self._arrival = ("arrive", seen, self._k(session_index(shard, tenant), "z"), self._k(load(shard), "h"))
         self._arrival += (self._k(session.erased), self._k(erased_user(shard, tenant, user)) if user else 0)
-        self._arrival += (entry, generation, session.name, tenant, ttl_s, DEDUP_TTL_S)
+        self._arrival += (entry, generation, session.name, tenant, digest, ttl_s, DEDUP_TTL_S)
 
     def unmail(self, numbers: Sequence[int]) -> None:
         """Remove the signals that this step has used up."""

@@ -1,5 +1,6 @@
 """Inbound entries, read as any producer may have written them."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 
@@ -42,6 +43,19 @@ class Arrival:
         except (ValueError, AttributeError):
             given = None
         return given if isinstance(given, str) and is_external_id(given) else self.first_id
+
+
+def text_digest(text: str) -> str:
+    """Tells one message's text from another's: the first 16 hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def another_text(accepted: str, sent: str) -> str:
+    """Why a message is refused whose id was accepted with another text. Both digests are of `text_digest`."""
+    return (
+        f"message_id: it was accepted before with another text (digest {accepted}, this one's is {sent}): "
+        "send a new message under an id of its own"
+    )
 
 
 def fields_of(flat: Sequence[bytes] | None) -> dict[bytes, bytes]:

@@ -39,16 +39,16 @@ class Inbox:
         if self._replicated is not None:
             await self._replicated.close()
 
-    async def first_entry(self, keys: SessionKeys, message_id: str) -> str | None:
-        """The inbound entry that a message id was first accepted with, or None when it is new."""
-        entry = await self._store.call("GET", dedup(keys.shard, keys.tenant, keys.session, message_id))
-        return None if entry is None else entry.decode()
+    async def accepted_text(self, keys: SessionKeys, message_id: str) -> str | None:
+        """Digest of the text that this message id was accepted with; '' where that is not known, None for a new id."""
+        mark = await self._store.call("GET", dedup(keys.shard, keys.tenant, keys.session, message_id))
+        return None if mark is None else mark.decode(errors="replace").partition(" ")[2]
 
     async def holds(self, keys: SessionKeys, entry: str, message_id: str) -> bool:
         """Whether an accepted entry is in the inbound stream, or its message has been moved into its session."""
         if await self._store.call("XRANGE", INBOUND.key(), entry, entry):
             return True
-        return await self.first_entry(keys, message_id) is not None
+        return await self.accepted_text(keys, message_id) is not None
 
     async def tell(self, keys: SessionKeys, event: ErrorEvent, once: str) -> None:
         """Append an event to a session, once per ``once``; may be sent again."""

@@ -24,7 +24,7 @@ from pentad.contracts.streams import INBOUND, SESSION_WAKE
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.arrival import Arrival, fields_of, read_entry
+from pentad.shared.inbound.arrival import Arrival, fields_of, read_entry, text_digest
 from pentad.shared.inbound.at_once import RoutesAtOnce, Source
 from pentad.shared.inbound.news import News
 from pentad.shared.inbound.unreadable import Refusing
@@ -271,8 +271,12 @@ class Ingress:
                 session.erased,
                 erased_user(shard, session.tenant, message.user_id) if message.user_id else session.erased,
             )
-            args += (arrival.entry_id, session.actor, session.tenant, session.name, message.to_json())
+            digest = text_digest(message.content)
+            args += (arrival.entry_id, session.actor, session.tenant, session.name, digest, message.to_json())
         waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)
+        for arrival, outcome in zip(batch, outcomes, strict=False):
+            if outcome == b"other":
+                await self._refusing.refuse_text(arrival)
         self._entered(shard, int(waiting), len(outcomes))
         metrics.published.labels(SESSION_WAKE.name, USER).inc(outcomes.count(b"new"))
         count_wake_ups(SESSION_WAKE, woken)

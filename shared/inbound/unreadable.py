@@ -1,14 +1,15 @@
-"""Inbound entries that cannot be read: told to their session when it is known, and set aside, each once."""
+"""Inbound entries that are refused: told to their session when it is known, and set aside, each once."""
 
 import logging
+from dataclasses import replace
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import entry_order, mark_at
-from pentad.shared.inbound.arrival import Arrival
-from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, told
+from pentad.shared.inbound.arrival import Arrival, another_text, text_digest
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup, told
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.dead_letters import chain_of, count_letter, make_letter
@@ -45,6 +46,15 @@ class Refusing:
         if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
             count_letter(INBOUND, "InboundMessage")
             log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
+
+    async def refuse_text(self, arrival: Arrival) -> None:
+        """Refuse a message whose id was accepted with another text, or was until now."""
+        assert arrival.session is not None
+        assert arrival.message is not None
+        session = arrival.session
+        mark = await self._store.call("GET", dedup(session.shard, session.tenant, session.session, arrival.message_id))
+        accepted = (mark or b"").decode(errors="replace").partition(" ")[2] or "forgotten meanwhile"
+        await self.refuse(replace(arrival, problem=another_text(accepted, text_digest(arrival.message.content))))
 
     async def _is_erased(self, session: SessionKeys, entry: str) -> bool:
         mark = await mark_at(self._store, session.erased)

@@ -16,7 +16,7 @@
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'overtaken' unless the actor has this status (checked before anything is written)
 --   no-new-result            refuse as 'overtaken' when a tool's result has come that the step has not seen
---   arrive seen index load erased erased-user entry generation session tenant session-ttl seen-ttl
+--   arrive seen index load erased erased-user entry generation session tenant digest session-ttl seen-ttl
 --                            the message that this is about enters its session, or the commit is refused as 'overtaken'
 --   no-new-message           likewise for a message that the step has not read
 --   unmail n                 remove signal number n
@@ -103,11 +103,11 @@ if mode == 'complete' and newer_message then outcome = 'continued' end
 local keeps = {} -- event streams whose time to live begins anew with this commit
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
 if ARGV[i] == 'arrive' then
-  local entry, generation, session, tenant, session_ttl, seen_ttl = unpack(ARGV, i + 6, i + 11)
-  local outcome = arrive(header, k(1), k(2), k(4), k(5), entry, generation, session, session_ttl, seen_ttl)
+  local entry, generation, session, tenant, digest, session_ttl, seen_ttl = unpack(ARGV, i + 6, i + 12)
+  local outcome = arrive(header, k(1), k(2), k(4), k(5), entry, generation, session, digest, session_ttl, seen_ttl)
   if outcome ~= 'new' then return {'overtaken', t} end
   count_waiting(k(3), tenant, 1)
-  i = i + 12
+  i = i + 13
 end
 while i <= #ARGV do
   local op, words = ARGV[i], 4

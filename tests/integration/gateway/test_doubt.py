@@ -68,8 +68,9 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
     redis: RedisServer, http: httpx2.AsyncClient, path: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in the stream once Redis goes on; sent again as the refusal says, it is the same message."""
-    if "wait" in path:  # the look for an earlier one comes before the append, and is answered
-        monkeypatch.setattr("pentad.services.gateway.following_turn._known", _new)
+    # The look for an earlier one comes before the append, and is answered.
+    monkeypatch.setattr("pentad.services.gateway.accepting.Accepting.is_repeat", _new)
+    if "wait" in path:
         monkeypatch.setattr("pentad.services.gateway.parts.Parts.subscribe", _subscribed)
     redis.pause()
     refused = await http.post(path, json=BODY | given)

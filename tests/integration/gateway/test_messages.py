@@ -10,6 +10,7 @@ import pytest
 
 from pentad.contracts.streams import INBOUND
 from pentad.shared import metrics
+from pentad.shared.inbound.arrival import text_digest
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -60,6 +61,20 @@ async def test_waiting_for_a_repeated_message_brings_the_first_ones_turn(
     response = await http.post("/v1/messages?wait=10", json=again)
     assert (response.status_code, response.json()["answer"]) == (200, "first")
     assert await store.call("XLEN", INBOUND.key()) == 0
+
+
+@pytest.mark.parametrize("query", ["", "?wait=10"])
+async def test_another_text_under_an_accepted_id_is_refused(http: httpx2.AsyncClient, store: Store, query: str) -> None:
+    """Promise: nobody takes the first message's answer for the second one's."""
+    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {text_digest('hi')}")
+    other = {"content": "other", "session_id": "s1", "message_id": "m1"}
+    refused = await http.post(f"/v1/messages{query}", json=other)
+    assert refused.status_code == 409
+    told = refused.json()["detail"]
+    assert text_digest("hi") in told
+    assert text_digest("other") in told
+    assert await store.call("XLEN", INBOUND.key()) == 0
+    assert (await http.post("/v1/messages", json=other | {"content": "hi"})).status_code == 202
 
 
 async def test_when_time_is_up_it_is_202(http: httpx2.AsyncClient) -> None:

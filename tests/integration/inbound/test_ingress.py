@@ -17,6 +17,7 @@ from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound import ingress as inbound
+from pentad.shared.inbound.arrival import text_digest
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.inbound.ingress import Ingress
 from pentad.shared.keys import INBOUND_LEASE, SessionKeys, dedup, load
@@ -149,6 +150,24 @@ async def test_what_cannot_be_read_is_set_aside_once_and_the_session_is_told_onc
     events = await store.call("XRANGE", EVENTS.key(0, tenant="default", session="s1"), "-", "+")
     told = [json.loads(f[1]) for _, f in events]
     assert [(e["type"], e["code"], e["message_id"]) for e in told] == [("error", "bad_message", "m1")]
+
+
+async def test_another_text_under_an_accepted_id_is_set_aside_once_and_told_once(store: Store, start: Start) -> None:
+    """Promise: a message id belongs to one text; the sender of another one learns it, and no message is lost."""
+    start()
+    said = {"session_id": "s1", "message_id": "m1", "content": "first"}
+    await send(store, said, said, said | {"content": "second"}, said | {"session_id": "s2", "content": "second"})
+    await wait_until("everything to be moved", lambda: drained(store))
+    await store.call("XGROUP", "SETID", KEY, "router", "0")  # all of it comes once more
+    await wait_until("everything again", lambda: drained(store))
+    [(_, fields)] = await store.call("XRANGE", INBOUND_DEAD.key(), "-", "+")
+    letter = DeadLetter.model_validate_json(fields[1])
+    assert text_digest("first") in letter.reason
+    assert text_digest("second") in letter.reason
+    [(_, event)] = await store.call("XRANGE", EVENTS.key(0, tenant="default", session="s1"), "-", "+")
+    assert json.loads(event[1])["code"] == "bad_message"
+    assert await contents(store, "s1") == ["first"]
+    assert await contents(store, "s2") == ["second"]
 
 
 async def test_a_message_without_a_session_or_an_id_gets_its_entrys(store: Store, start: Start) -> None:

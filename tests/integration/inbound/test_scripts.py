@@ -27,7 +27,9 @@ async def read(store: Store, owner: str, token: int, start: str = ">", *acks: st
     return [i.decode() for i, _ in entries]
 
 
-async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100, generation: str = "") -> list[str]:
+async def ingest(
+    store: Store, *entries: tuple[str, str], limit: int = 100, generation: str = "", digest: str = "abc1"
+) -> list[str]:
     """``(entry id, message id)`` of one session; the outcomes."""
     keys = [SESSION.wake, load(0)]
     args: list[Argument] = [1000, 1000, limit, generation]
@@ -35,7 +37,7 @@ async def ingest(store: Store, *entries: tuple[str, str], limit: int = 100, gene
         seen = dedup(0, "default", "s1", message)
         keys += (SESSION.header, SESSION.messages, seen, session_index(0, "default"))
         keys += (SESSION.erased, SESSION.erased)
-        args += (entry, SESSION.actor, SESSION.tenant, "s1", message)
+        args += (entry, SESSION.actor, SESSION.tenant, "s1", digest, message)
     waiting, _, *outcomes = await store.run("ingest", keys, args)
     assert waiting == int(await store.call("HGET", load(0), "mail") or 0)
     return [o.decode() for o in outcomes]
@@ -110,6 +112,20 @@ async def test_ids_of_another_stream_s_life_do_not_compare(store: Store) -> None
     assert await ingest(store, ("7-1", "c"), generation="next") == ["old"]
 
 
+async def test_another_text_under_an_accepted_id_is_no_repeat(store: Store) -> None:
+    """Promise: it is refused each time that it is read, until it is set aside; nothing of the session changes."""
+    assert await ingest(store, ("5-1", "a")) == ["new"]
+    for _ in range(2):
+        assert await ingest(store, ("5-2", "a"), digest="abc2") == ["other"]
+    assert await ingest(store, ("5-2", "a"), ("5-3", "b")) == ["repeat", "new"]
+    assert await bodies(store) == ["a", "b"]
+
+
+async def test_an_id_that_an_older_version_has_marked_is_a_repeat_whatever_the_text(store: Store) -> None:
+    await store.call("SET", dedup(0, "default", "s1", "a"), "4-1")
+    assert await ingest(store, ("5-1", "a")) == ["repeat"]
+
+
 async def test_each_tenants_messages_are_counted(store: Store) -> None:
     await ingest(store, ("5-1", "a"), ("5-2", "b"))
     assert await store.call("HGETALL", load(0)) == [b"mail", b"2", b"tenant:default", b"2"]
@@ -148,7 +164,7 @@ async def test_a_repeated_message_id_adds_nothing_and_the_first_body_wins(store:
     assert await ingest(store, ("5-1", "a")) == ["new"]
     assert await ingest(store, ("5-2", "a")) == ["repeat"]
     assert await bodies(store) == ["a"]
-    assert await store.call("GET", dedup(0, "default", "s1", "a")) == b"5-1"
+    assert await store.call("GET", dedup(0, "default", "s1", "a")) == b"5-1 abc1"
 
 
 async def test_over_the_limit_it_stops_at_the_first_and_takes_nothing_later(store: Store) -> None:
