@@ -16,7 +16,7 @@ from pentad.contracts.quotes import quotes_in
 from pentad.services.gateway.domain.frames import read_object
 from pentad.services.gateway.http import BODY_LIMIT
 from pentad.services.router.domain.control_words import control_of
-from pentad.services.task_runner.domain.after_answer import parse_arguments
+from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.tool_worker.builtins.calculator import calculator
 from pentad.services.tool_worker.domain import named_call
 from pentad.shared.clipping import clip, plain

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from pentad.contracts.events import INTERRUPTED
-from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -222,27 +222,7 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None) -> Planne
     elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"
-    arguments = draft.arguments if parsed.args is not None and draft.arguments else "{}"
+    arguments = parsed.raw if parsed.args is not None else "{}"
     said = "" if problem else said
     asks, ends = (said, "") if spec is ASK_USER else ("", said)
     return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, asks, ends)
-
-
-@immutable
-class ParsedArguments:
-    """A call's arguments as the model wrote them: an object, or the raw text and what is wrong with it."""
-
-    args: dict[str, object] | None
-    raw: str
-    problem: str = ""
-
-
-def parse_arguments(raw: str) -> ParsedArguments:
-    """Read a call's arguments; an empty text is an empty object."""
-    try:
-        parsed = read_json(raw or "{}")
-    except ValueError as error:
-        return ParsedArguments(None, raw, f"the arguments are not JSON ({error})")
-    if not isinstance(parsed, dict):
-        return ParsedArguments(None, raw, "the arguments are not a JSON object")
-    return ParsedArguments(parsed, raw)

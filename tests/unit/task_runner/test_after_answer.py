@@ -19,7 +19,6 @@ from pentad.services.task_runner.domain.after_answer import (
     Rules,
     after_cut,
     is_to_be_checked,
-    parse_arguments,
     what_comes_next,
 )
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft, Usage
@@ -96,28 +95,6 @@ def test_a_call_that_cannot_be_made_says_why_and_is_sent_back_as_json(
     assert isinstance(decided, CallTools)
     assert problem in decided.calls[0].problem
     assert decided.calls[0].arguments == "{}"
-
-
-@pytest.mark.parametrize(
-    ("raw", "args", "problem"),
-    [
-        ('{"a":1}', {"a": 1}, ""),
-        ("", {}, ""),
-        ("{", None, "are not JSON"),
-        ("[1]", None, "are not a JSON object"),
-        ("null", None, "are not a JSON object"),
-        ('"text"', None, "are not a JSON object"),
-        ('{"a":1e308}', {"a": 1e308}, ""),
-        ('{"a":NaN}', None, "are not JSON"),
-        ('{"a":[{"b":-Infinity}]}', None, "are not JSON"),
-        ('{"a":[1e999]}', None, "are not JSON (a number in it is too large)"),
-    ],
-)
-def test_arguments_are_an_object_or_a_problem(raw: str, args: dict[str, object] | None, problem: str) -> None:
-    parsed = parse_arguments(raw)
-    assert (parsed.args, parsed.raw if args is None else raw) == (args, raw)
-    assert problem in parsed.problem
-    assert bool(parsed.problem) is bool(problem)
 
 
 def of_json(checked: CheckedJson, repairs_left: int = 1, finish_reason: str = "stop") -> Next | NothingSaid:

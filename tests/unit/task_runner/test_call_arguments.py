@@ -1,0 +1,74 @@
+"""A call's arguments are read where the model's text has one reading; else the model is told in words what is wrong."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pentad.services.task_runner.domain.call_arguments import MAX_STRINGS, parse_arguments
+
+
+@pytest.mark.parametrize(
+    ("raw", "args"),
+    [
+        ('{"a":1}', {"a": 1}),
+        ("", {}),
+        (" \n", {}),
+        ("null", {}),
+        ('{"a":1e308}', {"a": 1e308}),
+        ('{"a":"one\ntwo\tthree\x00"}', {"a": "one\ntwo\tthree\x00"}),
+        ('{"a":1,"b":[1,2,],}', {"a": 1, "b": [1, 2]}),
+        ('{"a":"x,]",\n}', {"a": "x,]"}),
+        (r'{"a":"it\'s"}', {"a": "it's"}),
+        (r'{"a":"C:\\\'s"}', {"a": "C:\\'s"}),
+        (json.dumps('{"a":1}'), {"a": 1}),
+        (json.dumps(json.dumps({"a": "b"})), {"a": "b"}),
+        (json.dumps('{"a":1,}'), {"a": 1}),
+        (json.dumps("null"), {}),
+    ],
+)
+def test_arguments_with_one_reading_are_read(raw: str, args: dict[str, object]) -> None:
+    """Promise: what is kept, sent on and shown to the model again is JSON that says the same."""
+    parsed = parse_arguments(raw)
+    assert (parsed.args, parsed.problem) == (args, "")
+    assert json.loads(parsed.raw) == args
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        ("{", "they end before the object does"),
+        ('{"city":"Ber', "they end before the object does"),
+        ('{"a":1,', "they end before the object does"),
+        ('{"a":"one\n', "they end before the object does"),
+        ("[1]", "are not a JSON object"),
+        ("7", "are not a JSON object"),
+        ('"text"', "are not JSON: what is wrong is near 'text'"),
+        (json.dumps(json.dumps(json.dumps('{"a":1}'))), "are not a JSON object"),
+        ('{"a":NaN}', "near"),
+        ('{"a":[{"b":-Infinity}]}', "near"),
+        ('{"a":[1e999]}', "are not JSON (a number in it is too large)"),
+        ('{"a":1} {"a":2}', "near"),
+        ("{'a':1}", "near \"{'a':1}\""),
+        ('{"a":1,,}', "near"),
+        ("{" + '"a":1,' * MAX_STRINGS + "}", "near"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_told_in_words_and_kept(raw: str, problem: str) -> None:
+    """Promise: nothing is guessed, and the model learns what to send."""
+    parsed = parse_arguments(raw)
+    assert (parsed.args, parsed.raw) == (None, raw)
+    assert problem in parsed.problem
+    assert "send one JSON object" in parsed.problem
+    assert "column" not in parsed.problem
+    assert len(parsed.problem) < 300
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists), max_size=5), st.data())
+def test_an_object_is_never_completed(args: dict[str, object], data: st.DataObject) -> None:
+    """Promise: what was cut off anywhere is not run with what has come of it."""
+    raw = json.dumps(args, ensure_ascii=False)
+    cut = data.draw(st.integers(1, len(raw) - 1))
+    assert parse_arguments(raw).args == args
+    assert parse_arguments(raw[:cut]).args is None
