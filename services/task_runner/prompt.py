@@ -18,6 +18,8 @@ from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024
 _NAME_LENGTH = 64
+NO_OUTPUT = "(no output)"
+"""What the model is told of a tool that returned no text."""
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -27,8 +29,8 @@ def user(content: str) -> dict[str, Any]:
 
 
 def tool_result(call_id: str, content: str) -> dict[str, Any]:
-    """The answer to one tool call."""
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
+    """The answer to one tool call. An empty one is said in words: some servers refuse a result without text."""
+    return {"role": "tool", "tool_call_id": call_id, "content": content if content.strip() else NO_OUTPUT}
 
 
 def assistant(

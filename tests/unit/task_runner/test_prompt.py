@@ -8,6 +8,7 @@ from pydantic_core import from_json
 from pentad.contracts.records import Exclusion, TranscriptMeta
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.prompt import (
+    NO_OUTPUT,
     KnownTranscript,
     Toolbox,
     TranscriptCache,
@@ -27,6 +28,12 @@ def test_an_entry_keeps_the_message_word_for_word_and_what_is_known_beside_it() 
     raw = entry(user("line\nbreak"), TranscriptMeta(at="now", step=3))
     assert from_json(message_of(raw)) == {"role": "user", "content": "line\nbreak"}
     assert shown(raw) == {"role": "user", "content": "line\nbreak", "at": "now", "step": 3}
+
+
+@pytest.mark.parametrize(("said", "told"), [("", NO_OUTPUT), (" \n", NO_OUTPUT), ("0", "0"), (" a ", " a ")])
+def test_a_result_without_text_is_told_in_words(said: str, told: str) -> None:
+    """Promise: a tool that returns nothing ends no task at a server that refuses empty results."""
+    assert tool_result("c1", said)["content"] == told
 
 
 @pytest.mark.parametrize(("cut", "count"), [(c, n) for n in range(5) for c in range(n + 1)])
