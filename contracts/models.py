@@ -41,10 +41,14 @@ class Prices(Contract):
 
     input: float = Field(default=0.0, ge=0, le=1e6)
     output: float = Field(default=0.0, ge=0, le=1e6)
+    cached_input: float | None = Field(default=None, ge=0, le=1e6)
+    """Of input tokens that the server had in its cache; None: as of others."""
 
-    def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """What so many tokens cost."""
-        return (self.input * input_tokens + self.output * output_tokens) / 1e6
+    def usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """What so many tokens cost. ``cached_tokens``: of the input tokens."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        fresh = input_tokens - cached_tokens
+        return (self.input * fresh + cached * cached_tokens + self.output * output_tokens) / 1e6
 
 
 class ModelEntry(Contract):

@@ -12,7 +12,8 @@ from pentad.shared.models.thoughts import BLOCKS, Fragments
 
 _MOST_BLOCKS = 10_000
 """Blocks of one answer."""
-_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_CACHED = "cache_read_input_tokens"
+_INPUT = ("input_tokens", "cache_creation_input_tokens", _CACHED)
 """Their sum is what the prompt took; each is counted once."""
 _FINISH = {
     "end_turn": "stop",
@@ -61,7 +62,8 @@ class MessageAssembly(AnswerAssembly):
             self._whole(chunk)
 
     def _counted(self) -> Usage:
-        return Usage(sum(self._usage.get(name, 0) for name in _INPUT), self._usage.get("output_tokens", 0))
+        read = sum(self._usage.get(name, 0) for name in _INPUT)
+        return Usage(read, self._usage.get("output_tokens", 0), cached_tokens=self._usage.get(_CACHED, 0))
 
     def _delta(self, index: Any, delta: dict[str, Any]) -> None:
         kind = delta.get("type")

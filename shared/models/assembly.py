@@ -30,6 +30,8 @@ _FINISH = {
     for word in words.split()
 }
 """Why an answer ended, in OpenAI's words, where servers have their own. A reason that is not known keeps its own."""
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens")
+"""Where Moonshot's and DeepSeek's servers count cached tokens; OpenAI's counts them in details."""
 _BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource"})
 """Ends of what is no answer: the model was not let finish. OpenRouter's, vLLM's, Zhipu's, DeepSeek's."""
 _USUAL = frozenset({"content", "role", "tool_calls"})
@@ -125,12 +127,13 @@ class Assembly(AnswerAssembly):
         """Take one chunk of a stream, or a whole answer that was not streamed."""
         if not self._model:
             self._model = as_text(chunk.get("model"))[:NAME_LENGTH]
-        usage = chunk.get("usage")
-        if usage and isinstance(usage, dict):
-            self._usage = usage
         choices = chunk.get("choices")
-        if choices and isinstance(choices, list) and isinstance(choices[0], dict):
-            self._choice(choices[0])
+        choice = choices[0] if choices and isinstance(choices, list) and isinstance(choices[0], dict) else None
+        usage = chunk.get("usage") or (choice or {}).get("usage") or as_dict(chunk.get("x_groq")).get("usage")
+        if usage and isinstance(usage, dict):  # beside the choices; Moonshot's in the choice; Groq's in its own field
+            self._usage = usage
+        if choice is not None:
+            self._choice(choice)
 
     def _choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # asked for one answer: what belongs to a second is not ours
@@ -226,4 +229,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
     cost = usage.get("cost")
     said = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
     usd = float(cost) if said else 0.0  # type: ignore[arg-type]
-    return Usage(token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens")), usd)
+    read = token_count(usage.get("prompt_tokens"))
+    cached = (as_dict(usage.get("prompt_tokens_details")).get("cached_tokens"), *map(usage.get, _CACHED))
+    known = next((count for count in map(token_count, cached) if count), 0)
+    return Usage(read, token_count(usage.get("completion_tokens")), usd, min(read, known))

@@ -94,7 +94,7 @@ class LiveModel:
         metrics.model_tokens.labels(name, "input").inc(usage.input_tokens)
         metrics.model_tokens.labels(name, "output").inc(usage.output_tokens)
         if prices is not None:
-            usage = replace(usage, usd=prices.usd(usage.input_tokens, usage.output_tokens))
+            usage = replace(usage, usd=prices.usd(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
             metrics.model_usd.labels(name).inc(usage.usd)
         elif not self._told:
             return answer

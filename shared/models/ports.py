@@ -51,11 +51,15 @@ class ToolCallDraft:
 
 @immutable
 class Usage:
-    """Tokens of one call as the server counted them (0 when it did not say), and their price in US dollars."""
+    """Tokens of one call as the server counted them, and their price in US dollars."""
 
     input_tokens: int
     output_tokens: int
     usd: float = 0.0
+    cached_tokens: int = 0
+    """Of the input tokens: those that the server had in its cache."""
+    estimated: bool = False
+    """The server did not count: the tokens follow from the length of the texts."""
 
 
 @immutable

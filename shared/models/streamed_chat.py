@@ -7,9 +7,11 @@ turn where this costs under 1.
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +33,10 @@ from pentad.shared.models.sse_decoder import PIECE
 if TYPE_CHECKING:
     import httpx2
 
+log = logging.getLogger(__name__)
+_BYTES_A_TOKEN = 4
+"""Of English text and JSON; other languages have fewer, so that less is estimated than a server would count."""
+_UNCOUNTED = "does not count tokens: they are estimated from the length of the texts"
 STALL_S = 60.0
 """Seconds of silence within an answer after which it counts as cut off."""
 
@@ -46,6 +52,8 @@ class StreamedChat(ABC):
         self._path = path
         self._stall_s = stall_s
         self._forms = LearnedForms(endpoint.place)
+        self._uncounted = False
+        """The server has answered without counting tokens."""
 
     @property
     @abstractmethod
@@ -60,7 +68,7 @@ class StreamedChat(ABC):
     @property
     def learned(self) -> tuple[str, ...]:
         """What the server's refusals have taught, in words."""
-        return self._forms.told
+        return (*self._forms.told, *((_UNCOUNTED,) if self._uncounted else ()))
 
     def warm(self) -> None:
         """Import and make the client now (0.6 s of CPU and more, blocks): call it in a thread before work comes."""
@@ -97,13 +105,31 @@ class StreamedChat(ABC):
             self._out_of_time(reader)
         except asyncio.CancelledError:
             if request.on_cut is not None and reader.began:
-                request.on_cut(reader.answer(model or self.name))
+                request.on_cut(self._counted(request, reader.answer(model or self.name)))
             raise
-        return reader.answer(model or self.name)
+        return self._counted(request, reader.answer(model or self.name))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._endpoint.aclose()
+
+    def _counted(self, request: ChatRequest, answer: ModelAnswer) -> ModelAnswer:
+        """The answer with its tokens estimated where the server counted none: a budget must not run on for ever."""
+        if answer.usage.input_tokens or answer.usage.output_tokens:
+            return answer
+        if not self._uncounted:
+            self._uncounted = True
+            log.warning("the model server at %s %s", self.place, _UNCOUNTED)
+        read = sum(map(len, request.messages)) + len(request.tools or b"")
+        texts = (answer.text, answer.thinking, *(f"{call.name}{call.arguments}" for call in answer.tool_calls))
+        written = sum(len(text.encode(errors="replace")) for text in texts)
+        usage = replace(
+            answer.usage,
+            input_tokens=-(-read // _BYTES_A_TOKEN),
+            output_tokens=-(-written // _BYTES_A_TOKEN),
+            estimated=True,
+        )
+        return replace(answer, usage=usage)
 
     async def _chosen(self) -> str:
         """The model for a request that names none."""

@@ -171,11 +171,12 @@ async def test_the_same_message_id_sent_five_times_is_one_message(pentad_up: Sta
         await publish(pentad_up.redis_url, first)
         await line.until("message_routed")
         xadd, ws, rest, waited = await asyncio.gather(
-            publish(pentad_up.redis_url, {**body, "content": "XADD again"}),
-            line.say("WebSocket", "same"),
-            api.post("/v1/messages", {**body, "content": "REST"}),
-            api.post("/v1/messages?wait=20", {**body, "content": "REST and wait"}, status=200),
+            publish(pentad_up.redis_url, first),
+            line.say(first["content"], "same"),
+            api.post("/v1/messages", first),
+            api.post("/v1/messages?wait=20", first, status=200),
         )
+        await api.post("/v1/messages", {**body, "content": "another text"}, status=409)
         # A message sent afterwards proves that the five before it have all been dealt with.
         await line.turn("the next", count=2)
         tasks = (await api.get(f"/v1/tasks?session_id={line.session}"))["items"]

@@ -9,7 +9,7 @@ import pytest
 
 from pentad.shared.models import endpoint
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import ModelRefused, Usage
+from pentad.shared.models.ports import ModelRefused
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.protocols import OPENAI, ScriptedProtocol
@@ -66,7 +66,14 @@ async def test_a_missing_model_id_is_the_servers_first_asked_once(start: Start) 
 async def test_done_is_enough_without_a_finish_reason(start: Start) -> None:
     bench = await start(raw(b'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n'))
     answer = await bench.ask()
-    assert (answer.text, answer.finish_reason, answer.usage, answer.model) == ("x", "stop", Usage(0, 0), "m")
+    assert (answer.text, answer.finish_reason, answer.model) == ("x", "stop", "m")
+
+
+async def test_tokens_that_a_server_does_not_count_are_estimated_and_said_so(start: Start) -> None:
+    """Promise: a budget does not run on for ever where nothing is counted."""
+    bench = await start(raw(b'data: {"choices":[{"delta":{"content":"' + b"x" * 400 + b'"}}]}\n\ndata: [DONE]\n\n'))
+    usage = (await bench.ask()).usage
+    assert (usage.estimated, usage.output_tokens, usage.input_tokens > 0) == (True, 100, True)
 
 
 async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> None:

@@ -116,7 +116,7 @@ class Users:
         self._bodies[f"u{number}"] = body
         self._append(body)
         if chance.random() < 0.15:  # a producer that saw no reply
-            self._append(body | {"content": "again"})
+            self._append(body)
         if chance.random() < 0.1:
             rubbish = to_json({"session_id": session})
             self.rubbish.append(self._server.append(INBOUND.key(), rubbish, self._loop.now_ms))

@@ -171,3 +171,5 @@ def test_an_embedding_model_may_say_how_long_its_vectors_are() -> None:
 def test_prices_are_for_a_million_tokens() -> None:
     assert Prices(input=3, output=15).usd(1_000_000, 200_000) == 6.0
     assert Prices().usd(10, 10) == 0.0
+    assert Prices(input=3, output=15, cached_input=1).usd(1_000_000, 0, 500_000) == 2.0
+    assert Prices(input=3).usd(1_000_000, 0, 500_000) == 3.0

@@ -104,7 +104,7 @@ def test_the_prompts_tokens_are_counted_with_what_the_cache_gave_and_took() -> N
     head = {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100, "output_tokens": 1}
     message = {"type": "message_start", "message": {"model": "claude", "usage": head}}
     answer, _ = assemble(message, text("x"), end("end_turn", output_tokens=9, cache_read_input_tokens=101))
-    assert answer.usage == Usage(124, 9)
+    assert answer.usage == Usage(124, 9, cached_tokens=101)
     assert answer.model == "claude"
 
 

@@ -330,3 +330,25 @@ def test_calls_that_another_one_followed_are_whole_when_the_answer_breaks_off(
 def test_reasons_of_an_end_are_known_in_the_words_of_each_server(said: str, means: str) -> None:
     assembly, _ = assemble({"choices": [{"delta": {"content": "hi"}, "finish_reason": said}]})
     assert assembly.finish_reason == means
+
+
+@pytest.mark.parametrize(
+    ("chunk", "usage"),
+    [
+        ({"usage": {"prompt_tokens": 7, "completion_tokens": 3}}, Usage(7, 3)),
+        ({"choices": [{"usage": {"prompt_tokens": 7, "completion_tokens": 3}}]}, Usage(7, 3)),
+        ({"x_groq": {"usage": {"prompt_tokens": 7, "completion_tokens": 3}}}, Usage(7, 3)),
+        (
+            {"usage": {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}},
+            Usage(7, 3, cached_tokens=5),
+        ),
+        ({"usage": {"prompt_tokens": 7, "completion_tokens": 3, "cached_tokens": 5}}, Usage(7, 3, cached_tokens=5)),
+        ({"usage": {"prompt_tokens": 7, "prompt_cache_hit_tokens": 9}}, Usage(7, 0, cached_tokens=7)),
+        ({"usage": "7", "x_groq": [], "choices": [{"usage": [1]}]}, Usage(0, 0)),
+    ],
+)
+def test_tokens_are_counted_wherever_a_server_writes_them(chunk: dict[str, Any], usage: Usage) -> None:
+    """Promise: a budget counts what OpenAI's, Moonshot's, Groq's and DeepSeek's servers say of it."""
+    assembly = Assembly(lambda *_: None)
+    assembly.add(chunk)
+    assert assembly.answer("m").usage == usage
