@@ -101,7 +101,7 @@ class ModelEntry(Contract):
     @field_validator("api_key_env")
     @classmethod
     def _names_a_model_key(cls, value: str | None) -> str | None:
-        if value is not None and (_KEY_NAME.fullmatch(value) is None or value.startswith("PENTAD_")):
+        if value is not None and not is_model_key_name(value):
             raise ValueError(
                 "must be the name of an environment variable that ends in _API_KEY and does not begin with PENTAD_, "
                 "like OPENAI_API_KEY: no other is ever sent"
@@ -147,6 +147,11 @@ class ModelEntry(Contract):
         length = self.parameters.get("dimensions", 1)
         if type(length) is not int or not 0 < length <= _LONGEST:
             raise ValueError(f"parameters: dimensions must be a number from 1 to {_LONGEST}")
+
+
+def is_model_key_name(variable: str) -> bool:
+    """Whether a variable may hold a model's key."""
+    return _KEY_NAME.fullmatch(variable) is not None and not variable.startswith("PENTAD_")
 
 
 def _check_endpoint(value: str) -> None:

@@ -1,65 +1,95 @@
 """Which gateway a client talks to, and with which key."""
 
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pentad.gateway_file import file_of
+from pentad.errors import ClientError, GatewayUnreachable
+from pentad.gateway_file import WrittenAddress, file_of, written_in
 from pentad.shared.settings import Settings
 from pentad.transport import Address
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-_MOST = 4096
-"""Bytes of a file that holds an address."""
+_API_KEY, _ADMIN_KEY = "PENTAD_API_KEY", "PENTAD_ADMIN_KEY"
 
 
-def address_for(url: str | None, settings: Settings) -> Address:
+def address_for(url: str | None, settings: Settings, *, api_key: str | None = None) -> Address:
     """The gateway to talk to: ``url`` (``--url``), else ``PENTAD_URL``, else the one that runs on the data directory,
     else the default port of this machine. Raises ``ClientError`` for what is no address.
 
     Without ``PENTAD_DATA_DIR`` the nearest ``.pentad`` counts: of the working directory, or of a folder above it.
+    ``api_key``: the program's own, in place of ``PENTAD_API_KEY``. It refuses to send a key of the environment or of
+    the program to an address that only a file of the folder names.
     """
-    key = settings.pentad_api_key.get_secret_value() if settings.pentad_api_key else None
+    own = settings.pentad_api_key.get_secret_value() if settings.pentad_api_key else None
+    key = own if api_key is None else api_key
     if url:
-        return Address.parse(url, key, hint="--url names it: start it with `make run` or give another", source="--url ")
+        hint = "--url names it: start it with `make run` or give another"
+        return with_admin_key(Address.parse(url, key, hint=hint, source="--url "), settings)
     if settings.pentad_url:
+        _check_bound(settings, _API_KEY)
+        if api_key is not None and settings.url_of_env_file:
+            raise _unsent(settings, "an api_key is given")
         chosen = "PENTAD_URL names it: start it with `make run` or give --url"
-        return Address.parse(settings.pentad_url, key, hint=chosen, source="PENTAD_URL ")
-    for path in _files(settings):
-        if written := _read(path):
-            gone = f"{path} names it, but the system that wrote it is gone: start it again with `make run`"
-            return Address.parse(written, key, hint=f"{gone}, or give --url")
-    return Address.parse(DEFAULT_URL, key)
+        return with_admin_key(Address.parse(settings.pentad_url, key, hint=chosen, source="PENTAD_URL "), settings)
+    for path, written in _written(settings):
+        return _running(path, written, key, settings)
+    return replace(Address.parse(DEFAULT_URL, key), admin_key=settings.admin_key)
 
 
 def admin_address_for(url: str | None, settings: Settings) -> Address:
     """The same, with the operator's key. Raises ``ClientError``."""
-    hint = "set PENTAD_ADMIN_KEY to the key that it was started with"
-    return replace(address_for(url, settings), api_key=settings.admin_key, key_hint=hint)
+    hint = (
+        "set PENTAD_ADMIN_KEY to the key that it was started with; a gateway that was given none has made one, in "
+        "admin.key of its data directory, which commands read when they are started beside that"
+    )
+    address = address_for(url, settings)
+    if not url and settings.pentad_url:
+        _check_bound(settings, _ADMIN_KEY)
+    return replace(address, api_key=address.admin_key, key_hint=hint)
 
 
-def _files(settings: Settings) -> Iterator[Path]:
-    """Where an address may be written, the nearest first. Above, only what is this user's: the key goes there."""
-    yield file_of(settings.pentad_data_dir)
+def _written(settings: Settings) -> Iterator[tuple[Path, WrittenAddress]]:
+    """The addresses that were written, the nearest first. Above the working directory only what is this user's."""
+    if (written := written_in(settings.pentad_data_dir)) is not None:
+        yield file_of(settings.pentad_data_dir), written
     if "pentad_data_dir" not in settings.model_fields_set:
-        above = (file_of(folder / settings.pentad_data_dir) for folder in Path.cwd().parents)
-        yield from (path for path in above if _is_ours(path.parent) and _is_ours(path))
+        for folder in Path.cwd().parents:
+            above = folder / settings.pentad_data_dir
+            if (written := written_in(above)) is not None and written.foreign is None:
+                yield file_of(above), written
 
 
-def _is_ours(path: Path) -> bool:
-    try:
-        return path.stat().st_uid == os.getuid()
-    except OSError:
-        return False
+def _running(path: Path, written: WrittenAddress, key: str | None, settings: Settings) -> Address:
+    """The gateway of a system that runs. Raises ``ClientError`` when it has ended, or may be somebody else's."""
+    if written.foreign is not None:
+        raise ClientError(
+            f"{path} {written.foreign}, so nothing is sent where it says: remove it, or name the gateway with --url or "
+            "PENTAD_URL"
+        )
+    if written.gone:
+        gone = f"{path} names it, but the system that wrote it is gone: start it again with `make run`"
+        why = "nothing runs on its data directory"
+        raise GatewayUnreachable(f"no gateway answers at {written.url} ({why}): {gone}, or give --url")
+    hint = f"{path} names it: see whether its system is well, or give --url"
+    return replace(Address.parse(written.url, key, hint=hint), admin_key=written.admin_key or settings.admin_key)
 
 
-def _read(path: Path) -> str:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return ""
-        with path.open("rb") as file:
-            return file.read(_MOST).decode().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+def with_admin_key(address: Address, settings: Settings) -> Address:
+    """The address with the operator's key: the one that is set, else what the system there has made for itself."""
+    if settings.admin_key is not None:
+        return replace(address, admin_key=settings.admin_key)
+    found = (written.admin_key for _, written in _written(settings) if written.url == address.url)
+    return replace(address, admin_key=next(found, None))
+
+
+def _check_bound(settings: Settings, secret: str) -> None:
+    if secret in settings.withheld:
+        raise _unsent(settings, f"{secret} is exported")
+
+
+def _unsent(settings: Settings, what: str) -> ClientError:
+    return ClientError(
+        f"the gateway at {settings.pentad_url} is named by .env of this folder alone, and {what}: a key is not sent "
+        "where a file says; give --url or export PENTAD_URL, or write the key for it into the same .env"
+    )

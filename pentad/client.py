@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self, Unpack
 
-from pentad.address import address_for
+from pentad.address import address_for, with_admin_key
 from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.records import ShownStatus
@@ -244,7 +244,8 @@ def connect(
     """An ``Agent`` for ``async with``. Connects when it is first used.
 
     Without ``url`` the gateway that client commands use: ``PENTAD_URL``, else that of the nearest ``.pentad``, else the
-    default port of this machine. Without ``api_key``, ``PENTAD_API_KEY``.
+    default port of this machine. Without ``api_key``, ``PENTAD_API_KEY``. To an address that stands in ``.env`` alone
+    only a key of the same ``.env`` is sent.
 
     ``user_id``: the person behind what is said, where no call names another. What is said without one is remembered for
     its conversation alone.
@@ -255,9 +256,12 @@ def connect(
     ``patience_s``: how long a lost connection is tried again, 60 seconds when not given. ``notice`` is called with one
     line whenever it has to wait. Raises ``ClientError`` when ``url`` is not an http(s) address.
     """
-    settings = client_settings()
-    own = settings.pentad_api_key.get_secret_value() if settings.pentad_api_key else None
-    key = own if api_key is None else api_key
-    address = replace(address_for(None, settings), api_key=key) if url is None else Address.parse(url, key)
-    admin = admin_key or settings.admin_key
-    return Agent(address, patience_s=patience_s, notice=notice, admin_key=admin, user_id=user_id)
+    settings = client_settings(pentad_url=url)
+    if url is None:
+        address = address_for(None, settings, api_key=api_key)
+    else:
+        own = settings.pentad_api_key.get_secret_value() if settings.pentad_api_key else None
+        address = with_admin_key(Address.parse(url, own if api_key is None else api_key), settings)
+    return Agent(
+        address, patience_s=patience_s, notice=notice, admin_key=admin_key or address.admin_key, user_id=user_id
+    )

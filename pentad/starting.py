@@ -11,6 +11,7 @@ from typing import Any
 from pentad.client import Agent
 from pentad.errors import ClientError
 from pentad.shared.embedded.data_dir import DataDirLock
+from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import SettingsError
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.loading import is_loading_plugins
@@ -55,6 +56,7 @@ async def start(
     for line in unknown_variables():
         log.warning("%s", line)
     with DataDirLock(chosen.pentad_data_dir):
+        chosen = with_operator_key(chosen)
         async with (
             running_system(chosen, Options(port=port)) as url,
             Agent(Address.parse(url, _key(chosen), hint=_GONE), admin_key=chosen.admin_key, user_id=user_id) as agent,

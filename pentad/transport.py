@@ -49,6 +49,8 @@ class Address:
     """What to do when nobody answers there."""
     key_hint: str = "set PENTAD_API_KEY to one of its PENTAD_API_KEYS"
     """What to do when it does not let us in."""
+    admin_key: str | None = field(default=None, repr=False)
+    """The operator's key, for who has it."""
 
     @classmethod
     def parse(cls, url: str, api_key: str | None = None, hint: str = HINT, source: str = "") -> Address:

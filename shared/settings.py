@@ -2,15 +2,24 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from pentad.contracts.ids import is_identifier
-from pentad.contracts.models import ThinkTagsHabit
+from pentad.contracts.models import ThinkTagsHabit, is_model_key_name
 from pentad.shared.env_file import read_env_file
 from pentad.shared.errors import SettingsError
 from pentad.shared.http_url import read_http_url
@@ -20,8 +29,18 @@ _PREFIX = "PENTAD_"
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
 _PREFIXES = ("LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_", "TAVILY_")
 _OF_CLIENTS = ("PENTAD_URL", "PENTAD_API_KEY", "PENTAD_ADMIN_KEY", "PENTAD_DATA_DIR")
+_SECRETS_OF = {
+    "PENTAD_URL": ("PENTAD_API_KEY", "PENTAD_ADMIN_KEY"),
+    "LLM_BASE_URL": ("LLM_API_KEY",),
+    "EMBED_BASE_URL": ("EMBED_API_KEY",),
+    "QDRANT_URL": ("QDRANT_API_KEY",),
+    "NEO4J_URI": ("NEO4J_USERNAME", "NEO4J_PASSWORD"),
+}
+"""Each address that a `.env` may name, and the secrets that are sent there."""
 _KEYS = "_API_KEY"
-"""Ends the variables that a file of models may name."""
+"""Ends the variables that a model's entry may name."""
+_NAMES_KEYS = frozenset({"PENTAD_MODELS", "PENTAD_KEY_HOSTS"})
+"""Variables that name others with keys."""
 _LIKE = 0.75
 """How much of two names is the same when one is taken for the other misspelt."""
 _DAY_S = 86_400
@@ -64,6 +83,10 @@ class Settings(BaseModel):
     pentad_models: Path | None = None
     """A file with several models and their fallbacks, `.json` or `.toml`; its default goes before `LLM_*` and
     `EMBED_*`."""
+    pentad_key_hosts: tuple[tuple[str, str], ...] = ()
+    """`NAME=SERVER,...`, like `DEEPSEEK_API_KEY=https://api.deepseek.com`: the variables whose keys models that are
+    registered at run time may name, and where each may be sent. Those of `PENTAD_MODELS`, and `LLM_API_KEY` and
+    `EMBED_API_KEY`, go to the servers that they are used for anyway. The same for all services."""
     pentad_instructions: Path | None = None
     """A file with instructions, `.json` or `.toml`; one of its names goes before whatever else has that name."""
 
@@ -184,12 +207,31 @@ class Settings(BaseModel):
     pentad_tool_threads: Annotated[int, Field(ge=1, le=1024)] = 32
     """Threads for plain functions, in one child process."""
 
+    _withheld: frozenset[str] = PrivateAttr(default=frozenset())
+
+    _url_of_env_file: bool = PrivateAttr(default=False)
+
+    @property
+    def url_of_env_file(self) -> bool:
+        """Whether the folder's `.env` alone says which gateway a client talks to."""
+        return self._url_of_env_file
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Names of exported secrets that are left out, because their address comes from the folder's `.env`."""
+        return self._withheld
+
     @field_validator("pentad_plugins", "pentad_cors_origins", "pentad_tool_env", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("pentad_key_hosts", mode="before")
+    @classmethod
+    def _hosts_of_keys(cls, value: Any) -> Any:
+        return parse_key_hosts(value) if isinstance(value, str) else value
 
     @field_validator("pentad_cors_origins")
     @classmethod
@@ -290,6 +332,25 @@ def parse_api_keys(text: str) -> dict[str, str]:
     return keys
 
 
+def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
+    """``NAME=SERVER,...`` as pairs. Raises ``ValueError``, which does not repeat a value: it may be a key."""
+    pairs = []
+    for number, part in enumerate((p.strip() for p in text.split(",") if p.strip()), start=1):
+        name, _, server = part.partition("=")
+        try:
+            parts = read_http_url(server)
+        except ValueError:
+            parts = None
+        plain = parts is not None and not (parts.path.strip("/") or parts.query or "@" in parts.netloc)
+        if not plain or not is_model_key_name(name):
+            raise ValueError(
+                f"entry {number} is not of the form DEEPSEEK_API_KEY=https://api.deepseek.com: the name of a variable "
+                "that ends in _API_KEY, and a server without a path"
+            )
+        pairs.append((name, server))
+    return tuple(pairs)
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address to listen on can only be reached from this machine."""
     try:
@@ -320,10 +381,40 @@ def adopt_env_file(path: Path = Path(".env")) -> None:
         os.environ.setdefault(name, value)
 
 
-def client_settings() -> Settings:
+def client_settings(**overrides: Any) -> Settings:
     """What of the environment, and of ``.env``, says which gateway a client talks to. Raises ``SettingsError``."""
-    given = read_env_file(Path(".env")) | os.environ
-    return load_settings({name: given[name] for name in _OF_CLIENTS if name in given})
+    return _with_env_file({n: os.environ[n] for n in _OF_CLIENTS if n in os.environ}, _OF_CLIENTS, overrides)
+
+
+def command_settings(*, operator: bool = False, **overrides: Any) -> Settings:
+    """The settings of a command that runs no service: those of the environment, and of ``.env`` the variables of
+    clients alone. ``operator``: of ``.env`` all settings, for a command that looks at the stores themselves.
+
+    No other variable of ``.env`` is taken: no proxy, no module. Raises ``SettingsError``.
+    """
+    ours = {field.upper() for field in Settings.model_fields}
+    return _with_env_file(os.environ, ours if operator else _OF_CLIENTS, overrides)
+
+
+def _with_env_file(exported: Mapping[str, str], names: Collection[str], overrides: Mapping[str, Any]) -> Settings:
+    """The settings of a program that others' folders may be the working directory of.
+
+    Whoever wrote the folder's ``.env`` must not get what this user has exported: to an address that ``.env`` names,
+    only a secret of the same ``.env`` is sent.
+    """
+    file = {name: value for name, value in read_env_file(Path(".env")).items() if name in names}
+    given, withheld = {**file, **exported}, set()
+    for address, secrets in _SECRETS_OF.items():
+        if address in exported or not file.get(address) or overrides.get(address.lower()) is not None:
+            continue
+        for secret in secrets:
+            if exported.get(secret, "").strip():
+                given[secret] = file.get(secret, "")
+                withheld.update({secret} - file.keys())
+    settings = load_settings(given, **overrides)
+    settings._withheld = frozenset(withheld)
+    settings._url_of_env_file = "PENTAD_URL" in file and "PENTAD_URL" not in exported
+    return settings
 
 
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
@@ -360,7 +451,7 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
     known = {name.upper().removeprefix(_PREFIX): name.upper() for name in Settings.model_fields}
     lines = []
     for name in names:
-        if name in known.values() or (name.endswith(_KEYS) and "PENTAD_MODELS" in names):
+        if name in known.values() or (name.endswith(_KEYS) and _NAMES_KEYS.intersection(names)):
             continue
         near = _nearest(name, known)
         if near or name.startswith(_PREFIX):

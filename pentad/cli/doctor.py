@@ -40,7 +40,7 @@ class Doctor:
     """One examination."""
 
     def __init__(self, args: argparse.Namespace, settings: Settings) -> None:
-        self._address = address_for(args.url, settings)
+        self._url = args.url
         self._settings = settings
         self._json = bool(args.json)
         self._listing: list[dict[str, Any]] = []
@@ -78,10 +78,15 @@ class Doctor:
         yield records_finding(self._settings)
 
     async def _gateway(self) -> AsyncIterator[Finding]:
-        rest = Rest(self._address)
+        try:
+            address = address_for(self._url, self._settings)
+        except ClientError as error:
+            yield Finding("gateway", "fail", *split(error))
+            return
+        rest = Rest(address)
         try:
             answer = await rest.request("GET", "/readyz")
-            for finding in of_readiness(self._address.url, answer.status_code, _json(answer)):
+            for finding in of_readiness(address.url, answer.status_code, _json(answer)):
                 yield finding
             await rest.call("GET", "/v1/tasks", limit=1)
             for finding in tools_findings(await _listed(rest, "/v1/tools")):

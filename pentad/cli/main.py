@@ -12,7 +12,7 @@ from pentad.contracts.records import SHOWN_STATUSES
 from pentad.contracts.streams import SERVICES
 from pentad.shared.service.exits import USAGE, exit_code_of, say_unknown_variables
 from pentad.shared.service.options import add_serve_options
-from pentad.shared.settings import adopt_env_file, load_settings
+from pentad.shared.settings import adopt_env_file, command_settings, load_settings
 
 # Where each command is implemented: imported only when it is the one asked for.
 _COMMANDS = {
@@ -35,8 +35,9 @@ _COMMANDS = {
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
-
-
+_OF_SERVICES = {"up", "serve"}
+_OF_OPERATORS = {"doctor", "inbound", "records"}
+"""Commands that look at the stores themselves, not only at the gateway."""
 _MEMORY_KINDS = ("working", "episodic", "semantic")
 _PAGE = 20
 """Tasks of a list, when it is not said how many."""
@@ -50,11 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(args: argparse.Namespace) -> int:
-    if args.command != "serve":  # a service of many has its variables from who runs it
+    if args.command == "up":  # a service of many has its variables from who runs it
         adopt_env_file()
     say_unknown_variables("pentad")
-    url = getattr(args, "url", None)
-    settings = load_settings(pentad_url=url, pentad_data_dir=getattr(args, "data_dir", None))
+    given = {"pentad_url": getattr(args, "url", None), "pentad_data_dir": getattr(args, "data_dir", None)}
+    if args.command in _OF_SERVICES:
+        settings = load_settings(**given)
+    else:
+        settings = command_settings(operator=args.command in _OF_OPERATORS, **given)
     module, function = _COMMANDS[args.command]
     run: Callable[..., int] = getattr(import_module(module), function)
     return run(args, settings)

@@ -3,6 +3,7 @@
 import argparse
 
 from pentad.shared.embedded.data_dir import DataDirLock
+from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import require_keys
 from pentad.shared.service.signals import run_loop
@@ -22,4 +23,5 @@ def run_system(settings: Settings, options: Options, roots: Roots = composition_
     configure_logging(level, payloads=options.log_payloads, form=form)
     require_keys(settings, options.host)
     with DataDirLock(settings.pentad_data_dir):
-        return run_loop(lambda stop: run_all(settings, options, stop, roots=roots))
+        kept = with_operator_key(settings)
+        return run_loop(lambda stop: run_all(kept, options, stop, roots=roots))

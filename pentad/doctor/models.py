@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pentad.shared.presence.in_use import ModelInUse
 
 _PATIENCE_S = 10.0
+_LLM_KEY = "LLM_API_KEY"
 _IS_THERE = "wait: it is there, and tasks ask it again by themselves; if it stays so, see the server's own log"
 _OF_THIS_SHELL = "not known from here which the running system uses; by this shell's settings: "
 
@@ -74,7 +75,8 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
         return _offline(settings)
     ours = Endpoint(settings.llm_base_url, _key(settings))
     # The key of this shell goes to the endpoint of this shell and to no other.
-    endpoint, known = (ours, True) if ours.place == place else (Endpoint(place, None), False)
+    known = ours.place == place and _LLM_KEY not in settings.withheld
+    endpoint = ours if ours.place == place else Endpoint(place, None)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             listed = _ids(await endpoint.fetch("/models", None))
@@ -86,7 +88,8 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
             return Finding(
                 "model",
                 "ok",
-                f"{described(name, place)}, which answers; whether it takes the system's key is not known",
+                f"{described(name, place)}, which answers; whether it takes the system's key is not known"
+                f"{_why_unsent(settings)}",
             )
         return Finding("model", "fail", str(error), "correct LLM_BASE_URL and LLM_API_KEY, and start again")
     except ModelFailed as error:
@@ -96,6 +99,13 @@ async def _used(name: str, place: str | None, settings: Settings) -> Finding:
     finally:
         await endpoint.aclose()
     return _choice(name, listed, place)
+
+
+def _why_unsent(settings: Settings) -> str:
+    if _LLM_KEY not in settings.withheld:
+        return ""
+    unsent = ": LLM_API_KEY is exported, and LLM_BASE_URL stands in .env of this folder alone, so the key was not sent"
+    return f"{unsent} there; export LLM_BASE_URL too, or write LLM_API_KEY into the same .env"
 
 
 def _offline(settings: Settings) -> Finding:

@@ -47,6 +47,7 @@ class CurrentEmbedding:
         self.model, self._embedding = model, self._start(model)
 
     def _made(self, known: KnownModel) -> WatchedEmbedding:
+        self._configured.check_key(known)
         ours = known.source == "environment"
         model = environment_embedding(self._settings) if ours else make_embedding_of_entry(known.entry)
         return WatchedEmbedding(model, known.entry)

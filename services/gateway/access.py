@@ -23,7 +23,8 @@ class Caller:
 
 
 class Access:
-    """The rules of one gateway. Without keys there is one open tenant, and without an admin key it may do all.
+    """The rules of one gateway. Without keys there is one open tenant, and without an admin key it may do all: what
+    starts a gateway makes one then (``with_operator_key``).
 
     ``origins``: of sites whose pages may talk to it also where it is open.
     """

@@ -110,7 +110,11 @@ def admin_only(request: "Request") -> None:
     """Refuse everybody but the operator. Raises ``ProblemError`` (403)."""
     caller: Caller = request.scope["pentad.caller"]
     if not caller.admin:
-        raise ProblemError(403, "this needs the admin key (PENTAD_ADMIN_KEY) as `Authorization: Bearer KEY`")
+        raise ProblemError(
+            403,
+            "this needs the admin key as `Authorization: Bearer KEY`: PENTAD_ADMIN_KEY, or for an open gateway without "
+            "it the text of admin.key in its data directory",
+        )
 
 
 def task_of(request: "Request") -> str:

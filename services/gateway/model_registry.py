@@ -95,6 +95,8 @@ class ModelRegistry:
             raise ProblemError(409, f"there are {MOST_ENTRIES} registered models already: delete one")
         if known is not None and known.entry.kind != entry.kind and (used := models.using(entry.id)):
             raise ProblemError(409, f"model {entry.id} is in use as {known.entry.kind}: {'; '.join(used)}")
+        if why := self._configured.keys.refusal(entry):
+            raise invalid(f"api_key_env: {why}")
         others = [each for each in (*self._configured.file, *read.entries) if each.id != entry.id]
         if problem := misplaced(entry, others, others):
             raise invalid(problem) if problem.startswith("fallbacks") else ProblemError(409, problem)

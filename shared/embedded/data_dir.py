@@ -4,12 +4,18 @@ import fcntl
 import logging
 import os
 import stat
+import time
 from pathlib import Path
 from types import TracebackType
 
 from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
+
+LOCK = "lock"
+"""The file whose lock the running system holds."""
+_TRIES, _PAUSE_S = 10, 0.02
+"""How often the lock is asked for: a client command that looks whether a system runs has it for an instant."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -34,11 +40,24 @@ def keep_to_ourselves(folder: Path) -> None:
             log.warning("others could look into %s: from now on only this user can", folder)
 
 
+def _lock(fd: int) -> None:
+    """Take the lock on an open file. Raises ``BlockingIOError`` while another system has it."""
+    for tried in range(1, _TRIES + 1):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if tried == _TRIES:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
+
+
 class DataDirLock:
     """One system to a data directory. A context manager; holds the file ``lock``, which names the process."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / "lock"
+        self._path = data_dir / LOCK
         self._fd: int | None = None
 
     def acquire(self) -> None:
@@ -50,7 +69,7 @@ class DataDirLock:
         except OSError as error:
             raise SettingsError(f"PENTAD_DATA_DIR cannot be used: {error}") from None
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(fd)
         except OSError as error:
             os.close(fd)
             raise SettingsError(self._refusal(error)) from None

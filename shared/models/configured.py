@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pentad.contracts.models import ModelEntry
+from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.endpoint import shown_place
 from pentad.shared.models.model_file import read_model_file
-from pentad.shared.models.model_list import ENVIRONMENT_IDS, ModelList, merged
+from pentad.shared.models.model_keys import ModelKeys, model_keys
+from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged
 from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings
@@ -21,16 +23,22 @@ class ConfiguredModels:
 
     environment: tuple[ModelEntry, ...]
     file: tuple[ModelEntry, ...]
+    keys: ModelKeys
 
     def and_registered(self, entries: Iterable[ModelEntry]) -> ModelList:
         """The list of all, with these that were registered."""
         return merged(self.environment, self.file, entries)
 
+    def check_key(self, known: KnownModel) -> None:
+        """Raises ``SettingsError`` for a registered model that asks for a key which is not its server's."""
+        if known.source == "registered" and (why := self.keys.refusal(known.entry)) is not None:
+            raise SettingsError(f"model {known.entry.id}: {why}")
+
 
 def configured_models(settings: Settings) -> ConfiguredModels:
     """Read the file and the variables. Raises ``SettingsError``."""
     file = () if settings.pentad_models is None else read_model_file(settings.pentad_models)
-    return ConfiguredModels((_chat(settings), _embedding(settings)), file)
+    return ConfiguredModels((_chat(settings), _embedding(settings)), file, model_keys(settings, file))
 
 
 def environment_chat(settings: Settings) -> ChatModel:

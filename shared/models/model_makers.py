@@ -9,6 +9,7 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
 from pentad.shared.models.local_embedding import LocalEmbedding
+from pentad.shared.models.model_keys import DASHSCOPE_URL
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import UNNAMED, OpenAIChat
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
@@ -16,7 +17,6 @@ from pentad.shared.models.ports import ChatModel
 from pentad.shared.models.streamed_chat import STALL_S
 from pentad.shared.settings import model_key
 
-_DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 _DASHSCOPE_MOST = 10
 """Texts that one request of DashScope may hold."""
 
@@ -48,7 +48,7 @@ def make_of_entry(entry: ModelEntry) -> ChatModel:
     if entry.protocol == "anthropic":
         assert entry.model is not None, "an entry of this protocol names its model"
         return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
-    url = entry.endpoint or (_DASHSCOPE_URL if entry.protocol == "dashscope" else None)
+    url = entry.endpoint or (DASHSCOPE_URL if entry.protocol == "dashscope" else None)
     more: dict[str, Any] = {"parameters": entry.parameters, "think_tags": entry.think_tags}
     return OpenAIChat(url, _key_of(entry), entry.model, **more)
 
@@ -90,7 +90,7 @@ def make_embedding_model(
         if key is None and url is None:
             raise SettingsError("EMBED_MODEL_TYPE=dashscope needs a key: set EMBED_API_KEY")
         model = _clean(name) or "text-embedding-v4"
-        return OpenAIEmbedding(url or _DASHSCOPE_URL, key, model, dimensions=dimensions, most_texts=_DASHSCOPE_MOST)
+        return OpenAIEmbedding(url or DASHSCOPE_URL, key, model, dimensions=dimensions, most_texts=_DASHSCOPE_MOST)
     raise SettingsError(f"EMBED_MODEL_TYPE={kind} is not known: use simple, local, openai or dashscope")
 
 

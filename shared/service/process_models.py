@@ -74,7 +74,10 @@ class ProcessModels:
             await endpoint.aclose()
 
     def _make(self, known: KnownModel) -> ChatModel:
-        return self._of_environment if known.source == "environment" else make_of_entry(known.entry)
+        if known.source == "environment":
+            return self._of_environment
+        self._configured.check_key(known)
+        return make_of_entry(known.entry)
 
     def _use(self, registered: Sequence[ModelEntry]) -> None:
         gone = {model.entry.id for model in self.pool.live}

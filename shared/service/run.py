@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pentad.contracts.streams import Service
+from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
@@ -66,7 +67,7 @@ def serve_one(name: Service, build: Build, settings: Settings, options: Options)
     settings.redis()
     if name == "gateway":
         require_keys(settings, options.host)
-        service = build(settings, options.host, options.port)
+        service = build(with_operator_key(settings), options.host, options.port)
         return run_loop(lambda stop: run_services([service], stop))
     if sys.platform != "win32":
         os.nice(_LESS_URGENT.get(name, 0))

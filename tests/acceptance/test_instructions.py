@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,8 @@ async def system(folder: Path, script: Any) -> AsyncIterator[tuple[Up, pentad.Ag
         settings = {"LLM_BASE_URL": model.base_url, "PENTAD_INSTRUCTIONS": str(file)}
         settings["PENTAD_PLUGINS"] = "tests.support.plugins.poet"
         with Up(folder, settings, (str(PENTAD), "up", "--port", str(free_port()))) as up:
-            async with pentad.connect(await up.ready()) as agent:
+            url = await up.ready()
+            async with pentad.connect(url, admin_key=up.admin_key) as agent:
                 yield up, agent, model
 
 
@@ -188,7 +191,9 @@ async def test_the_example_runs(tmp_path: Path) -> None:
 
     async with system(tmp_path, script) as (up, _, model):
         example = [sys.executable, str(ROOT / "examples" / "instructions.py"), up.url, model.base_url]
-        done = await asyncio.to_thread(subprocess.run, example, capture_output=True, text=True, timeout=60, check=False)
+        beside = os.environ | {"PENTAD_DATA_DIR": str(up.data)}
+        run = partial(subprocess.run, example, env=beside, capture_output=True, text=True, timeout=60, check=False)
+        done = await asyncio.to_thread(run)
     assert done.returncode == 0, done.stderr
     started, *lines = done.stdout.splitlines()
     assert started.startswith("task started: task-0-")

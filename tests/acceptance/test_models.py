@@ -32,7 +32,7 @@ async def system(folder: Path, main: Script) -> AsyncIterator[tuple[pentad.Agent
         (file := folder / "models.json").write_text(json.dumps({"models": entries}))
         with Up(folder, {"PENTAD_MODELS": str(file), "PENTAD_GRACE_S": "60"}) as up:
             url = await up.ready()
-            async with Bus(up.redis_url) as bus, pentad.connect(url) as agent:
+            async with Bus(up.redis_url) as bus, pentad.connect(url, admin_key=up.admin_key) as agent:
                 yield agent, bus, first, second
 
 

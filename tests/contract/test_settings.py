@@ -15,6 +15,7 @@ PROMISED: dict[str, str | None] = {
     "EMBED_API_KEY": None,
     "EMBED_BASE_URL": None,
     "PENTAD_MODELS": None,
+    "PENTAD_KEY_HOSTS": "()",
     "PENTAD_INSTRUCTIONS": None,
     "REDIS_URL": None,
     "PENTAD_DATA_DIR": ".pentad",

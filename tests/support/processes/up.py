@@ -91,6 +91,11 @@ class Up:
         assert self.returned is not None
         return self.returned
 
+    @property
+    def admin_key(self) -> str:
+        """The operator's key that an open system makes for itself."""
+        return (self.data / "admin.key").read_text()
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process alone."""
         assert self._process is not None

@@ -1,0 +1,61 @@
+"""Keys of models and the operator's power stay with the operator, whatever a process of the same machine tries."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from pentad.contracts.models import ModelEntry
+from pentad.shared.registries.registrations import REGISTERED_MODELS
+from pentad.shared.store.store import Store
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import say
+from tests.support.processes.up import Up
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+
+KEYS = {"LLM_API_KEY": "SECRET-LLM", "QDRANT_API_KEY": "SECRET-QDRANT", "GITHUB_API_KEY": "SECRET-GITHUB"}
+
+
+async def test_a_local_process_gets_no_key_by_registering_a_model(tmp_path: Path) -> None:
+    """Security: on the open gateway the registries need a key of a private file, and no key of a model goes to a server
+    that the operator does not use it for: not by REST, not by an entry that is written into Redis."""
+    async with ScriptedModel(lambda _: say("ours")) as model, ScriptedModel(lambda _: say("stolen")) as thief:
+        with Up(tmp_path, {"LLM_BASE_URL": model.base_url, **KEYS}) as up:
+            url = await up.ready()
+            operator = {"Authorization": f"Bearer {up.admin_key}"}
+            async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+                for path in ("/v1/models", "/v1/instructions"):
+                    assert (await http.post(path, json=entry("x", thief))).status_code == 403
+                assert (await http.get("/v1/dead-letters")).status_code == 403
+                for name in KEYS:
+                    refused = await http.post("/v1/models", json=entry("x", thief, name), headers=operator)
+                    assert (refused.status_code, "PENTAD_KEY_HOSTS" in refused.text) == (422, True)
+                allowed = await http.post("/v1/models", json=entry("x", model, "LLM_API_KEY"), headers=operator)
+                assert allowed.status_code == 201
+            await _write(up, ModelEntry.model_validate(entry("evil", thief, "LLM_API_KEY") | {"default": True}))
+            async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+                await wait_until("the written model to be refused", lambda: _refused(http))
+                for session in ("s1", "s2"):
+                    message = {"content": "hello there", "session_id": session}
+                    assert (await http.post("/v1/messages?wait=30", json=message)).json()["answer"] is None
+        assert [request.headers for request in thief.seen.requests] == []
+
+
+def entry(name: str, server: ScriptedModel, key: str | None = None) -> dict[str, Any]:
+    return {"id": name, "endpoint": server.base_url, "model": "m", "api_key_env": key}
+
+
+async def _write(up: Up, entry: ModelEntry) -> None:
+    store = Store(up.redis_url)
+    try:
+        assert await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), entry.id, entry)
+    finally:
+        await store.close()
+
+
+async def _refused(http: httpx2.AsyncClient) -> bool:
+    models = (await http.get("/v1/models")).json()["items"]
+    return any(m["id"] == "evil" and m["health"]["state"] != "unknown" for m in models)
