@@ -14,6 +14,8 @@ _MOST_CALLS = 1_001
 """Tool calls of one answer that are read: one more than may ever be made, whose result says that there were more."""
 _MOST_ARGUMENTS = 4 * 1024 * 1024
 """Characters of the arguments of all of them."""
+_MOST_TRIES = 32
+"""How often it is looked whether a call's arguments are whole; each look reads all of them."""
 _OF_CALL = ("extra_content", "provider_specific_fields")
 """Where a call's signature comes: Gemini's, and that of LiteLLM's proxy."""
 NAME_LENGTH = 256
@@ -159,7 +161,7 @@ class ToolCallAssembly:
 
 
 class _Slot:
-    __slots__ = ("_read", "arguments", "begun", "call_id", "extra", "name")
+    __slots__ = ("_looked_at", "_tries", "_whole", "arguments", "begun", "call_id", "extra", "name")
 
     def __init__(self) -> None:
         self.call_id = ""
@@ -167,7 +169,10 @@ class _Slot:
         self.arguments: list[str] = []
         self.extra: dict[str, Any] = {}
         self.begun = False
-        self._read: bool | None = None
+        self._looked_at = 0
+        """Pieces of the arguments when it was looked whether they are whole."""
+        self._tries = 0
+        self._whole = False
 
     @property
     def filled(self) -> bool:
@@ -175,12 +180,15 @@ class _Slot:
 
     @property
     def whole(self) -> bool:
-        """The arguments came in one piece."""
-        if len(self.arguments) != 1:
-            return False
-        if self._read is None:
-            self._read = _is_json(self.arguments[0])
-        return self._read
+        """The arguments are complete JSON, so that what comes with a name is not more of them."""
+        if self._looked_at != len(self.arguments):
+            self._looked_at = len(self.arguments)
+            last = self.arguments[-1] if self.arguments else ""
+            self._whole = False
+            if (last.endswith("}") or len(self.arguments) == 1) and self._tries < _MOST_TRIES:
+                self._tries += 1
+                self._whole = _is_json("".join(self.arguments))
+        return self._whole
 
 
 def _is_json(text: str) -> bool:

@@ -352,3 +352,12 @@ def test_tokens_are_counted_wherever_a_server_writes_them(chunk: dict[str, Any],
     assembly = Assembly(lambda *_: None)
     assembly.add(chunk)
     assert assembly.answer("m").usage == usage
+
+
+def test_a_call_behind_whole_arguments_in_pieces_is_another_one() -> None:
+    """Promise: a server that gives all calls the same index makes two calls of the same tool, not one."""
+    assembly = Assembly(lambda *_: None)
+    for call_id, name, arguments in (("c1", "add", "{"), ("", "", "}"), ("c2", "add", "{}")):
+        entry = {"index": 0, "id": call_id, "function": {"name": name, "arguments": arguments}}
+        assembly.add({"choices": [{"delta": {"tool_calls": [entry]}}]})
+    assert assembly.answer("m").tool_calls == (ToolCallDraft("add", "{}"), ToolCallDraft("add", "{}"))
