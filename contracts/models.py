@@ -5,7 +5,15 @@ import re
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import Identifier
@@ -43,6 +51,10 @@ class Prices(Contract):
     output: float = Field(default=0.0, ge=0, le=1e6)
     cached_input: float | None = Field(default=None, ge=0, le=1e6)
     """Of input tokens that the server had in its cache; None: as of others."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: price for name, price in serialize(self).items() if price is not None}
 
     def usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """What so many tokens cost. ``cached_tokens``: of the input tokens."""
