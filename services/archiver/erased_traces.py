@@ -1,12 +1,13 @@
 """What Redis keeps of a task beside its keys: events that its clients were told, cached vectors of its texts."""
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import product
 from typing import Any
 
 from pydantic_core import from_json
 
 from pentad.shared.actors.session_header import excerpt
-from pentad.shared.embedder.vectors import content_key
+from pentad.shared.embedder.vectors import cache_of_task, content_key
 from pentad.shared.keys import SessionKeys, vector
 from pentad.shared.owners import session_holder
 from pentad.shared.segments.segmenting import segments_of
@@ -41,11 +42,17 @@ def _task_of(data: bytes) -> Any:
     return event.get("task_id") if isinstance(event, dict) else None
 
 
-async def remove_vectors(store: Store, session: SessionKeys, models: Collection[str], texts: Iterable[str]) -> None:
-    """Remove the session's cached vectors of these texts. Safe to repeat. Raises ``OutageError``."""
+async def remove_vectors(
+    store: Store, session: SessionKeys, task: str, models: Collection[str], texts: Iterable[str]
+) -> None:
+    """Remove the vectors of these texts that are cached for the session, or while the task was learned from.
+
+    Safe to repeat. Raises ``OutageError``.
+    """
     known = dict.fromkeys(text.encode("utf-8", "replace").decode() for text in texts)
-    whose = session.tenant, session_holder(session.session)
-    keys = [vector(session.shard, content_key(model, *whose, text)) for text in known for model in models]
+    caches = (session_holder(session.session), cache_of_task(task))
+    names = (content_key(model, session.tenant, *each) for model in models for each in product(caches, known))
+    keys = [vector(session.shard, name) for name in names]
     for begin in range(0, len(keys), _VECTORS):
         await store.call("DEL", *keys[begin : begin + _VECTORS])
 

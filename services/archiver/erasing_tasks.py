@@ -95,7 +95,7 @@ class ErasingTasks:
         said = (await self._kept.read(keys) or task).messages
         texts = await asyncio.to_thread(embedded_texts, keys.tenant, keys.task, said)
         session = SessionKeys(keys.shard, keys.tenant, task.session)
-        await remove_vectors(self._store, session, models, texts)
+        await remove_vectors(self._store, session, keys.task, models, texts)
 
     async def _leave_events(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):

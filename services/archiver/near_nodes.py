@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import cache_of_task
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
@@ -114,4 +115,4 @@ class NearNodes:
 
 def _requester(keys: TaskKeys, session: str = "memory") -> Requester:
     """Nodes of many owners are compared and written for a task: their vectors are cached for that task alone."""
-    return Requester(keys.shard, keys.tenant, session, task=keys.task, cached_for=f"task {keys.task}")
+    return Requester(keys.shard, keys.tenant, session, task=keys.task, cached_for=cache_of_task(keys.task))

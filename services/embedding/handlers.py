@@ -34,8 +34,8 @@ class Embedding:
         self._store, self._model = store, model
         self._here = model.place is None
         """The model computes in this process: fewer calls save nothing, and it lets requests take turns."""
-        self._made: dict[str, asyncio.Future[list[float]]] = {}
-        """By the name in the cache: what this process embeds now."""
+        self._under_way: dict[str, asyncio.Future[list[float]]] = {}
+        """The vectors that this process makes now, by their keys in the cache."""
         self._waiting: list[Wanted] = []
         self._sender: asyncio.Task[None] | None = None
         self._computing: set[asyncio.Task[None]] = set()
@@ -88,10 +88,10 @@ class Embedding:
 
     def _want(self, wanted: Wanted) -> "asyncio.Future[list[float]]":
         """The vector of a text that this process embeds now, once for all who want it and share its cache."""
-        future = self._made.get(wanted.key)
+        future = self._under_way.get(wanted.key)
         if future is None:
             future = asyncio.get_running_loop().create_future()
-            self._made[wanted.key] = future
+            self._under_way[wanted.key] = future
             self._waiting.append(wanted)
             if self._sender is None:
                 self._sender = asyncio.create_task(self._send(), name=f"embed-{token_hex(4)}")
@@ -127,7 +127,7 @@ class Embedding:
                 self._fail(batch, error)
             return
         for wanted, made in zip(batch, vectors, strict=True):
-            self._made.pop(wanted.key).set_result(made)
+            self._under_way.pop(wanted.key).set_result(made)
 
     async def _send_apart(self, batch: list[Wanted]) -> None:
         """A refusal may be the fault of one text: it is found by halving, and the callers of the others get answers."""
@@ -137,7 +137,7 @@ class Embedding:
 
     def _fail(self, batch: list[Wanted], error: Exception) -> None:
         for wanted in batch:
-            future = self._made.pop(wanted.key)
+            future = self._under_way.pop(wanted.key)
             future.set_exception(error)
             future.exception()
 

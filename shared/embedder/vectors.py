@@ -32,6 +32,11 @@ def content_key(model: str, tenant: str, cached_for: str, text: str) -> str:
     return hashlib.sha256(f"{model}\0{tenant}\0{cached_for}\0{text}".encode()).hexdigest()
 
 
+def cache_of_task(task: str) -> str:
+    """Who shares the vectors that are cached while a task is learned from. No user and no session has a space."""
+    return f"task {task}"
+
+
 def sendable(texts: Sequence[str]) -> list[str]:
     """Texts as they can be sent: what is no character counts as `?`. Raises ``ModelRefused`` when they are too many."""
     if len(texts) > MOST_ASKED:

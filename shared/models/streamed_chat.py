@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _BYTES_A_TOKEN = 4
-"""Of English text and JSON; other languages have fewer, so that less is estimated than a server would count."""
+"""Bytes of UTF-8 in a token of English text or JSON, roughly. In other languages a token has fewer, and too few tokens
+are estimated."""
 _UNCOUNTED = "does not count tokens: they are estimated from the length of the texts"
 STALL_S = 60.0
 """Seconds of silence within an answer after which it counts as cut off."""
@@ -53,7 +54,7 @@ class StreamedChat(ABC):
         self._stall_s = stall_s
         self._forms = LearnedForms(endpoint.place)
         self._uncounted = False
-        """The server has answered without counting tokens."""
+        """The server's last answer came without a count of its tokens."""
 
     @property
     @abstractmethod
@@ -105,31 +106,21 @@ class StreamedChat(ABC):
             self._out_of_time(reader)
         except asyncio.CancelledError:
             if request.on_cut is not None and reader.began:
-                request.on_cut(self._counted(request, reader.answer(model or self.name)))
+                request.on_cut(_estimated(request, reader.answer(model or self.name)))
             raise
-        return self._counted(request, reader.answer(model or self.name))
+        answer = reader.answer(model or self.name)
+        self._note_counting(answer)
+        return _estimated(request, answer)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._endpoint.aclose()
 
-    def _counted(self, request: ChatRequest, answer: ModelAnswer) -> ModelAnswer:
-        """The answer with its tokens estimated where the server counted none: a budget must not run on for ever."""
-        if answer.usage.input_tokens or answer.usage.output_tokens:
-            return answer
-        if not self._uncounted:
-            self._uncounted = True
+    def _note_counting(self, answer: ModelAnswer) -> None:
+        """Whether the server counts tokens, by its last whole answer: one that was cut off ends before its count."""
+        before, self._uncounted = self._uncounted, not _is_counted(answer)
+        if self._uncounted and not before:
             log.warning("the model server at %s %s", self.place, _UNCOUNTED)
-        read = sum(map(len, request.messages)) + len(request.tools or b"")
-        texts = (answer.text, answer.thinking, *(f"{call.name}{call.arguments}" for call in answer.tool_calls))
-        written = sum(len(text.encode(errors="replace")) for text in texts)
-        usage = replace(
-            answer.usage,
-            input_tokens=-(-read // _BYTES_A_TOKEN),
-            output_tokens=-(-written // _BYTES_A_TOKEN),
-            estimated=True,
-        )
-        return replace(answer, usage=usage)
 
     async def _chosen(self) -> str:
         """The model for a request that names none."""
@@ -179,6 +170,21 @@ class StreamedChat(ABC):
         if not reader.said:
             raise ModelUnavailable(f"the model server at {place} did not answer in time; try again later") from None
         raise ModelCutOff(f"the model server at {place} stalled in the middle of its answer; try again") from None
+
+
+def _is_counted(answer: ModelAnswer) -> bool:
+    return bool(answer.usage.input_tokens or answer.usage.output_tokens)
+
+
+def _estimated(request: ChatRequest, answer: ModelAnswer) -> ModelAnswer:
+    """The answer with its tokens estimated where the server counted none: a budget must not run on for ever."""
+    if _is_counted(answer):
+        return answer
+    read = sum(map(len, request.messages)) + len(request.tools or b"")
+    texts = (answer.text, answer.thinking, *(f"{call.name}{call.arguments}" for call in answer.tool_calls))
+    written = sum(len(text.encode(errors="replace")) for text in texts)
+    tokens = {"input_tokens": -(-read // _BYTES_A_TOKEN), "output_tokens": -(-written // _BYTES_A_TOKEN)}
+    return replace(answer, usage=replace(answer.usage, estimated=True, **tokens))
 
 
 def _patience(request: ChatRequest) -> float:

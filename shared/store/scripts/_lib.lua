@@ -139,13 +139,14 @@ end
 -- digest: of the message's text; the mark of its id keeps it, so that another text under the same id is noticed
 -- Returns 'new' | 'repeat' | 'old' | 'other': its id was accepted with another text. Nothing is written then.
 local function arrive(header, seen, index, erased, of_user, entry, generation, session, digest, session_ttl, seen_ttl)
+  local last, known = unpack(call('HMGET', header, 'last_in', 'in_gen'))
+  if not last and was_erased(erased, entry, generation) then return 'old' end
+  if of_user and of_user ~= erased and was_erased(of_user, entry, generation) then return 'old' end
+  -- Before it is asked whether the entry is old: until it is set aside it is refused again, each time that it is read.
   local first = redis.pcall('GET', seen) -- what is no text there is taken for a mark without a digest
   local accepted = type(first) == 'string' and string.match(first, ' (%x+)$')
   if accepted and accepted ~= digest then return 'other' end
-  local last, known = unpack(call('HMGET', header, 'last_in', 'in_gen'))
   if last and (known or '') == generation and not id_less(last, entry) then return 'old' end
-  if not last and was_erased(erased, entry, generation) then return 'old' end
-  if of_user and of_user ~= erased and was_erased(of_user, entry, generation) then return 'old' end
   call('HSET', header, 'last_in', entry, 'in_gen', generation)
   call('EXPIRE', header, session_ttl)
   if not call('SET', seen, entry .. ' ' .. digest, 'NX', 'EX', seen_ttl) then return 'repeat' end

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from pentad.services.archiver.erased_traces import remove_vectors
 from pentad.services.embedding import handlers
 from pentad.services.embedding.domain import Wanted, batches
 from pentad.services.embedding.handlers import Embedding
+from pentad.shared.embedder.vectors import cache_of_task
+from pentad.shared.keys import SessionKeys, vector
 from pentad.shared.store.store import Store
+from tests.support.waiting import wait_until
 
 
 class Counting:
@@ -48,6 +52,26 @@ async def test_no_answer_is_sooner_because_somebody_else_has_asked_the_same(
     await asyncio.gather(first.embed(0, "acme", "anna", ["a"]), first.embed(0, tenant, whose, ["a"]))
     assert sum(map(len, one.asked)) == 2, "neither waits for the other's"
     assert await Embedding(store, again).embed(0, tenant, f"{whose}2", ["a"]) == [[7.0]]
+
+
+async def test_an_erased_task_leaves_no_vector_in_its_session_s_cache_nor_in_its_own(store: Store) -> None:
+    """Promise: what was said is embedded anew after it was erased; the vectors of other sessions stay."""
+    model = Counting("one")
+    embedding, session = Embedding(store, model), SessionKeys(0, "acme", "s1")
+    for whose in ("/s1", cache_of_task("t1"), "/s2"):
+        await embedding.embed(0, "acme", whose, ["a", "b"])
+    await wait_until("the vectors to be cached", lambda: cached(store, 6))
+    await remove_vectors(store, session, "t1", ["one"], ["a", "b", "never embedded"])
+    assert await cached(store, 2)
+    await embedding.embed(0, "acme", "/s2", ["a", "b"])
+    assert len(model.asked) == 3, "they are still cached"
+    await embedding.embed(0, "acme", "/s1", ["a", "b"])
+    assert len(model.asked) == 4
+
+
+async def cached(store: Store, count: int) -> bool:
+    """Whether so many vectors are in the cache."""
+    return len(await store.call("KEYS", vector(0, "*"))) == count
 
 
 async def test_requests_that_come_one_after_the_other_are_one_batch(

@@ -121,6 +121,13 @@ async def test_another_text_under_an_accepted_id_is_no_repeat(store: Store) -> N
     assert await bodies(store) == ["a", "b"]
 
 
+async def test_what_was_erased_is_dropped_whatever_its_id_was_accepted_with(store: Store) -> None:
+    """Promise: no dead letter keeps the text of a message whose session was erased after it was sent."""
+    await store.call("SET", dedup(0, "default", "s1", "a"), "4-1 abc1")
+    await store.call("HSET", SESSION.erased, "entry", "9-9", "generation", "")
+    assert await ingest(store, ("5-1", "a"), digest="abc2") == ["old"]
+
+
 async def test_an_id_that_an_older_version_has_marked_is_a_repeat_whatever_the_text(store: Store) -> None:
     await store.call("SET", dedup(0, "default", "s1", "a"), "4-1")
     assert await ingest(store, ("5-1", "a")) == ["repeat"]

@@ -169,6 +169,8 @@ async def test_a_call_that_is_cancelled_hands_over_what_was_said(stack: Servers,
     await wait_until("the line to be closed", lambda: both.main.seen.dropped == 1)
     assert [(said.text, said.model_id) for said in cut if said.text] == [("".join(both.said), "main")] * bool(after)
     assert all((said.usage.usd > 0) == (said.usage.input_tokens > 0) for said in cut)
+    told = [model.learned for model in both.pool.live if model.learned]
+    assert told == [], "an answer that was cut says nothing of whether its server counts tokens"
 
 
 async def test_what_was_shown_of_an_answer_that_is_cut_ends_the_attempt(stack: Servers) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pentad.shared.models import endpoint
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ModelRefused
+from pentad.shared.models.streamed_chat import StreamedChat
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.protocols import OPENAI, ScriptedProtocol
@@ -74,6 +75,8 @@ async def test_tokens_that_a_server_does_not_count_are_estimated_and_said_so(sta
     bench = await start(raw(b'data: {"choices":[{"delta":{"content":"' + b"x" * 400 + b'"}}]}\n\ndata: [DONE]\n\n'))
     usage = (await bench.ask()).usage
     assert (usage.estimated, usage.output_tokens, usage.input_tokens > 0) == (True, 100, True)
+    assert isinstance(bench.client, StreamedChat)
+    assert any("does not count tokens" in line for line in bench.client.learned)
 
 
 async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> None:
