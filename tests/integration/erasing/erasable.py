@@ -97,6 +97,15 @@ class Erasable:
     async def archive(self, task: TaskKeys) -> None:
         await self.flow.archiving.handle(Entry(ARCHIVE.key(0), "1-1", WakeUp(actor=task.actor).to_json()))
 
+    async def bring_to(self, state: str, *tasks: TaskKeys) -> None:
+        """Have tasks that have ended `remembered`, with what is learned from them, and also `archived`."""
+        for task in tasks:
+            if state != "ended":
+                await self.remember(task)
+                await self.learn(task)
+            if state == "archived":
+                await self.archive(task)
+
     async def ask(self, kind: str, task: TaskKeys) -> None:
         """Have the task erased, or the session or the user that it belongs to."""
         if kind == "task":

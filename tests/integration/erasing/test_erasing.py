@@ -24,12 +24,7 @@ OTHER = SessionKeys(0, "default", "s2")
 async def test_no_trace_is_left_and_what_others_said_stays(world: Erasable, kind: str, state: str) -> None:
     task = await world.tell("my zebra is called Ada", user_id="ada")
     other = await world.tell("my boat is green", OTHER, user_id="bob")
-    for each in (task, other):
-        if state != "ended":
-            await world.remember(each)
-            await world.learn(each)
-        if state == "archived":
-            await world.archive(each)
+    await world.bring_to(state, task, other)
     before = await world.traces("boat")
     assert await world.traces("zebra")
     await world.ask(kind, task)
@@ -53,12 +48,7 @@ async def test_ids_of_other_systems_are_erased_whatever_they_are_made_of(
     session, user = SessionKeys(0, "default", 'slack:C"01\\{1}*'), 'auth0|a"b\\c+é'
     task = await world.tell("my zebra is called Ada", session, user_id=user, message_id="m:1")
     other = await world.tell("my boat is green", SessionKeys(0, "default", "slack:C"), user_id="auth0|a")
-    for each in (task, other):
-        if state != "ended":
-            await world.remember(each)
-            await world.learn(each)
-        if state == "archived":
-            await world.archive(each)
+    await world.bring_to(state, task, other)
     for said in (json.dumps({"content": "zebra", "user_id": user}), to_json({"user_id": user, "content": "zebra"})):
         written = said if isinstance(said, str) else said.decode()
         await store.call("XADD", DEAD.key(0), "*", "data", letter(DEAD.key(0), written, session_id="s").to_json())

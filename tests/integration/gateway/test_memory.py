@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import REMEMBER
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
+from pentad.shared.embedder.embedder import HashingEmbedder
+from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.forgotten import FORGOTTEN
@@ -102,6 +105,29 @@ async def test_without_a_user_only_what_is_nobodys_is_found(http: httpx2.AsyncCl
     for query in ({}, {"user_id": "bob"}):
         hits = (await search(http, q="cat called Mimi, boat", limit=100, **query)).json()["hits"]
         assert {hit["task_id"] for hit in hits} == {"task-0-boat"}
+
+
+@pytest.mark.parametrize(
+    ("who", "shared_with"), [({"user_id": "ada"}, "ada"), ({"session_id": "s1"}, "/s1"), ({}, "")], ids=str
+)
+async def test_a_question_s_vector_is_cached_for_who_asks(
+    http: httpx2.AsyncClient,
+    memory: ChildVectors,
+    monkeypatch: pytest.MonkeyPatch,
+    who: dict[str, str],
+    shared_with: str,
+) -> None:
+    """Promise: the time of a search tells nobody what another user or session has asked or said."""
+    asked: list[tuple[str, str | None]] = []
+    embed = HashingEmbedder.embed
+
+    async def recorded(self: HashingEmbedder, texts: Sequence[str], requester: Requester) -> Embedded:
+        asked.append((requester.tenant, requester.cached_for))
+        return await embed(self, texts, requester)
+
+    monkeypatch.setattr(HashingEmbedder, "embed", recorded)
+    found = await http.get("/v1/memory/search", params={"q": "cat", **who}, headers=US)
+    assert (found.status_code, asked) == (200, [("us", shared_with)])
 
 
 async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.AsyncClient, memory: ChildVectors) -> None:
