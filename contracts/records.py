@@ -197,6 +197,7 @@ class TaskRecord(Contract):
     """The transcript: OpenAI chat form plus ``step attempt at model`` where they apply."""
     steps: list[StepRecord]
     materials: dict[str, Any] = Field(default_factory=dict)
-    """What the manifests name by digest: tool schemas, instructions."""
+    """What the manifests name by digest: tool schemas, instructions. Of what a person has added to the memory by hand:
+    the node or edge, and when it was added last."""
     extraction: dict[str, Any] | None = None
     """What a model has said is known from it, kept before it is used: it is asked once."""

@@ -11,7 +11,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
 from pentad.shared import records_by_time as by_time
+from pentad.shared import records_forgotten as forgotten
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
 from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
@@ -75,7 +76,8 @@ class Records:
         return bool(places)
 
     async def remove(self, tenant: str, task: str, entered: TaskRecord | None = None) -> None:
-        """Remove a task's record; one that is not there is removed already. Lists find it no more.
+        """Remove a task's record; one that is not there is removed already. Lists find it no more, and what was
+        forgotten of it is noted no more.
 
         ``entered``: what the caller has entered of it, maybe behind somebody else's removal. Raises ``OutageError``.
         """
@@ -112,6 +114,28 @@ class Records:
         Raises ``OutageError``.
         """
         return await self._try(lambda fs, root: _naming(fs, f"{root}/{tenant}", tasks, words.encode()))
+
+    async def note_forgotten(self, tenant: str, task: str, notes: Mapping[str, bytes]) -> None:
+        """Keep what is forgotten of a task, by name, as long as its record is kept.
+
+        Raises ``OutageError``, and ``ValueError`` for names of no id.
+        """
+        folder = _folder(tenant, task)
+        await self._try(lambda fs, root: forgotten.note(fs, f"{root}/{folder}", task, notes, local=_is_local(fs)))
+
+    async def forgotten_tasks(self, tenant: str) -> list[str]:
+        """The tasks of a tenant of which something is forgotten. Raises ``OutageError``."""
+        return await self._try(lambda fs, root: forgotten.noted_tasks(fs, f"{root}/{tenant}"))
+
+    async def leave_forgotten(self, tenant: str, task: str) -> None:
+        """Keep nothing more of what was forgotten of a task. Raises ``OutageError``."""
+        folder = _folder(tenant, task)
+        await self._try(lambda fs, root: forgotten.leave(fs, f"{root}/{folder}", task, local=_is_local(fs)))
+
+    async def forgotten(self, tenant: str, task: str) -> dict[str, bytes]:
+        """What was kept of it by `note_forgotten`. Raises ``OutageError``, and ``ValueError`` for names of no id."""
+        folder = _folder(tenant, task)
+        return await self._try(lambda fs, root: forgotten.notes(fs, f"{root}/{folder}", task))
 
     def _keep(self, fs: Any, folder: str, record: TaskRecord) -> None:
         name = record.task.task_id
@@ -212,6 +236,7 @@ def _remove(fs: Any, folder: str, name: str, entered: TaskRecord | None) -> None
     single, versions = f"{folder}/{name}.json", []
     if not _is_local(fs):
         versions = [_version(folder, name, version) for version in _versions(fs, f"{folder}/{name}")]
+    forgotten.leave(fs, folder, name, local=_is_local(fs))
     for path in (*versions, single, f"{single}.part"):
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)

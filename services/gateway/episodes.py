@@ -7,7 +7,7 @@ from pentad.services.gateway.problems import invalid
 from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.remember_again import ask_to_remember
-from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of
+from pentad.shared.memory.statements import STATED, episode_about, statement, statement_id, supports_of
 from pentad.shared.owners import Owner
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
@@ -27,7 +27,7 @@ class Episodes:
         owner, now = Owner(tenant, asked.user), rfc3339(await self._store.clock())
         at = asked.at or now
         shard = shard_of(tenant, STATED, self._shards)
-        keys = TaskKeys(shard, tenant, statement_id(shard, owner, f"episode {at}", asked.text))
+        keys = TaskKeys(shard, tenant, statement_id(shard, owner, episode_about(at), asked.text))
         if await is_erased(self._store, keys):
             raise invalid("at: this was said at that time, and was erased; say it at another time, or without one")
         record = await self._records.read(tenant, keys.task)

@@ -1,10 +1,12 @@
 """What people add to the graph by hand and take from it: each node and edge rests on a statement that is kept."""
 
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from pentad.contracts.ids import rfc3339, shard_of
 from pentad.contracts.memories import KnownEdge, KnownNode
+from pentad.contracts.records import TaskRecord
 from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
 from pentad.services.gateway.knowledge import Knowledge, edge_told
 from pentad.services.gateway.problems import busy, invalid
@@ -12,17 +14,19 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.requester import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata, Support
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
 from pentad.shared.graph.merging import bare_of
 from pentad.shared.graph.node_ids import node_id
+from pentad.shared.memory.forgotten import FORGOTTEN, node_note_id, noted_nodes
+from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.known_points import KnownPoints
-from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of
+from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of, with_edge, with_node
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.selection import Selection
+from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
 T = TypeVar("T")
@@ -56,7 +60,8 @@ class Noting:
         """Keep something that a person knows; said again it is the same node."""
         owner = Owner(tenant, asked.user)
         name = node_id(owner, asked.kind, asked.text)
-        supports = await self._stated(owner, name, asked.text)
+        record = await self._stated(owner, name, asked.text)
+        supports = supports_of(record)
         node = MemoryNode(
             id=name,
             owner=owner,
@@ -69,6 +74,8 @@ class Noting:
             true_until=asked.true_until,
             metadata=await self._metadata(asked.metadata),
         )
+        await self._records.write(with_node(record, node, await self._store.clock()))
+        await self._is_known_again(owner, record.task.task_id, name)
         await _done(self._graph.upsert_nodes([node]))
         await self._told.writing(tenant)
         known = await self._graph.nodes(owner, [name])
@@ -81,10 +88,12 @@ class Noting:
         owner = Owner(tenant, asked.user)
         source, target = [await self._knowledge.node(owner, name) for name in (asked.source, asked.target)]
         text = asked.text or f"{source.text}\n{asked.type.value}\n{target.text}"
-        supports = await self._stated(owner, f"{asked.source} {asked.type} {asked.target}", text)
+        record = await self._stated(owner, f"{asked.source} {asked.type} {asked.target}", text)
+        supports = supports_of(record)
         what = asked.source, asked.target, asked.type, asked.weight
         metadata = await self._metadata(asked.metadata)
         edge = MemoryEdge(owner, *what, learned_at=supports[0].at, supports=supports, metadata=metadata)
+        await self._records.write(with_edge(record, edge, await self._store.clock()))
         await _done(self._graph.upsert_edges([edge]))
         if asked.type is EdgeType.CONTRADICTS:
             await _done(self._graph.end(owner, [asked.target], supports[0].at))
@@ -96,20 +105,24 @@ class Noting:
         return edge_told(kept[0] if kept else bare_of(edge))
 
     async def remove_node(self, owner: Owner, name: str) -> None:
-        """Take a node away with its edges; what it rested on stays."""
+        """Take a node away with its edges; what it rested on stays. It does not come back when memory is rebuilt."""
         await self._knowledge.node(owner, name)
+        await hand_over(self._store, noted_nodes(await self._graph.nodes(owner, [name])))
         for there in await self._vectors.collections():
             await _done(self._vectors.delete(there.name, Selection(owner, ids=(name,))))
         await _done(self._graph.remove(owner, [name]))
 
-    async def _stated(self, owner: Owner, about: str, text: str) -> tuple[Support, ...]:
-        """The statement that this rests on, which is kept from now on."""
+    async def _is_known_again(self, owner: Owner, task: str, name: str) -> None:
+        """A node that was forgotten, as far as this statement says it, and is added again."""
+        forgotten = Selection(Owner(owner.tenant), Whose.ALL, ids=(node_note_id(owner, task, name),))
+        with suppress(MemoryRefusedError):  # nobody has forgotten anything
+            await self._vectors.delete(FORGOTTEN, forgotten)
+
+    async def _stated(self, owner: Owner, about: str, text: str) -> TaskRecord:
+        """The statement that this rests on."""
         name = statement_id(self._shard(owner), owner, about, text)
         record = await self._records.read(owner.tenant, name)
-        if record is None:
-            record = statement(name, owner, text, rfc3339(await self._store.clock()))
-            await self._records.write(record)
-        return supports_of(record)
+        return record or statement(name, owner, text, rfc3339(await self._store.clock()))
 
     async def _find(self, writing: Awaitable[None]) -> None:
         try:

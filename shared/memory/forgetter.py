@@ -9,12 +9,13 @@ from pentad.contracts.ids import shard_in
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.forgotten import FORGOTTEN, note_forgotten, note_forgotten_nodes
+from pentad.shared.memory.forgotten import FORGOTTEN, noted_nodes, noted_segments, write_notes
+from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.remember_again import ask_to_remember
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.points import KeptPoint
+from pentad.shared.vectors.points import KeptPoint, Point
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
@@ -48,7 +49,7 @@ class Forgetter:
         """What was said. Its tasks are written anew without it: its words go from their other points too."""
         if not segments:
             return
-        await note_forgotten(self._vectors, segments)
+        await self._note(noted_segments(segments))
         for task in sorted({segment.payload.task for segment in segments}):
             shard = shard_in(task, self._shards)
             if shard is not None:
@@ -59,10 +60,15 @@ class Forgetter:
         """What is known. The statements that it rests on stay, and what they say may be found as it was said."""
         if not nodes:
             return
-        await note_forgotten_nodes(self._vectors, nodes)
+        await self._note(noted_nodes(nodes))
         await self.points(tenant, [node.id for node in nodes])
         for owner in {node.owner for node in nodes}:
             await self._graph.remove(owner, [node.id for node in nodes if node.owner == owner])
+
+    async def _note(self, notes: Sequence[Point]) -> None:
+        """Where it outlives the memory's store, then there."""
+        await hand_over(self._store, notes)
+        await write_notes(self._vectors, notes)
 
     async def points(self, tenant: str, ids: Sequence[str]) -> None:
         """Remove points, whatever model embedded them."""

@@ -52,17 +52,23 @@ async def forgot(vectors: Vectors, owner: Owner, segment: str) -> bool:
         return False
 
 
-async def note_forgotten(vectors: Vectors, segments: Sequence[KeptPoint]) -> None:
-    """Note that these are forgotten. Safe to repeat. Raises ``MemoryOutageError``."""
-    await _note(vectors, [_noted(each) for each in segments])
+def noted_segments(segments: Sequence[KeptPoint]) -> list[Point]:
+    """What notes that these are forgotten. Pure."""
+    return [_noted(each) for each in segments]
 
 
-async def note_forgotten_nodes(vectors: Vectors, nodes: Sequence[MemoryNode]) -> None:
-    """The same of nodes, as far as what they rest on now says them. Raises ``MemoryOutageError``."""
-    await _note(vectors, [point for node in nodes for point in _noted_node(node)])
+def noted_nodes(nodes: Sequence[MemoryNode]) -> list[Point]:
+    """The same of nodes, as far as what they rest on now says them. Pure."""
+    return [point for node in nodes for point in _noted_node(node)]
 
 
-async def _note(vectors: Vectors, points: Sequence[Point]) -> None:
+def node_note_id(owner: Owner, task: str, node: str) -> str:
+    """The id of the note that a node is forgotten, as far as this task says it."""
+    return uuid_of(sha256(f"{owner.tenant}/{task}/{node}".encode()).hexdigest())
+
+
+async def write_notes(vectors: Vectors, points: Sequence[Point]) -> None:
+    """Write these notes. Safe to repeat. Raises ``MemoryOutageError``."""
     await prepare_forgotten(vectors)
     for begin in range(0, len(points), MOST_POINTS):
         await vectors.upsert(FORGOTTEN, points[begin : begin + MOST_POINTS])
@@ -82,7 +88,7 @@ def _noted_node(node: MemoryNode) -> Iterator[Point]:
             anchor=node.id,
             text="",
         )
-        yield Point(uuid_of(sha256(f"{node.owner.tenant}/{task}/{node.id}".encode()).hexdigest()), payload)
+        yield Point(node_note_id(node.owner, task, node.id), payload)
 
 
 def _noted(segment: KeptPoint) -> Point:

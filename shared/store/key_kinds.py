@@ -5,10 +5,15 @@ from collections.abc import Mapping
 from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
 from pentad.shared.keys import (
     CLUSTER,
+    FORGOTTEN_NOTES,
     INBOUND_LEASE,
     INSTRUCTIONS_PUBLISHED,
     INSTRUCTIONS_REGISTRY,
     LOOP_HOLDS,
+    MEMORY_COUNTS,
+    MEMORY_REBUILD,
+    MEMORY_REBUILD_LATER,
+    MEMORY_REBUILD_LEASE,
     MODEL_HEALTH,
     MODELS_REGISTRY,
     REMEMBERS,
@@ -25,6 +30,11 @@ _OUTSIDE = {
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
+    FORGOTTEN_NOTES: "hash",
+    MEMORY_COUNTS: "hash",
+    MEMORY_REBUILD: "hash",
+    MEMORY_REBUILD_LATER: "set",
+    MEMORY_REBUILD_LEASE: "string",
     CLUSTER: "hash",
 }
 _STREAMS = (

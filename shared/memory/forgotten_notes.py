@@ -1,0 +1,136 @@
+"""What is forgotten is noted twice: in the memory's own store, for who writes, and beside the records.
+
+A store of vectors that was emptied or replaced has lost its notes; what is beside the records is put back before the
+memory is rebuilt from them. Who forgets hands the notes over in Redis, for not every service may write records; an
+archiver writes them a moment later.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from hashlib import sha256
+
+from pydantic import TypeAdapter, ValidationError
+
+from pentad.contracts.ids import is_identifier, shard_in
+from pentad.shared.actors.erased_marks import mark_at
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import FORGOTTEN_NOTES, TaskKeys
+from pentad.shared.memory.forgotten import FORGOTTEN, write_notes
+from pentad.shared.owners import Owner
+from pentad.shared.records import Records
+from pentad.shared.store.store import Argument, Store
+from pentad.shared.vectors.limits import MOST_HITS
+from pentad.shared.vectors.points import KeptPoint, Point
+from pentad.shared.vectors.selection import Selection, Whose
+from pentad.shared.vectors.vector_store import Vectors
+
+_ANY = 1 << 30
+_AT_ONCE = 500
+"""Notes that are handed over, or taken, together."""
+
+
+@immutable
+class ForgottenNote:
+    """Something that is not to be found any more."""
+
+    point: KeptPoint
+    """As `FORGOTTEN` has it: the task, what is forgotten of it (the anchor), whose it was; without words."""
+    noted_at: int
+    """In ms since the epoch; 0 where that is not known."""
+
+
+_NOTE: TypeAdapter[ForgottenNote] = TypeAdapter(ForgottenNote)
+_NOTES: TypeAdapter[list[ForgottenNote]] = TypeAdapter(list[ForgottenNote])
+
+
+async def hand_over(store: Store, points: Sequence[Point]) -> None:
+    """Have it noted beside the records that these are forgotten. Safe to repeat. Raises ``OutageError``."""
+    now = await store.clock() if points else 0
+    for begin in range(0, len(points), _AT_ONCE):
+        fields: list[Argument] = []
+        for point in points[begin : begin + _AT_ONCE]:
+            note = ForgottenNote(KeptPoint(point.id, point.payload), now)
+            kept = point.payload
+            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}", _NOTE.dump_json(note)]
+        await store.call("HSET", FORGOTTEN_NOTES, *fields)
+
+
+async def keep_handed_over(store: Store, records: Records) -> None:
+    """Write beside the records what was handed over until now; nothing of what was erased meanwhile.
+
+    Raises ``OutageError``: what is not written then stays handed over.
+    """
+    cursor = b"0"
+    while True:
+        cursor, found = await store.call("HSCAN", FORGOTTEN_NOTES, cursor, "COUNT", _AT_ONCE)
+        fields = dict(zip(found[::2], found[1::2], strict=True))
+        if fields:
+            await keep_notes(store, records, [note for raw in fields.values() if (note := _read(raw)) is not None])
+            await store.call("HDEL", FORGOTTEN_NOTES, *fields)
+        if cursor == b"0":
+            return
+
+
+async def keep_notes(store: Store, records: Records, notes: Sequence[ForgottenNote]) -> None:
+    """Write these beside the records, but for tasks that were erased. Safe to repeat. Raises ``OutageError``."""
+    by_task: dict[tuple[str, str], list[ForgottenNote]] = {}
+    for note in notes:
+        by_task.setdefault((note.point.payload.owner.tenant, note.point.payload.task), []).append(note)
+    for (tenant, task), noted in by_task.items():
+        shard = shard_in(task, _ANY)
+        if shard is None or not (is_identifier(tenant) and is_identifier(task)):
+            continue
+        noted.sort(key=lambda note: note.point.id)
+        name = sha256(" ".join(note.point.id for note in noted).encode()).hexdigest()[:32]
+        await records.note_forgotten(tenant, task, {name: _NOTES.dump_json(noted)})
+        mark = await mark_at(store, TaskKeys(shard, tenant, task).erased)
+        if mark is not None and all(note.noted_at <= mark.at for note in noted):
+            await records.leave_forgotten(tenant, task)  # whoever erases it marks it before he removes what there is
+
+
+async def notes_of(records: Records, tenant: str, task: str) -> list[ForgottenNote]:
+    """What is noted of a task beside its record, each once: the newest. Raises ``OutageError``."""
+    found: dict[str, ForgottenNote] = {}
+    for data in (await records.forgotten(tenant, task)).values():
+        try:
+            noted = _NOTES.validate_json(data)
+        except ValidationError:
+            continue
+        for note in noted:
+            there = found.get(note.point.id)
+            if there is None or there.noted_at < note.noted_at:
+                found[note.point.id] = note
+    return list(found.values())
+
+
+async def put_back(records: Records, vectors: Vectors, tenant: str, task: str) -> None:
+    """Let the memory's own store know again what is forgotten of a task. Raises ``OutageError``."""
+    noted = await notes_of(records, tenant, task)
+    await write_notes(vectors, [Point(note.point.id, note.point.payload) for note in noted])
+
+
+async def keep_all(store: Store, records: Records, vectors: Vectors) -> None:
+    """Write beside the records what earlier versions have noted in the memory's store alone. Raises ``OutageError``."""
+    async for points in _everything(vectors):
+        await keep_notes(store, records, [ForgottenNote(point, 0) for point in points])
+
+
+async def _everything(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
+    try:
+        tenants = await vectors.tenants(FORGOTTEN)
+    except MemoryRefusedError:  # nobody has forgotten anything
+        return
+    for tenant in tenants:
+        cursor: str | None = None
+        while True:
+            page = await vectors.scroll(FORGOTTEN, Selection(Owner(tenant), Whose.ALL), MOST_HITS, cursor)
+            yield page.points
+            if (cursor := page.next) is None:
+                break
+
+
+def _read(raw: bytes) -> ForgottenNote | None:
+    try:
+        return _NOTE.validate_json(raw)
+    except ValidationError:
+        return None
