@@ -1,6 +1,7 @@
 """A task, a session or an end user is erased everywhere, as its mark says: all that was there by then."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from pydantic_core import to_json
@@ -14,10 +15,12 @@ from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.erased_traces import remove_events
 from pentad.services.archiver.erased_waiting import remove_waiting
 from pentad.services.archiver.erasing_tasks import ErasingTasks
-from pentad.services.archiver.kept_tasks import KeptTask, KeptTasks
+from pentad.services.archiver.kept_tasks import KeptTask, KeptTasks, said_by
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import PoisonError
 from pentad.shared.keys import SessionKeys, TaskKeys, erased_user, session_index
+from pentad.shared.memory.forgotten import noted_segments
+from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
@@ -93,8 +96,25 @@ class Erasing:
         shards, last = sorted(until), max(until.values(), default=0)
         while shards and await self._found(command, shards, "user_id", goes):
             pass
+        await self._note_parts(command, until)
         await self._memory.forget_user(tenant, user, last)
         await self._clean(command, shards, last)
+
+    async def _note_parts(self, command: EraseCommand, until: Mapping[int, int]) -> None:
+        """What the user has said in tasks that stay is noted beside their records: marks end, and records are read
+        again when the memory is rebuilt."""
+        tenant, user = command.tenant_id, command.name
+
+        def stays(task: KeptTask) -> bool:
+            return not task.damaged and share_of(task.messages, task.user, user) == "part"
+
+        words = f'"user_id":{to_json(user).decode()}'
+        async for tasks in self._kept.found(tenant, sorted(until), words, stays):
+            for task in tasks:
+                if task.damaged:
+                    continue
+                said = await asyncio.to_thread(said_by, task, user, until[task.keys.shard])
+                await hand_over(self._store, noted_segments(said))
 
     async def _found(
         self, command: EraseCommand, shards: Sequence[int], field: str, wanted: Callable[[KeptTask], bool]

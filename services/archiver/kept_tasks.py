@@ -11,8 +11,11 @@ from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, tag
+from pentad.shared.memory.points import bare_payload, cut_task
 from pentad.shared.records import Records
+from pentad.shared.segments.speakers import owned
 from pentad.shared.store.store import Store
+from pentad.shared.vectors.points import KeptPoint
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +112,17 @@ class KeptTasks:
             yield [TaskKeys(shard, tenant, name) for name in sorted(names) if ":" not in name]
             if cursor == b"0":
                 return
+
+
+def said_by(task: KeptTask, user: str, until: int) -> list[KeptPoint]:
+    """The segments of a task that are this user's, as far as they were said by then (in ms); without their words."""
+    keys = task.keys
+    cut = cut_task(keys.tenant, keys.task, task.session, owned(task.messages, task.user))
+    return [
+        KeptPoint(each.id, payload)
+        for place, each in enumerate(cut.segments)
+        if each.holder == user and (payload := bare_payload(cut, place)).at <= until
+    ]
 
 
 def _is(task: KeptTask, wanted: Wanted) -> bool:

@@ -208,6 +208,23 @@ def segment_payload(task: CutTask, holder: str | None, place: int, each: Written
     )
 
 
+def bare_payload(task: CutTask, place: int) -> Payload:
+    """What says which segment of a task this is, and whose, without its words. ``place``: among the task's."""
+    segment = task.segments[place]
+    return Payload(
+        owner=Owner.of_holder(task.tenant, segment.holder),
+        kind=SEGMENT_KIND,
+        type=segment.anchor.type.value,
+        task=task.id,
+        session=task.session,
+        position=place,
+        at=milliseconds(segment.anchor.at) if segment.anchor.at else 0,
+        importance=0.0,
+        anchor=anchor_text(segment.anchor),
+        text="",
+    )
+
+
 def _details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
     """What `facts_of` and `words_kept` read; what is not the case is left out."""
     told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_LONGEST_SPEAKER])}
