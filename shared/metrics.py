@@ -243,6 +243,20 @@ memory_points = _gauge(
     "Points that the long-term memory has, those of earlier embedding models included; told by who writes it.",
     "points",
 )
+memory_damaged = _gauge(
+    "pentad_memory_damaged",
+    ("store",),
+    "Whether a store of the long-term memory (vectors or graph) has less than was written to it, or cannot be read, as "
+    "archivers see it. `pentad doctor` says what to do.",
+    "1 or 0",
+)
+rebuilt = _counter(
+    "pentad_memory_rebuilt_total",
+    ("outcome",),
+    "Tasks from which the long-term memory was rebuilt; outcome: done, failed or left_out (added by hand under an "
+    "earlier version: no record says what it was).",
+    "tasks",
+)
 learned = _counter(
     "pentad_memory_graph_total",
     ("what",),

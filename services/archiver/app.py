@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any
 
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
+from pentad.services.archiver.damage_watch import DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory, Known
 from pentad.services.archiver.erasing import Erasing
@@ -15,18 +16,28 @@ from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
 from pentad.services.archiver.near_nodes import NearNodes
+from pentad.services.archiver.rebuilding import Rebuilding
+from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
 from pentad.services.archiver.store_watch import StoreWatch
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
-from pentad.shared.graph.graph_store import Graph
+from pentad.shared.errors import OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.choosing_stores import embedded_graph, embedded_vectors, server_graph, server_vectors
+from pentad.shared.memory.choosing_stores import (
+    embedded_graph,
+    embedded_vectors,
+    server_graph,
+    server_vectors,
+    vectors_place,
+)
 from pentad.shared.memory.current import adopt
+from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
+from pentad.shared.memory.memory_counts import MemoryCounts
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.seldom import Seldom
@@ -34,7 +45,6 @@ from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
-from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
 
@@ -49,6 +59,8 @@ _ERASE_SLOTS = 2
 _EMBED_S = 60.0
 """How long a batch may take: nobody waits for it."""
 
+_NOTES_KEPT = "notes kept"
+"""What is done once, see `MemoryCounts.is_done`."""
 _OTHER_MODEL = (
     "%d points of the memory are of another embedding model (%s): they are found by their words alone. "
     "`pentad memory reindex` embeds them for the one in use (%s); or set EMBED_* to what it was"
@@ -71,8 +83,12 @@ class Archiver(EntryService):
         archiving = Archiving(self.store, records, grace_ms, settings.session_ttl_s, extracts=extracts)
         self.serve_entries(ARCHIVE, archiving.handle, _SLOTS)
         self._at_start = list(self.consumers)
-        self._vectors: Vectors = server_vectors(settings) or embedded_vectors(settings)
-        self._graph: Graph = server_graph(settings) or embedded_graph(settings)
+        self._counts = counts = MemoryCounts(self.store)
+        self._vectors = server_vectors(settings) or embedded_vectors(settings)
+        self._vectors.removals = counts
+        self._graph = server_graph(settings) or embedded_graph(settings)
+        self._damage = DamageWatch(counts, self._vectors, self._graph, vectors_place(settings))
+        self._records = records
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
         ended = EndedTasks(self.store, records, self._vectors)
         self._remembering = Remembering(self.store, ended, self._vectors, self._embedder)
@@ -80,8 +96,14 @@ class Archiver(EntryService):
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
         self._book = InstructionBook(self.store, configured_instructions(settings))
         remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
-        learn = self._later(LEARN, Learning(ended, self._graph, self._near, facts=not extracts).handle, _LEARN_SLOTS)
-        extract = self._extract(records, ended)
+        learning = Learning(ended, self._graph, self._near, facts=not extracts)
+        learn = self._later(LEARN, learning.handle, _LEARN_SLOTS)
+        extracting = self._extracting(records, ended)
+        extract = self._later(EXTRACT, extracting.handle, _EXTRACT_SLOTS) if extracts else ()
+        again = RebuildingTasks(
+            self.store, records, self._graph, self._near, ended, self._remembering, learning, extracting
+        )
+        self._rebuilding = Rebuilding(self.store, records, self._vectors, again, self.shards, self._damage.rebuilt)
         erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS, gives_up=False)
         vectors = self._vectors if isinstance(self._vectors, ChildVectors) else None
         graph = self._graph if isinstance(self._graph, SqliteGraph) else None
@@ -102,13 +124,10 @@ class Archiver(EntryService):
         tasks = ErasingTasks(self.store, records, memory, self._embedder, actors, limits)
         return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
 
-    def _extract(self, records: Records, ended: EndedTasks) -> Sequence[Consumer]:
+    def _extracting(self, records: Records, ended: EndedTasks) -> Extracting:
         """Who asks a model what is known, where one is to be asked."""
-        if self._models is None:
-            return ()
-        model = ExtractionModel(self._models.pool, self._book)
-        extracting = Extracting(self.store, records, ended, self._graph, self._near, model)
-        return self._later(EXTRACT, extracting.handle, _EXTRACT_SLOTS)
+        model = ExtractionModel(self._models.pool, self._book) if self._models is not None else None
+        return Extracting(self.store, records, ended, self._graph, self._near, model)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         models = () if self._models is None else (self._book.follow(), *self._models.loops())
@@ -121,9 +140,11 @@ class Archiver(EntryService):
         await super().start()
         self._memory.run(self._found.run())
         self._memory.run(self._known.run())
+        self._memory.run(self._rebuild())
 
     async def stop(self) -> None:
         await self._memory.stop()
+        await self._rebuilding.stop()
         await super().stop()
 
     async def close(self) -> None:
@@ -138,6 +159,10 @@ class Archiver(EntryService):
         graph = None if stands_by else self._known.trouble
         return {**super().checks(), "memory": self._found.trouble, "graph": graph}
 
+    def notes(self) -> Mapping[str, str]:
+        """A memory that lacks something is searched all the same."""
+        return {f"memory_{damage.store}": f"{damage.what}: {damage.do}" for damage in self._damage.damages}
+
     def alive(self) -> bool:
         return self._memory.alive() and super().alive()
 
@@ -151,23 +176,42 @@ class Archiver(EntryService):
 
     async def _open_vectors(self) -> None:
         if isinstance(self._vectors, ChildVectors):
-            await self._vectors.open()
+            await self._damage.open_vectors(self._vectors.open)
 
     async def _look_at_vectors(self) -> None:
         fresh = await self._remembering.prepare()
+        found = await self._damage.look_at_vectors()
         current = await adopt(self._vectors)
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
-        metrics.memory_points.labels().set(sum(there.points for there in await self._vectors.collections()))
+        metrics.memory_points.labels().set(sum(there.points for there in found))
+        try:
+            await self._keep_notes()
+        except OutageError as error:
+            _say.warning("notes", "what was forgotten is not noted beside the records yet: %s", error)
+
+    async def _keep_notes(self) -> None:
+        """Beside the records, what was forgotten lately; once, what earlier versions have noted in the memory alone."""
+        await keep_handed_over(self.store, self._records)
+        if not await self._counts.is_done(_NOTES_KEPT):
+            await keep_all(self.store, self._records, self._vectors)
+            await self._counts.done(_NOTES_KEPT)
 
     async def _look_at_graph(self) -> None:
         await (self._graph.look() if isinstance(self._graph, SqliteGraph) else self._graph.prepare())
+        await self._damage.look_at_graph()
 
     async def _open_graph(self) -> None:
         if isinstance(self._vectors, ChildVectors):  # who has not the vectors has no use for the graph
             await self._found.opened.wait()
         if isinstance(self._graph, SqliteGraph):
             await self._graph.open()
+
+    async def _rebuild(self) -> None:
+        """Only who has both stores can write to them."""
+        await self._found.opened.wait()
+        await self._known.opened.wait()
+        await self._rebuilding.run()
 
 
 def build(settings: Settings) -> Archiver:

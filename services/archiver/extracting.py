@@ -45,8 +45,9 @@ class Extracting:
         ended: EndedTasks,
         graph: Graph,
         near: NearNodes,
-        model: ExtractionModel,
+        model: ExtractionModel | None,
     ) -> None:
+        """``model``: None where none is to be asked; what was answered before is written all the same."""
         self._store, self._records, self._ended, self._graph = store, records, ended, graph
         self._near, self._model = near, model
         self._unkept: LastTasks[Kept] = LastTasks(_MOST_UNKEPT)
@@ -59,6 +60,15 @@ class Extracting:
         if record is None:
             self._unkept.pop(keys.actor)
             return
+        await self._extract(keys, record)
+
+    async def rebuild(self, keys: TaskKeys) -> None:
+        """Write once more what a model has answered about this task; nobody is asked."""
+        record = await self._records.read(keys.tenant, keys.task)
+        if record is not None and record.extraction is not None:
+            await self._extract(keys, record)
+
+    async def _extract(self, keys: TaskKeys, record: TaskRecord) -> None:
         said = said_in_record(record, await self._ended.forgotten(keys))
         remaining = await self._ended.remaining(keys, said)
         kept = record.extraction or await self._kept(keys, record, asked_of(remaining.task))
@@ -83,8 +93,8 @@ class Extracting:
 
     async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> Kept | None:
         """The model's answer; None when there is nobody or nothing to ask."""
-        instruction = await self._model.wanted()
-        if instruction is None or not segments:
+        instruction = await self._model.wanted() if self._model is not None else None
+        if self._model is None or instruction is None or not segments:
             return None
         near = await self._near.to(keys, segments)
         try:

@@ -43,6 +43,8 @@ class KeptTask:
     """Nobody can read its record: all that is known is its name."""
 
 
+_OF_HEADER = 2
+"""Tenant and task: what a task's other keys have behind these is no header."""
 Wanted = Callable[[KeptTask], bool]
 
 
@@ -102,6 +104,20 @@ class KeptTasks:
             return True
         named: bytes | None = await self._store.call("HGET", keys.header, "session")
         return named is not None and read_session(named) == session
+
+    async def all_in_redis(self, shards: Sequence[int]) -> list[TaskKeys]:
+        """Every task that is in Redis now, whoever's it is, each once."""
+        found: set[TaskKeys] = set()
+        for shard in shards:
+            cursor, begins = b"0", f"{tag(shard)}:task:"
+            while True:
+                command = ("SCAN", cursor, "MATCH", f"{begins}*", "COUNT", _KEYS, "TYPE", "hash")
+                cursor, keys = await self._store.call(*command)
+                parts = (key.decode().removeprefix(begins).split(":") for key in keys)
+                found |= {TaskKeys(shard, *names) for names in parts if len(names) == _OF_HEADER}
+                if cursor == b"0":
+                    break
+        return sorted(found, key=lambda each: each.actor)
 
     async def _headers(self, tenant: str, shard: int) -> AsyncIterator[list[TaskKeys]]:
         cursor, begins = b"0", f"{tag(shard)}:task:{tenant}:"

@@ -53,6 +53,15 @@ class Learning:
             task = learned = None
         if task is None or not task.has_ended:
             task = await self._ended.read(keys)
+        await self._learn(keys, task, learned)
+
+    async def rebuild(self, keys: TaskKeys) -> None:
+        """Write all that is known from a task, whatever the graph has of it."""
+        self._learned.pop(keys.actor)
+        await self._learn(keys, await self._ended.read(keys), None)
+
+    async def _learn(self, keys: TaskKeys, task: ReadTask | None, learned: Learned | None) -> None:
+        """``task``: as it was read last; ``learned``: what of it is in the graph already."""
         left = task if task is not None and task.has_ended else None
         while left is not None:
             await self._write(keys, left, learned)

@@ -21,6 +21,10 @@ _MOST_UNFINISHED = 10_000
 """Tasks that have failed here: what became a dead letter is not handled again, and not to be known for ever."""
 
 
+_REBUILD = "rebuild"
+"""Why texts are embedded that no entry has asked for."""
+
+
 class Remembering:
     """At least once, and only what is new: a redelivery writes the whole task again, and so repairs what a kill left.
 
@@ -47,16 +51,28 @@ class Remembering:
         keys = task_named(entry, REMEMBER)
         whole = entry.redelivered or self._unfinished.get(keys.actor) is not None
         try:
-            await self._remember(keys, entry.id, whole=whole)
+            task = await self._remember(keys, entry.id, whole=whole)
         except BaseException:
             self._unfinished.put(keys.actor, True)
             raise
         self._unfinished.pop(keys.actor)
+        if task is not None:
+            metrics.remember_seconds.labels().observe(max(0, task.read_at - task.said.ended_at) / 1000)
+            await self._ask_to_learn(keys)
 
-    async def _remember(self, keys: TaskKeys, cause: str, *, whole: bool) -> None:
-        """Write it until it is written as it is. A slower writer of an older one writes the newer one behind it.
+    async def rebuild(self, keys: TaskKeys) -> None:
+        """Write all that a task says, whatever the store has of it. Nobody is asked to learn from it."""
+        await self._remember(keys, _REBUILD, whole=True)
 
-        ``whole``: whoever began this before did not end it, and may have written over what is newer.
+    def begin_rebuild(self) -> None:
+        """Believe nothing of what is known of the store: it may be another one."""
+        self._writer.forget_collections()
+
+    async def _remember(self, keys: TaskKeys, cause: str, *, whole: bool) -> ReadTask | None:
+        """Write it until it is written as it is; then that is returned, None when there is nothing of it.
+
+        A slower writer of an older one writes the newer one behind it. ``whole``: whoever began this before did not end
+        it, and may have written over what is newer.
         """
         written: Firsts = {}
         task = await self._ended.read(keys)
@@ -69,9 +85,8 @@ class Remembering:
             task = await self._ended.read(keys)
             await self._stay_erased(keys, task)
             if task is not None and task.has_ended and task.is_as(before):
-                metrics.remember_seconds.labels().observe(max(0, task.read_at - said.ended_at) / 1000)
-                await self._ask_to_learn(keys)
-                return
+                return task
+        return None
 
     async def _ask_to_learn(self, keys: TaskKeys) -> None:
         """The graph may be away for longer than what was said may wait to be found: it has a stream of its own."""

@@ -67,9 +67,13 @@ class TaskWriter:
                 async with self._large:
                     await self._write_new(said, task, new, collection, requester)
         except MemoryRefusedError:
-            self._prepared.clear()  # the collection may be gone
-            self._collection = None
+            self.forget_collections()
             raise
+
+    def forget_collections(self) -> None:
+        """Make the collection again before the next write: it may be gone."""
+        self._prepared.clear()
+        self._collection = None
 
     async def _kept(self, collection: str, task: CutTask) -> dict[str, Payload]:
         """What the store has of the points that stand for the task."""

@@ -8,6 +8,7 @@ from pentad.shared.graph.knowledge import EdgeType
 
 SCHEMA = (
     "CREATE CONSTRAINT memory_key IF NOT EXISTS FOR (n:Memory) REQUIRE n.key IS UNIQUE",
+    "CREATE CONSTRAINT memory_store IF NOT EXISTS FOR (s:MemoryStore) REQUIRE s.name IS UNIQUE",
     "CREATE INDEX memory_name IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.name)",
     "CREATE INDEX memory_user IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.user)",
     "CREATE INDEX memory_id IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.id)",
@@ -99,6 +100,9 @@ EDGE_PAGE = f"""
 MATCH (n:Memory)-[r]->(:Memory) WHERE n.tenant = $tenant AND r.tenant = $tenant AND r.key > $after
 RETURN properties(r) AS kept, {_ENDS} ORDER BY r.key LIMIT $limit
 """
+IDENTITY = "MERGE (s:MemoryStore {name: 'graph'}) ON CREATE SET s.identity = randomUUID() RETURN s.identity AS identity"
+SIZE = "MATCH (n:Memory) RETURN count(n) AS found"
+
 TALLY = """
 MATCH (n:Memory) WHERE n.tenant = $tenant
 RETURN count(n) AS nodes, sum(COUNT {(n)-[{tenant: $tenant}]->(:Memory)}) AS edges

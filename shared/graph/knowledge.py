@@ -124,3 +124,17 @@ class Tally:
 
     nodes: int
     edges: int
+
+
+@immutable
+class GraphCondition:
+    """How a store of the graph is, as it says itself: what is missing from it shows when that is compared."""
+
+    identity: str
+    """Made with the store: another one has another."""
+    written: int | None
+    """Nodes and edges that were ever written to it, those that were there aside; None: it does not count."""
+    removed: int
+    """Of them those that were removed."""
+    found: int
+    """Nodes and edges that it has."""

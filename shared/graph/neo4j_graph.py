@@ -17,7 +17,7 @@ from pentad.shared.graph.graph_limits import (
     check_time,
     check_user,
 )
-from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
 from pentad.shared.graph.neo4j_rows import (
     TASK,
@@ -55,6 +55,12 @@ class Neo4jGraph:
         for statement in cypher.SCHEMA:
             with suppress(AlreadyThereError):
                 await self._change(statement)
+
+    async def condition(self) -> GraphCondition:
+        """Which store this is, and how many nodes it has: it counts no writes. Raises ``MemoryOutageError``."""
+        [store] = await self._change(cypher.IDENTITY)
+        [size] = await self._ask(cypher.SIZE)
+        return GraphCondition(store["identity"], None, 0, size["found"])
 
     async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
         check_nodes(nodes)

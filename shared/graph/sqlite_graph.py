@@ -21,10 +21,15 @@ from pentad.shared.graph.graph_limits import (
     check_time,
     check_user,
 )
-from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import normal_name
 from pentad.shared.graph.sqlite_thread import SqliteThread
 from pentad.shared.owners import Owner
+
+_CHECK_S = 600.0
+"""How long the file may be checked."""
+_OF_COUNTS = 3
+"""The table and the triggers that `HAS_COUNTS` looks for."""
 
 
 class SqliteGraph:
@@ -37,6 +42,7 @@ class SqliteGraph:
     def __init__(self, file: Path, timeout_s: float = 10.0) -> None:
         self._writing = SqliteThread(file, "graph-writing", timeout_s)
         self._reading = SqliteThread(file, "graph-reading", timeout_s)
+        self._checking = SqliteThread(file, "graph-checking", _CHECK_S)
         self._file, self._is_prepared = file, False
         self._lock = GraphFileLock(file)
 
@@ -53,6 +59,21 @@ class SqliteGraph:
         """See whether it can be read and written: to be done now and then. Raises ``MemoryOutageError``."""
         await self.prepare()
         self._writing.check_room()
+
+    @property
+    def place(self) -> str:
+        """Where it is, for a person."""
+        return str(self._file)
+
+    async def condition(self) -> GraphCondition:
+        """How much was written and how much is there. Raises ``MemoryOutageError``."""
+        await self.prepare()
+        return await self._reading.do(reads.condition)
+
+    async def mistakes(self) -> list[str]:
+        """What is wrong with the file; empty when all is well. It reads all of it. Raises ``MemoryOutageError``."""
+        await self.prepare()
+        return await self._checking.do(reads.mistakes)
 
     async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
         check_nodes(nodes)
@@ -152,6 +173,7 @@ class SqliteGraph:
     async def aclose(self) -> None:
         """Finish what was begun and close the file."""
         await self._reading.aclose()
+        await self._checking.aclose()
         await self._writing.aclose()
         self._lock.release()
 
@@ -169,6 +191,8 @@ class SqliteGraph:
             wire.executescript(f"BEGIN IMMEDIATE; {sql.TABLES}; PRAGMA user_version = {sql.VERSION}; COMMIT;")
         if any(_missing(wire, table) for table in sql.ADDED):
             _transaction(wire, _add_columns)
+        if wire.execute(sql.HAS_COUNTS).fetchone()[0] < _OF_COUNTS:
+            wire.executescript(f"BEGIN IMMEDIATE; {sql.COUNTS}; COMMIT;")
 
 
 def _add_columns(wire: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph.knowledge import (
     BareEdge,
     EdgeType,
+    GraphCondition,
     MemoryEdge,
     MemoryNode,
     NodeKind,
@@ -97,6 +98,22 @@ def tally(wire: sqlite3.Connection, tenant: str) -> Tally:
     """How much a tenant has."""
     counts = [wire.execute(f"SELECT count(*) FROM {t} WHERE tenant = ?", (tenant,)).fetchone()[0] for t in _TABLES]
     return Tally(*counts)
+
+
+def condition(wire: sqlite3.Connection) -> GraphCondition:
+    """How much was written, and how much is there."""
+    wire.execute("BEGIN")  # all of it at one time
+    try:
+        said = {what: (n, told) for what, n, told in wire.execute("SELECT what, n, told FROM counts")}
+        found = sum(wire.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES)
+    finally:
+        wire.execute("COMMIT")
+    return GraphCondition(said["identity"][1], said["written"][0], said["removed"][0], found)
+
+
+def mistakes(wire: sqlite3.Connection) -> list[str]:
+    """What SQLite finds wrong with its file, a few of them; empty when all is well."""
+    return [str(text) for (text,) in wire.execute("PRAGMA quick_check(3)") if text != "ok"]
 
 
 def _nodes(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryNode]:

@@ -36,6 +36,23 @@ CREATE INDEX IF NOT EXISTS edge_support_user ON edge_support (tenant, user);
 ADDED = dict.fromkeys(("node", "edge"), ("metadata TEXT", "metadata_rank TEXT"))
 """Columns that came later. The version stays: one that does not know them reads and writes the others as before."""
 
+COUNTS = """
+CREATE TABLE IF NOT EXISTS counts (what TEXT PRIMARY KEY, n INTEGER NOT NULL, told TEXT NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO counts VALUES
+    ('written', (SELECT count(*) FROM node) + (SELECT count(*) FROM edge), ''), ('removed', 0, ''),
+    ('identity', 0, lower(hex(randomblob(16))));
+""" + "".join(
+    f"""
+CREATE TRIGGER IF NOT EXISTS {table}_written AFTER INSERT ON {table}
+    BEGIN UPDATE counts SET n = n + 1 WHERE what = 'written'; END;
+CREATE TRIGGER IF NOT EXISTS {table}_removed AFTER DELETE ON {table}
+    BEGIN UPDATE counts SET n = n + 1 WHERE what = 'removed'; END;
+"""
+    for table in ("node", "edge")
+)
+"""How much was written and removed, whichever version does it: counted in the transaction that does."""
+HAS_COUNTS = "SELECT count(*) FROM sqlite_master WHERE name IN ('counts', 'node_written', 'edge_written')"
+
 _IS_NEWER = "excluded.metadata_rank > coalesce(metadata_rank, '')"
 _LATEST = f"""
     metadata = iif({_IS_NEWER}, excluded.metadata, metadata),

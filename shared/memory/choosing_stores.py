@@ -5,11 +5,13 @@ What is not chosen is not imported: a service that starts does not wait for it.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.memory.archiver_graph import ArchiverGraph
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.memory_counts import MemoryCounts
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 
 def vectors_of(settings: Settings, store: Store) -> Vectors:
     """The memory as any service reaches it. Nothing is opened before the first call."""
-    return server_vectors(settings) or ArchiverVectors(store)
+    server = server_vectors(settings)
+    if server is None:
+        return ArchiverVectors(store)
+    server.removals = MemoryCounts(store)
+    return server
 
 
 def server_vectors(settings: Settings) -> QdrantVectors | None:
@@ -40,7 +46,16 @@ def embedded_vectors(settings: Settings) -> ChildVectors:
     """The memory in the data directory: for archivers, of which one at a time has it open."""
     from pentad.shared.memory.child_vectors import ChildVectors
 
-    return ChildVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")
+    return ChildVectors(_vectors_folder(settings))
+
+
+def vectors_place(settings: Settings) -> str:
+    """Where the store of vectors is, for a person."""
+    return str(_vectors_folder(settings)) if settings.qdrant_url is None else "the data of the Qdrant of QDRANT_URL"
+
+
+def _vectors_folder(settings: Settings) -> Path:
+    return settings.pentad_data_dir.absolute() / "memory" / "vectors"
 
 
 def graph_of(settings: Settings, store: Store) -> Graph:

@@ -16,10 +16,14 @@ from pentad.shared.vectors.limits import (
 )
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.vector_store import Removals
 
 
 class CheckedVectors(ABC):
     """The port `Vectors` for an adapter that carries out calls by name: each is checked here first."""
+
+    removals: Removals | None = None
+    """Who is told what is about to be removed; None: nobody."""
 
     @abstractmethod
     async def _call(self, call: str, *args: Any) -> Any:
@@ -41,6 +45,9 @@ class CheckedVectors(ABC):
 
     async def drop(self, name: str) -> None:
         check_name(name)
+        if self.removals is not None:
+            points = sum(each.points for each in await self.collections() if each.name == name)
+            await self.removals.removing(name, points)
         await self._call("drop", name)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
@@ -82,6 +89,8 @@ class CheckedVectors(ABC):
     async def delete(self, collection: str, selection: Selection) -> None:
         check_name(collection)
         check_selection(selection)
+        if self.removals is not None and (number := await self._call("count", collection, selection)):
+            await self.removals.removing(collection, number)
         await self._call("delete", collection, selection)
 
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:

@@ -66,3 +66,11 @@ class Vectors(Protocol):
     async def aclose(self) -> None:
         """Close it; what is asked afterwards raises ``MemoryOutageError``. Safe to call twice."""
         ...
+
+
+class Removals(Protocol):
+    """Is told ahead of each removal, so that what is missing without one is noticed. Raises ``OutageError``."""
+
+    async def removing(self, collection: str, number: int) -> None:
+        """So many points of a collection, at most, are about to be removed."""
+        ...
