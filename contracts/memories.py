@@ -1,7 +1,7 @@
 """What clients are shown of long-term memory: hits with their anchors, what an anchor opens to, what is known."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -201,3 +201,38 @@ class Neighbourhood(Contract):
     nodes: list[ReachedNode]
     edges: list[KnownEdge]
     """Between these nodes, the heaviest first."""
+
+
+class MemoryDamage(Contract):
+    """Something is wrong with a store of the memory."""
+
+    store: Literal["vectors", "graph"]
+    what: str
+    do: str
+    """What to do about it."""
+
+
+class MemoryRebuild(Contract):
+    """How far a rebuild of the memory is: of all tenants, from their records and from the tasks in Redis."""
+
+    stage: str | None
+    """``forgotten``, ``live``, ``records``, ``links``, ``links again``, then ``ended``; None: there was none lately."""
+    done: int = 0
+    """Tasks and records that it has gone through, those that failed included."""
+    total: int = 0
+    """As many as there were when it began."""
+    failed: int = 0
+    left_out: int = 0
+    """Edges that were added by hand under an earlier version: no record says what they were."""
+    failures: list[str] = Field(default_factory=list)
+    """Some tasks that failed, each with the reason."""
+    waits_for: str | None = None
+    """What is away, so that nothing happens now."""
+    started_at: str | None = None
+    ended_at: str | None = None
+    damage: list[MemoryDamage] = Field(default_factory=list)
+    """What is wrong with the stores, as archivers have seen it last."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.ended_at is not None

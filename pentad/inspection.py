@@ -10,6 +10,7 @@ from pentad.contracts.memories import (
     KnownEdge,
     KnownNode,
     MemoryKind,
+    MemoryRebuild,
     MemoryStats,
     Neighbourhood,
     OpenedAnchor,
@@ -338,6 +339,15 @@ class Management:
         """
         done = await self._operator.call("POST", "/v1/memory/reindex", body={"switch": True, "force": force})
         return str(done["current"]), done.get("kept")
+
+    async def rebuild_memory(self) -> MemoryRebuild:
+        """Have the memory of all tenants rebuilt from their records and the tasks in Redis, where its stores were
+        emptied or damaged. One that goes on is gone on with. Raises ``Refused`` without the admin key."""
+        return MemoryRebuild.model_validate(await self._operator.call("POST", "/v1/memory/rebuild"))
+
+    async def memory_rebuild(self) -> MemoryRebuild:
+        """How far that is. Raises ``Refused`` without the admin key."""
+        return MemoryRebuild.model_validate(await self._operator.call("GET", "/v1/memory/rebuild"))
 
     async def add_node(self, kind: str, text: str, **fields: Any) -> KnownNode:
         """Keep something that a person knows, a ``concept fact procedure question answer``; searches find it.

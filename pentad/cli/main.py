@@ -205,6 +205,11 @@ def _add_memory(commands: Any) -> None:
     again.add_argument(
         "--force", action="store_true", help="go on without what cannot be embedded any more; its vectors are kept"
     )
+    text = (
+        "Rebuild the memory of all tenants from their records and the tasks in Redis, where its stores were emptied or "
+        "damaged; one that was broken off goes on. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    )
+    _client(actions, "rebuild", text)
     show = _client(actions, "show", "Show something known, what it rests on and what lies around it.")
     show.add_argument("id", metavar="ID", help="the node")
     show.add_argument("--depth", type=int, metavar="N", help="edges around it, 0 to 6; 2 when not given")

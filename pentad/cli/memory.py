@@ -1,4 +1,4 @@
-"""``pentad memory search|expand|show|add|stats|forget|reindex``: what was said and where, what is known from it."""
+"""``pentad memory search|expand|show|add|stats|forget|reindex|rebuild``: what was said, and what is known from it."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import json
 from pentad.cli.gateway import agent_for, speaker_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.memory_node import show
+from pentad.cli.memory_rebuild import rebuild
 from pentad.cli.memory_reindex import reindex
 from pentad.contracts.memories import FoundMemory, MemoryKind, OpenedAnchor, QuotedSegment, RecalledTask
 from pentad.render import Style, ago, harmless, style_for
@@ -17,7 +18,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent"}
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run one of the actions."""
     actions = {"search": _search, "expand": _expand, "show": show, "add": _add, "stats": _stats}
-    actions |= {"forget": _forget, "reindex": reindex}
+    actions |= {"forget": _forget, "reindex": reindex, "rebuild": rebuild}
     return run_async(actions[args.action](args, settings))
 
 

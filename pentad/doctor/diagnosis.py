@@ -26,7 +26,9 @@ from pentad.contracts.streams import (
 )
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.renewal import ahead, exhausted, last_id
-from pentad.shared.keys import IN_USE, LOOP_HOLDS, MODEL_HEALTH
+from pentad.shared.keys import IN_USE, LOOP_HOLDS, MEMORY_COUNTS, MEMORY_REBUILD, MODEL_HEALTH
+from pentad.shared.memory.memory_counts import Damage, damages_in
+from pentad.shared.memory.rebuild_progress import RebuildProgress, progress_in
 from pentad.shared.presence.in_use import TTL_S, ModelInUse
 from pentad.shared.presence.loop_holds import LoopHold, held_lately
 from pentad.shared.presence.model_health import told_lately, worst
@@ -117,6 +119,10 @@ class Diagnosis:
     """How models do, each where it does worst."""
     holds: tuple[LoopHold, ...] = ()
     """How long event loops were held during the last day, the longest of each service."""
+    damages: tuple[Damage, ...] = ()
+    """What is wrong with the stores of the memory, as archivers have seen it."""
+    rebuild: RebuildProgress | None = None
+    """A rebuild of the memory, that goes on or was lately."""
     inbound_full: str | None = None
     """Why the inbound stream takes nothing."""
     inbound_ahead: str | None = None
@@ -163,6 +169,8 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         in_use = await _seen(f"{IN_USE}*", _in_use(redis), unseen)
         health = await _seen(MODEL_HEALTH, _health(redis), unseen)
         holds = await _seen(LOOP_HOLDS, _holds(redis), unseen)
+        damages = await _seen(MEMORY_COUNTS, _damages(redis), unseen)
+        rebuild = await _seen(MEMORY_REBUILD, _rebuild(redis), unseen)
         full, early = await _seen(INBOUND.key(), _ids(wire), unseen) or (None, None)
     return replace(
         seen,
@@ -175,6 +183,8 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         in_use=in_use or (),
         health=health or (),
         holds=holds or (),
+        damages=damages or (),
+        rebuild=rebuild,
         inbound_full=full,
         inbound_ahead=early,
     )
@@ -251,6 +261,14 @@ async def _health(redis: Any) -> tuple[ModelHealth, ...]:
 async def _holds(redis: Any) -> tuple[LoopHold, ...]:
     seconds, _ = await redis.time()
     return held_lately([value.encode() for value in await redis.hvals(LOOP_HOLDS)], seconds * 1000)
+
+
+async def _damages(redis: Any) -> tuple[Damage, ...]:
+    return tuple(damages_in(await redis.hgetall(MEMORY_COUNTS)))
+
+
+async def _rebuild(redis: Any) -> RebuildProgress | None:
+    return progress_in(await redis.hgetall(MEMORY_REBUILD))
 
 
 def _note(found: _Found, shard: int, rest: str, key: str) -> None:

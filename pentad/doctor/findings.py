@@ -88,6 +88,7 @@ def of_redis(place: str, embedded: bool, seen: Diagnosis) -> Iterator[Finding]:
     yield _persistence(server, seen.fsync)
     yield from _unseen(seen.unseen)
     yield from _held(seen.holds)
+    yield from _memory_stores(seen)
     yield from _work(seen)
     yield from _dead(seen.dead)
 
@@ -110,6 +111,17 @@ def _held(holds: Iterable[LoopHold]) -> Iterator[Finding]:
             "overloaded, what it did then is a fault to report"
         )
         yield Finding("loop", "warn", detail, do)
+
+
+def _memory_stores(seen: Diagnosis) -> Iterator[Finding]:
+    """What the stores of the long-term memory lack, and a rebuild that goes on."""
+    goes_on = seen.rebuild is not None and not seen.rebuild.has_ended
+    for damage in seen.damages:
+        yield Finding("long-term", "warn" if goes_on else "fail", damage.what, damage.do)
+    if seen.rebuild is not None and goes_on:
+        waits = f"; it waits: {seen.rebuild.waits_for}" if seen.rebuild.waits_for else ""
+        detail = f"it is being rebuilt: {seen.rebuild.done} of {seen.rebuild.total} tasks{waits}"
+        yield Finding("long-term", "note", detail, "see how it goes on: `pentad memory rebuild`")
 
 
 def _memory(server: Server) -> Finding:

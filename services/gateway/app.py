@@ -27,6 +27,7 @@ from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.noting import Noting
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.rebuilds import MemoryRebuilds
 from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
@@ -121,6 +122,7 @@ class GatewayService:
             erasures=Erasures(store, queries, memories, shards),
             forgetting=Forgetting(store, vectors, graph, shards),
             reindexing=Reindexing(store, vectors, embedder, shards),
+            rebuilds=MemoryRebuilds(store),
             knowledge=knowledge,
             noting=Noting(store, records, graph, vectors, embedder, knowledge, shards),
             letters=letters,

@@ -85,6 +85,18 @@ async def reindex_memory(parts: Parts, request: "Request") -> "Response":
     return answer(told | {"next": done.next, "kept": done.kept}, 202)
 
 
+async def rebuild_memory(parts: Parts, request: "Request") -> "Response":
+    """Have the memory rebuilt, unless that goes on already."""
+    admin_only(request)
+    return answer((await parts.rebuilds.start()).model_dump(mode="json"), 202)
+
+
+async def rebuild_progress(parts: Parts, request: "Request") -> "Response":
+    """How far a rebuild of the memory is."""
+    admin_only(request)
+    return answer((await parts.rebuilds.progress()).model_dump(mode="json"))
+
+
 async def keep_episode(parts: Parts, request: "Request") -> "Response":
     """Keep what was said elsewhere."""
     tenant = tenant_of(request)

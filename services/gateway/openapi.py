@@ -12,6 +12,7 @@ from pentad.contracts.memories import (
     KeptEpisode,
     KnownEdge,
     KnownNode,
+    MemoryRebuild,
     MemoryStats,
     Neighbourhood,
     OpenedAnchor,
@@ -209,7 +210,8 @@ def _memory_paths() -> dict[str, Json]:
 
 
 def _schemas() -> Json:
-    tasks, memory = (Task, UnreadableTask, InstructionRun), (RecalledMemories, OpenedAnchor, MemoryStats, KeptEpisode)
+    tasks = Task, UnreadableTask, InstructionRun
+    memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelEntry, Instruction)
     wanted = [(model, "serialization") for model in models]

@@ -124,6 +124,19 @@ def memory_paths() -> dict[str, Json]:
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _REINDEXING}}}}
         },
+        "/v1/memory/rebuild": {
+            "post": operation(
+                "Have the memory of all tenants rebuilt from their records and from the tasks in Redis, where its "
+                "stores were emptied or damaged. One that goes on is gone on with. Needs the admin key, "
+                "PENTAD_ADMIN_KEY, as a bearer token",
+                _202=gives("how far it is", ref("MemoryRebuild")),
+            ),
+            "get": operation(
+                "How far a rebuild of the memory is, and what is wrong with its stores. Needs the admin key, "
+                "PENTAD_ADMIN_KEY, as a bearer token",
+                _200=gives("", ref("MemoryRebuild")),
+            ),
+        },
         "/v1/memory/stats": {
             "get": operation(
                 "How much is remembered. With `kind` the figures of that alone",

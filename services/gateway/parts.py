@@ -30,6 +30,7 @@ from pentad.services.gateway.moving import Moving
 from pentad.services.gateway.noting import Noting
 from pentad.services.gateway.problems import bad, busy
 from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.rebuilds import MemoryRebuilds
 from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
@@ -61,6 +62,7 @@ class Parts:
     erasures: Erasures
     forgetting: Forgetting
     reindexing: Reindexing
+    rebuilds: MemoryRebuilds
     knowledge: Knowledge
     noting: Noting
     letters: Letters

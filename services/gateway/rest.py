@@ -18,6 +18,8 @@ from pentad.services.gateway.memory_routes import (
     forget_memories,
     keep_episode,
     memory_stats,
+    rebuild_memory,
+    rebuild_progress,
     reindex_memory,
     search_memory,
 )
@@ -189,6 +191,8 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/memory/expand", expand_anchor),
     ("POST", "/v1/memory/forget", forget_memories),
     ("POST", "/v1/memory/reindex", reindex_memory),
+    ("POST", "/v1/memory/rebuild", rebuild_memory),
+    ("GET", "/v1/memory/rebuild", rebuild_progress),
     ("GET", "/v1/memory/stats", memory_stats),
     ("POST", "/v1/memory/episodes", keep_episode),
     ("POST", "/v1/memory/nodes", add_node),
