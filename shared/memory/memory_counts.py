@@ -147,11 +147,20 @@ def graph_loss(last: GraphCondition | None, now: GraphCondition) -> str | None:
         return f"the graph is another one than was written: it has {now.found} of {last.found} nodes and edges"
     if now.written is None:
         return None
-    if last is not None and last.identity == now.identity and last.written is not None and now.written < last.written:
-        return f"the graph is as it was earlier: it knows of {now.written} of {last.written} writes"
-    if now.found < now.written - now.removed:
-        return f"nodes or edges are missing from the graph: it has {now.found} of {now.written - now.removed}"
+    same = last if last is not None and last.identity == now.identity else None
+    if same is not None and same.written is not None and now.written < same.written:
+        return f"the graph is as it was earlier: it knows of {now.written} of {same.written} writes"
+    known = _missing(same) if same is not None else 0
+    if _missing(now) > known:
+        whole = now.found + _missing(now) - known
+        return f"nodes or edges are missing from the graph: it has {now.found} of {whole}"
     return None
+
+
+def _missing(graph: GraphCondition) -> int:
+    """Nodes and edges that were written, not removed and not found; what is known of a loss that was made good stays
+    counted."""
+    return (graph.written or 0) - graph.removed - graph.found
 
 
 def damages_in(kept: Mapping[str, Any]) -> list[Damage]:
