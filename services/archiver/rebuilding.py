@@ -80,7 +80,7 @@ class Rebuilding:
     async def step(self) -> bool:
         """Go on by a page; whether there was something to do here. Raises ``OutageError``, ``ModelFailed``."""
         now = await self._rebuilds.read()
-        if now is None or now.has_ended or not await self._rebuilds.take(self._who):
+        if now is None or now.has_ended or not await self._rebuilds.claim(self._who):
             return False
         if self._begun != now.id:
             self._begun, self._actors = now.id, None
@@ -102,7 +102,7 @@ class Rebuilding:
         while True:
             await asyncio.sleep(LEASE_S / 3)
             with suppress(OutageError):
-                await self._rebuilds.take(self._who)
+                await self._rebuilds.claim(self._who)
 
     async def _wait_for(self, what: str) -> None:
         now = await self._rebuilds.read()

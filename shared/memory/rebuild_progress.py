@@ -78,7 +78,7 @@ class Rebuilds:
             await self._keep(now)
         return now
 
-    async def take(self, who: str) -> bool:
+    async def claim(self, who: str) -> bool:
         """Be the one who goes on with it, for `LEASE_S`; repeated, for as long again."""
         wait_ms = round(LEASE_S * 1000)
         if await self._store.call("SET", MEMORY_REBUILD_LEASE, who, "NX", "PX", wait_ms) is not None:

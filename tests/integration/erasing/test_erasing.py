@@ -10,6 +10,7 @@ from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
 from pentad.services.gateway.problems import ProblemError
 from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
+from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back
 from pentad.shared.memory.statements import STATED, statement, statement_id
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -150,6 +151,26 @@ async def test_of_a_task_of_two_users_the_erased_ones_memories_go_and_stay_away(
         assert not any(trace.startswith("point") for trace in await world.traces("zebra"))
         assert any(trace.startswith("point") for trace in await world.traces("boat"))
         await world.remember(task)
+
+
+async def test_what_an_erased_user_has_said_in_a_task_that_stays_is_noted_for_longer_than_the_mark_lasts(
+    world: Erasable, store: Store
+) -> None:
+    """A memory that is rebuilt from the record after that does not have it either."""
+    task = await world.tell("my zebra is called Ada", user_id="ada")
+    await world.flow.say("my boat is green", task_id=task.task, user_id="bob")
+    await world.flow.drive()
+    await world.bring_to("archived", task)
+    await world.erasures.user("default", "ada")
+    await world.erase()
+    await keep_handed_over(store, world.records)
+    assert not [trace for trace in await world.traces("zebra") if trace.startswith("point")]
+    for key in await store.call("KEYS", "*:erased"):
+        await store.call("DEL", key)
+    await put_back(world.records, world.vectors, "default", task.task)
+    await world.remembering.rebuild(task)
+    assert not [trace for trace in await world.traces("zebra") if trace.startswith("point")]
+    assert [trace for trace in await world.traces("boat") if trace.startswith("point")]
 
 
 async def test_a_user_of_many_archived_tasks_is_erased_in_batches(world: Erasable) -> None:

@@ -89,3 +89,16 @@ def test_what_is_no_address_is_refused_at_once(uri: str) -> None:
     with pytest.raises(SettingsError, match="NEO4J_URI") as caught:
         Neo4jGraph(uri, "neo4j", SECRET)
     assert SECRET not in str(caught.value)
+
+
+async def test_it_says_which_store_it_is_and_how_much_it_has(neo4j_server: Neo4jServer, ours: Owner) -> None:
+    """Whoever asks; one that was emptied of everything is another store."""
+    async with connected(neo4j_server.open_uri) as graph:
+        before = await graph.condition()
+        await graph.upsert_nodes([node("a", ours)])
+    async with connected(neo4j_server.open_uri) as graph:
+        now = await graph.condition()
+        assert (now.identity, now.written) == (before.identity, None)
+        assert now.found > 0
+        await graph._change("MATCH (s:MemoryStore) DELETE s")
+        assert (await graph.condition()).identity != before.identity
