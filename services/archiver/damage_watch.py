@@ -16,7 +16,8 @@ from pentad.shared.vectors.vector_store import Vectors
 if TYPE_CHECKING:
     from pentad.shared.graph.neo4j_graph import Neo4jGraph
 
-_say = Seldom(logging.getLogger(__name__))
+log = logging.getLogger(__name__)
+_say = Seldom(log)
 
 _COUNT_S = 60.0
 """How often the nodes of the graph are counted."""
@@ -45,17 +46,17 @@ class DamageWatch:
         """
         try:
             await opening()
-            await self.look_at_vectors()
         except MemoryDamagedError as error:
-            why = f"{error}: {_MEND.format(self._vectors_place)}"
-            await self._counts.unreadable(VECTORS, why)
-            await self._tell()
-            raise MemoryDamagedError(why) from None
+            raise await self._damaged_vectors(error) from None
+        await self.look_at_vectors()
 
     async def look_at_vectors(self) -> Sequence[Collection]:
-        """Compare how many points there are; returns the collections."""
+        """Compare how many points there are; returns the collections. Raises ``MemoryDamagedError``, likewise."""
         before = await self._counts.kept()
-        found = await self._vectors.collections()
+        try:
+            found = await self._vectors.collections()
+        except MemoryDamagedError as error:
+            raise await self._damaged_vectors(error) from None
         await self._counts.compare_points(before, {each.name: each.points for each in found})
         await self._counts.unreadable(VECTORS, None)
         await self._tell()
@@ -99,13 +100,20 @@ class DamageWatch:
         else:
             await self._counts.unreadable(GRAPH, None)
 
+    async def _damaged_vectors(self, error: MemoryDamagedError) -> MemoryDamagedError:
+        why = f"{error}: {_MEND.format(self._vectors_place)}"
+        await self._counts.unreadable(VECTORS, why)
+        await self._tell()
+        return MemoryDamagedError(why)
+
     async def _damaged_graph(self, what: str) -> None:
         place = self._graph.place if isinstance(self._graph, SqliteGraph) else "its data"
         await self._counts.unreadable(GRAPH, f"{what}: {_MEND.format(place)}")
 
     async def _tell(self) -> None:
-        self.damages = await self._counts.damages()
+        before, self.damages = self.damages, await self._counts.damages()
         for damage in self.damages:
-            _say.error(f"damage {damage.store}", "%s: %s", damage.what, damage.do)
+            if damage not in before:
+                log.error("%s: %s", damage.what, damage.do)
         for store in (VECTORS, GRAPH):
             metrics.memory_damaged.labels(store).set(any(damage.store == store for damage in self.damages))

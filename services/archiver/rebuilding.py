@@ -17,7 +17,7 @@ from pentad.services.archiver.rebuilding_tasks import RebuildingTasks, Rebuilt
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError, OutageError, PentadError
 from pentad.shared.keys import TaskKeys, task_parts
-from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back
+from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over, put_back
 from pentad.shared.memory.rebuild_progress import LEASE_S, MOST_FAILURES, RebuildProgress, Rebuilds, RebuildStage
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.random_hex import random_hex
@@ -112,6 +112,7 @@ class Rebuilding:
     async def _go_on(self, now: RebuildProgress) -> bool:
         if now.stage is RebuildStage.FORGOTTEN and not now.cursor:
             await keep_handed_over(self._store, self._records)
+            await keep_all(self._store, self._records, self._vectors)
             now = replace(now, total=len(await self._kept.all_in_redis(self._shards)) + len(await self._recorded()))
         actors = await self._of_stage(now)
         begin = bisect_right(actors, now.cursor)

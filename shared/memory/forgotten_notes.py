@@ -5,7 +5,7 @@ memory is rebuilt from them. Who forgets hands the notes over in Redis, for not 
 archiver writes them a moment later.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from hashlib import sha256
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,10 +16,11 @@ from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import FORGOTTEN_NOTES, TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN, write_notes
+from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
 from pentad.shared.records import Records
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.vectors.limits import MOST_HITS
+from pentad.shared.vectors.limits import MOST_HITS, MOST_POINTS
 from pentad.shared.vectors.points import KeptPoint, Point
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
@@ -51,7 +52,7 @@ async def hand_over(store: Store, points: Sequence[Point]) -> None:
         for point in points[begin : begin + _AT_ONCE]:
             note = ForgottenNote(KeptPoint(point.id, point.payload), now)
             kept = point.payload
-            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}", _NOTE.dump_json(note)]
+            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}/{now}", _NOTE.dump_json(note)]
         await store.call("HSET", FORGOTTEN_NOTES, *fields)
 
 
@@ -110,9 +111,27 @@ async def put_back(records: Records, vectors: Vectors, tenant: str, task: str) -
 
 
 async def keep_all(store: Store, records: Records, vectors: Vectors) -> None:
-    """Write beside the records what earlier versions have noted in the memory's store alone. Raises ``OutageError``."""
+    """Write beside the records what earlier versions have noted in the memory's store alone. Raises ``OutageError``.
+
+    A node that was added by hand again since is known; these versions have left its note where it was.
+    """
+    collections = [each.name for each in await vectors.collections() if each.name != FORGOTTEN]
     async for points in _everything(vectors):
-        await keep_notes(store, records, [ForgottenNote(point, 0) for point in points])
+        nodes = {point.payload.anchor for point in points if is_statement(point.payload.task)}
+        known = await _there(vectors, collections, points[0].payload.owner.tenant, nodes) if nodes else set()
+        noted = [point for point in points if not (is_statement(point.payload.task) and point.payload.anchor in known)]
+        await keep_notes(store, records, [ForgottenNote(point, 0) for point in noted])
+
+
+async def _there(vectors: Vectors, collections: Sequence[str], tenant: str, ids: Collection[str]) -> set[str]:
+    """Which of these are points of a collection."""
+    chosen = sorted(ids)
+    found: set[str] = set()
+    for begin in range(0, len(chosen), MOST_POINTS):
+        asked = Selection(Owner(tenant), Whose.ALL, ids=tuple(chosen[begin : begin + MOST_POINTS]))
+        for name in collections:
+            found |= {point.id for point in await vectors.get(name, asked)}
+    return found
 
 
 async def _everything(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
@@ -124,7 +143,8 @@ async def _everything(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
         cursor: str | None = None
         while True:
             page = await vectors.scroll(FORGOTTEN, Selection(Owner(tenant), Whose.ALL), MOST_HITS, cursor)
-            yield page.points
+            if page.points:
+                yield page.points
             if (cursor := page.next) is None:
                 break
 

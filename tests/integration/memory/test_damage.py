@@ -172,6 +172,24 @@ async def test_a_file_of_the_graph_that_is_damaged_is_told_with_what_to_do(archi
     assert told[0].endswith(f"stop the archiver, move {file} away, start it again and run `pentad memory rebuild`")
 
 
+async def test_a_store_of_vectors_that_cannot_be_opened_is_told_and_rebuilt_when_it_is_moved_away(
+    archive: Archive,
+) -> None:
+    before, folder = await archive.contents(), archive.folder / "vectors"
+    await archive.aclose()
+    (folder / COLLECTION / "collection.json").write_text("{")
+    archive.open()
+    with pytest.raises(MemoryDamagedError, match=f"stop the archiver, move {folder} away"):
+        await archive.watch.open_vectors(archive.vectors.open)
+    [damage] = archive.watch.damages
+    assert damage.do == f"stop the archiver, move {folder} away, start it again and run `pentad memory rebuild`"
+    await archive.again("vectors")
+    assert [told.partition(":")[0] for told in await archive.look()] == ["points are missing from the long-term memory"]
+    await archive.rebuild()
+    assert await archive.look() == []
+    assert await archive.contents() == before
+
+
 async def test_readiness_and_the_doctor_tell_it_and_after_a_rebuild_no_more(store: Store, tmp_path: Path) -> None:
     """The service itself, from a lost folder to a memory that is whole again."""
     settings = settings_of(store.url, tmp_path)

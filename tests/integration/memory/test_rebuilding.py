@@ -13,12 +13,14 @@ from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.keys import FORGOTTEN_NOTES, MEMORY_REBUILD_LEASE, TaskKeys
-from pentad.shared.memory.forgotten import forgotten_of
+from pentad.shared.memory.forgotten import FORGOTTEN, forgotten_of, write_notes
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
 from pentad.shared.memory.rebuild_progress import RebuildStage
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
+from pentad.shared.vectors.points import Point
+from pentad.shared.vectors.selection import Selection, Whose
 from tests.integration.memory.rebuilt import Archive
 from tests.integration.memory.remembered import AT, TASK, end
 
@@ -138,6 +140,21 @@ async def test_what_is_known_again_after_it_was_forgotten_is_rebuilt(archive: Ar
     await archive.rebuild()
     assert ferry in await archive.texts()
     assert await archive.graph.nodes(Owner("acme"), [node])
+
+
+async def test_what_an_earlier_version_has_let_be_known_again_is_rebuilt(archive: Archive) -> None:
+    """It has left the note where it was."""
+    ferry = "The ferry leaves at nine"
+    await archive.add_node(ferry)
+    await archive.forget(ferry)
+    noted = (await archive.vectors.scroll(FORGOTTEN, Selection(Owner("acme"), Whose.ALL), 9)).points
+    await archive.add_node(ferry)
+    await write_notes(archive.vectors, [Point(note.id, note.payload) for note in noted])
+    await archive.store.call("DEL", FORGOTTEN_NOTES)
+    await keep_all(archive.store, archive.records, archive.vectors)
+    await archive.again("vectors", "graph")
+    await archive.rebuild()
+    assert ferry in await archive.texts()
 
 
 async def test_a_task_that_was_erased_is_noted_nowhere(archive: Archive) -> None:
