@@ -56,6 +56,17 @@ async def test_what_was_lost_is_there_again_of_every_tenant(archive: Archive, lo
     assert now.ended_at >= now.started_at
 
 
+async def test_stores_that_are_emptied_under_a_running_archiver_are_filled_by_it(archive: Archive) -> None:
+    """It believes nothing of what it knows of them."""
+    before = await archive.contents("acme", "zed")
+    for each in await archive.vectors.collections():
+        await archive.vectors.drop(each.name)
+    for tenant in ("acme", "zed"):
+        await archive.graph.forget_tenant(tenant)
+    assert (await archive.rebuild()).failed == 0
+    assert await archive.contents("acme", "zed") == before
+
+
 async def test_a_rebuild_of_a_whole_memory_changes_nothing_and_may_be_repeated(archive: Archive) -> None:
     before = await archive.contents("acme", "zed")
     for _ in range(2):
