@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _say = Seldom(log)
 
-_COUNT_S = 60.0
-"""How often the nodes of the graph are counted."""
+_SHARE = 100
+"""Of this many moments one is spent on counting the nodes of the graph, at most."""
 _CHECK_S = 3600.0
 """How often the whole file of the graph is checked."""
 _MEND = "stop the archiver, move {} away, start it again and run `pentad memory rebuild`"
@@ -35,7 +35,7 @@ class DamageWatch:
     ) -> None:
         """``vectors_place``: where the store of vectors is, for a person."""
         self._counts, self._vectors, self._graph, self._vectors_place = counts, vectors, graph, vectors_place
-        self._counted_at = self._checked_at = float("-inf")
+        self._count_at = self._checked_at = float("-inf")
         self.damages: Sequence[Damage] = ()
         """What is wrong, as was seen last."""
 
@@ -64,18 +64,18 @@ class DamageWatch:
 
     async def look_at_graph(self) -> None:
         """Compare how many nodes and edges there are, and have the file checked, each when it is time."""
-        if monotonic() - self._counted_at < _COUNT_S:
+        if monotonic() < self._count_at:
             return
         try:
             await self._check()
-            before = await self._counts.kept()
+            began, before = monotonic(), await self._counts.kept()
             await self._counts.compare_graph(before, await self._graph.condition())
         except MemoryDamagedError as error:
             await self._damaged_graph(str(error))
             raise
         finally:
             await self._tell()
-        self._counted_at = monotonic()
+        self._count_at = monotonic() + _SHARE * (monotonic() - began)
 
     async def rebuilt(self) -> None:
         """The memory was rebuilt: what it has now is what was written to it."""

@@ -17,7 +17,7 @@ from pentad.shared.store.store import Store
 
 VECTORS, GRAPH = "vectors", "graph"
 """The two stores, as what is wrong is told of them."""
-REBUILD = "`pentad memory rebuild` writes it anew from the records and the tasks in Redis"
+REBUILD = "run `pentad memory rebuild`, which writes it anew from the records and the tasks in Redis"
 """What to do about it."""
 _POINTS, _REMOVED, _LOST, _UNREADABLE = "points ", "removed ", "lost ", "unreadable "
 """Begin the fields, each with what it is of."""

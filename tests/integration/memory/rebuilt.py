@@ -98,7 +98,7 @@ class Archive:
     async def look(self) -> list[str]:
         """What is said to be wrong after a look at both stores, each with what to do."""
         await self.watch.look_at_vectors()
-        self.watch._counted_at = float("-inf")
+        self.watch._count_at = float("-inf")
         await self.watch.look_at_graph()
         return [f"{damage.what}: {damage.do}" for damage in self.watch.damages]
 
