@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from pentad.contracts.dates import LocalDate
 from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.ids import Identifier, Timestamp
@@ -101,6 +102,8 @@ class Manifest(Contract):
     """Anchors of what was recalled for this step, which is the task's first: the transcript begins with its text."""
     recall: RecallOutcome | None = None
     """What came of recalling, of a task's first step; absent of others."""
+    today: LocalDate | None = None
+    """The day that the system prompt ended with; absent of steps before prompts had one."""
     walk: RecallWalk | None = None
     """How the graph was walked for it, if it was, or a model was asked how."""
     digest: str

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from pentad.contracts.dates import zone_of
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.models import ThinkTagsHabit, is_model_key_name
 from pentad.shared.env_file import read_env_file
@@ -170,6 +171,9 @@ class Settings(BaseModel):
     pentad_eval_cases: Path | None = None
     """A folder of its own where the gateway keeps each message that a person moves, with what its session's tasks had
     said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""
+    tz: str | None = None
+    """The time zone of the date that prompts end with, and of the built-in clock: an IANA name such as `Europe/Berlin`;
+    unset: UTC. A message's `metadata.time_zone` goes before it."""
     pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
     pentad_memory_scope: Literal["session", "tenant"] = "session"
@@ -248,6 +252,14 @@ class Settings(BaseModel):
             check_tool_variable(name)
         return value
 
+    @field_validator("tz")
+    @classmethod
+    def _is_zone(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        zone_of(name := value.removeprefix(":"))
+        return name
+
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, value: str | None) -> str | None:
@@ -301,6 +313,11 @@ class Settings(BaseModel):
     @property
     def lease_ms(self) -> int:
         return round(self.pentad_lease_s * 1000)
+
+    @property
+    def time_zone(self) -> str:
+        """The time zone of prompts and clocks."""
+        return self.tz or "UTC"
 
     @property
     def session_ttl_s(self) -> int:

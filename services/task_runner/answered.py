@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, TaskUsage, message_ref
 from pentad.contracts.records import Manifest, StepRecord
@@ -36,6 +37,8 @@ class Asked:
     system: bytes
     before: Sequence[bytes]
     """The committed transcript, with what its exclusions leave out of the prompt."""
+    today: LocalDate
+    """The day that the system message ends with."""
     step: int
     recall: Recall | None = None
     """What came of recalling, where it was the task's first question."""
@@ -68,7 +71,7 @@ class AnswerWriter(WaitWriter):
         self._keep_materials(asked)
         covers = [*asked.before[self.task.covered :], *self.added]
         manifest = manifest_of(
-            self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers, asked.recall
+            self.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers, asked.recall, asked.today
         )
         calls = self.calls
         if isinstance(following, CallTools):

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from pydantic_core import to_json
 
+from pentad.contracts.dates import LocalDate
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.headers import TaskHeader
@@ -27,22 +28,22 @@ class Chosen:
     version: str
     output: Output | None
     """What the answer must fit; None of a plain text."""
-    fixed: bytes | None = None
-    """The system message, where it is the same for every task."""
+    fixed: str | None = None
+    """The system prompt without the date, where it is the same for every task."""
 
-    def system(self, task: TaskHeader) -> bytes:
-        """The system message for this task. It is the same in each of its steps."""
-        if self.fixed is not None:
-            return self.fixed
-        prompt = self.instruction.filled(_values(task))
-        return _message(with_schema(prompt, self.instruction.output_schema))
+    def system(self, task: TaskHeader, today: LocalDate) -> bytes:
+        """The system message for this task. It is the same in each of its steps of a day, and changes at its end."""
+        prompt = self.fixed
+        if prompt is None:
+            prompt = with_schema(self.instruction.filled(_values(task)), self.instruction.output_schema)
+        return _message(prompt + today.told)
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
     """An instruction, ready to be used. Raises ``WrongSchema``."""
     schema = instruction.output_schema
     output = Output(schema) if schema is not None else None
-    fixed = None if instruction.placeholders else _message(with_schema(instruction.filled({}), schema))
+    fixed = None if instruction.placeholders else with_schema(instruction.filled({}), schema)
     return Chosen(instruction, version, output, fixed)
 
 

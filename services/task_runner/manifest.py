@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pentad.contracts.dates import LocalDate
 from pentad.contracts.records import Manifest
 from pentad.services.task_runner.prompt import Toolbox, chain
 from pentad.shared.actors.headers import TaskHeader
@@ -17,6 +18,7 @@ def manifest_of(
     system: bytes,
     since: Sequence[bytes],
     recall: Recall | None,
+    today: LocalDate,
 ) -> Manifest:
     """The manifest of a step. ``version``: of its instruction. ``since``: the messages that the digest of the step
     before does not cover. The digest is chained on that one, so that its cost is what the step adds.
@@ -31,5 +33,6 @@ def manifest_of(
         memories=list(recall.anchors) if recall is not None else [],
         recall=recall.outcome if recall is not None else None,
         walk=recall.walk if recall is not None else None,
+        today=today,
         digest=chain(task.digest, since, system, toolbox.digest, answer.model),
     )

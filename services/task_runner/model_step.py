@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
+from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.instructions import OutputMode
@@ -129,11 +130,17 @@ class ModelSteps:
         writer.quote(recall)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
-        most, system = self._steps.settings.pentad_calls_per_step, chosen.system(step.task)
-        asked = Asked(chosen, toolbox, system, step.transcript.messages, step.task.step + 1, recall)
+        most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
+        system = chosen.system(step.task, today)
+        asked = Asked(chosen, toolbox, system, step.transcript.messages, today, step.task.step + 1, recall)
         return ModelQuestion(
             step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held)
         )
+
+    def _today(self, step: Step) -> LocalDate:
+        """The day of the step where the person is, else where the settings are."""
+        zone = step.arrived.time_zone or step.task.time_zone or self._steps.settings.time_zone
+        return LocalDate.of(step.taken.lease.now, zone)
 
     def _asked(
         self, asking: ModelQuestion, planned: AskModel | CallAgain

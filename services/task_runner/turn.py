@@ -157,6 +157,8 @@ class TurnWriter(TaskEvents):
             budget = t.budget.to_json() if t.budget else b""
             fields |= {"correlation": t.correlation, "traceparent": t.traceparent, "budget": budget}
             fields |= {"speaker": t.speaker}
+            if self._arrived.time_zone:
+                fields |= {"time_zone": self._arrived.time_zone}
         if self._arrived.asks:
             fields |= {"turn_at": t.at}
             if self.task.repairs:

@@ -9,6 +9,7 @@ from typing import Any
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET
 from pentad.services.tool_worker.builtins.builtin_source import Builtins
+from pentad.services.tool_worker.builtins.catalogue import builtins_of
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
 from pentad.services.tool_worker.children.pool import ToolProcesses
@@ -69,7 +70,7 @@ class ToolWorker(ConsumingService):
         reader = MemoryReader(self.store, memory, self._walks, transcripts, settings.pentad_shards)
         own = OwnMemories(self._vectors, Forgetter(self.store, self._vectors, graph, settings.pentad_shards))
         remembering = Builtins(memory_tools(reader) | {MEMORY_FORGET: forgetting_tool(own)}, quick=False)
-        self._sources = ToolSources(Builtins(), remembering, self._processes)
+        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), remembering, self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""

@@ -124,6 +124,8 @@ class TaskHeader:
     covered: int = 0
     """Transcript entries that ``digest`` covers."""
     tools: str = ""
+    time_zone: str = ""
+    """Of the person, as a message's metadata has named it; '': that of the settings."""
     reason: str = ""
     detail: str = ""
     """Why it failed, in words. Of its last end: it stays while the task runs again."""
@@ -188,7 +190,7 @@ _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "detail paused place"
+    "detail paused place time_zone"
 )
 
 

@@ -46,6 +46,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_TASKS_PER_TENANT": "1000",
     "PENTAD_TENANT_SHARE": "0.5",
     "PENTAD_REDIS_REPLICAS": "0",
+    "TZ": None,
     "PENTAD_RECALL_TOKENS": "2000",
     "PENTAD_MEMORY_SCOPE": "session",
     "PENTAD_EXTRACT": "never",

@@ -29,7 +29,10 @@ def prompts_of(record: TaskRecord) -> list[Prompt]:
     for step in record.steps:
         manifest = step.manifest
         instruction = Instruction.model_validate(record.materials[f"instruction:{manifest.instruction_version}"])
-        system = {"role": "system", "content": instruction.system_prompt}
+        system = {
+            "role": "system",
+            "content": instruction.system_prompt + (manifest.today.told if manifest.today else ""),
+        }
         end = manifest.messages[1]
         added = [to_json(message) for message in chat[covered:end]]
         digest, covered = chain(digest, added, to_json(system), manifest.tools, manifest.model), end

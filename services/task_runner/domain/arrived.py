@@ -3,10 +3,14 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
+from pentad.contracts.dates import zone_of
 from pentad.shared.actors.headers import UNREADABLE, Mail
 from pentad.shared.actors.mail import MoveMail, RedriveMail, ResultMail, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
+
+TIME_ZONE = "time_zone"
+"""A name in a message's metadata: where the person is."""
 
 
 @immutable
@@ -40,6 +44,17 @@ class Arrived:
     """Messages queue: of those that wait here is only what belongs to this turn."""
     left: bool = False
     """Others wait behind it, for turns of their own."""
+
+    @property
+    def time_zone(self) -> str:
+        """Of the person, as the newest message with one names it in its metadata; '' for none and for no such zone."""
+        named = (mail.message.metadata.get(TIME_ZONE) for mail in reversed(self.users))
+        name = next((name for name in named if name), "")
+        try:
+            zone_of(name)
+        except ValueError:
+            return ""
+        return name
 
     @property
     def asks(self) -> bool:

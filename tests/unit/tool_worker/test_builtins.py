@@ -7,8 +7,8 @@ import pytest
 
 from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS
-from pentad.services.tool_worker.builtins.clock import current_time
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS, builtins_of
+from pentad.services.tool_worker.builtins.clock import clock_of
 from pentad.services.tool_worker.builtins.echo import echo
 from pentad.services.tool_worker.builtins.note import memory_note
 from pentad.services.tool_worker.invocation import ToolInvocation
@@ -27,15 +27,21 @@ def test_every_builtin_is_pure_and_described(name: str) -> None:
 
 @pytest.mark.parametrize(("timezone", "offset"), [("UTC", 0), ("utc", 0), ("Asia/Shanghai", 8), ("Etc/GMT+5", -5)])
 def test_the_time_is_now_and_says_its_offset(timezone: str, offset: int) -> None:
-    moment = datetime.fromisoformat(current_time(timezone))
+    moment = datetime.fromisoformat(clock_of("UTC")(timezone))
     assert moment.utcoffset() == timedelta(hours=offset)
     assert abs(datetime.now(UTC) - moment) < timedelta(minutes=1)
+
+
+def test_the_clock_tells_the_time_of_its_own_zone_where_no_other_is_asked_for() -> None:
+    assert datetime.fromisoformat(clock_of("Asia/Tokyo")()).utcoffset() == timedelta(hours=9)
+    tool = builtins_of("Asia/Tokyo")["current_time"]
+    assert tool.spec.parameters["properties"]["timezone"]["default"] == "Asia/Tokyo"
 
 
 @pytest.mark.parametrize("timezone", ["Mars/Base", "../etc/passwd", "", "Europe", "/etc/localtime"])
 def test_an_unknown_zone_is_refused(timezone: str) -> None:
     with pytest.raises(ValueError, match="IANA name"):
-        current_time(timezone)
+        clock_of("UTC")(timezone)
 
 
 def test_a_note_is_read_from_the_call_under_the_name_of_the_tool() -> None:
