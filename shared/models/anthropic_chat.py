@@ -12,12 +12,14 @@ from pydantic_core import to_json
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.anthropic_assembly import MessageAssembly
 from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_tools
+from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.learned_form import REQUIRED
 from pentad.shared.models.official import anthropic_client
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelRefused
-from pentad.shared.models.request_change import Change
+from pentad.shared.models.request_change import Change, call_id_form
 from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
+from pentad.shared.models.thoughts import kind_of
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 _DEFAULTS = {"max_tokens": 16_384, "cache_control": {"type": "ephemeral"}}
@@ -76,7 +78,8 @@ class AnthropicChat(StreamedChat):
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
         fields = {"model": to_json(model), "stream": b"true"}
         try:
-            prompt = anthropic_prompt(request.messages, model)
+            messages = with_sent_ids(request.messages, kind_of("anthropic", model), call_id_form(model, changes))
+            prompt = anthropic_prompt(messages, model)
             tools = None if request.tools is None else anthropic_tools(request.tools)
         except ValueError as error:
             raise ModelRefused(f"the conversation cannot be sent: {error}") from None

@@ -6,8 +6,6 @@ blocks of the user's message that follows the calls.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -18,7 +16,6 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.loose_values import as_dict, as_text, parse_object
 from pentad.shared.models.thoughts import signed_blocks
 
-_CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FAILED = "error: "
 """What the result of a failed tool call begins with."""
 _BEGINS = b'{"type":"text","text":"[The conversation goes on.]"}'
@@ -122,13 +119,13 @@ def _said(raw: bytes, model: str) -> _Said:
 def _result(call_id: str, content: str) -> bytes:
     told = b',"content":' + to_json(content) if content.strip() else b""
     failed = b',"is_error":true' if content.startswith(_FAILED) else b""
-    return b'{"type":"tool_result","tool_use_id":%s%s%s}' % (to_json(_sendable(call_id)), told, failed)
+    return b'{"type":"tool_result","tool_use_id":%s%s%s}' % (to_json(call_id), told, failed)
 
 
 def _call(call: dict[str, Any]) -> bytes:
     function = as_dict(call.get("function"))
     return b'{"type":"tool_use","id":%s,"name":%s,"input":%s}' % (
-        to_json(_sendable(as_text(call.get("id")))),
+        to_json(as_text(call.get("id"))),
         to_json(as_text(function.get("name"))),
         _input(as_text(function.get("arguments"))),
     )
@@ -144,13 +141,6 @@ def _input(arguments: str) -> bytes:
     except ValueError:
         pass
     return to_json({"unreadable": arguments})
-
-
-def _sendable(call_id: str) -> str:
-    """The id, or one made of it: the protocol takes letters, digits, `_` and `-`."""
-    if _CALL_ID.fullmatch(call_id):
-        return call_id
-    return "call_" + hashlib.sha256(call_id.encode()).hexdigest()[:32]
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

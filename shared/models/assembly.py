@@ -95,8 +95,8 @@ class AnswerAssembly(ABC):
         )
 
     def _kept(self, model: str) -> dict[str, Any] | None:
-        fields, extras = self._thoughts(), self._calls.extras() if self._calls.signed else ()
-        return kept(self.protocol, model, fields, extras) if fields or extras else None
+        extras = self._calls.extras() if self._calls.signed else ()
+        return kept(self.protocol, model, self._thoughts(), extras, self._calls.ids())
 
     def _say(self, text: str) -> None:
         if text:

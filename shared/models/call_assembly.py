@@ -108,6 +108,10 @@ class ToolCallAssembly:
         """For each of the drafts the fields that its server wants back with it."""
         return [slot.extra or None for slot in self._filled()]
 
+    def ids(self) -> list[str]:
+        """For each of the drafts the id that its server gave; '' for none."""
+        return [slot.call_id for slot in self._filled()]
+
     def _filled(self) -> list[_Slot]:
         return [slot for _, slot in sorted(self._slots.items()) if slot.filled]
 

@@ -10,11 +10,12 @@ from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
+from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured
-from pentad.shared.models.request_change import Change
+from pentad.shared.models.request_change import Change, call_id_form
 from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
-from pentad.shared.models.thoughts import openai_messages
+from pentad.shared.models.thoughts import kind_of, openai_messages
 
 UNNAMED = "default"
 
@@ -67,7 +68,8 @@ class OpenAIChat(StreamedChat):
             if not request.may_call:
                 fields["tool_choice"] = b'"none"'
         filled = any(change.kind == "fill_reasoning" for change in changes)
-        fields["messages"] = b"[%s]" % openai_messages(request.messages, model, filled=filled)
+        messages = with_sent_ids(request.messages, kind_of("openai", model), call_id_form(model, changes))
+        fields["messages"] = b"[%s]" % openai_messages(messages, model, filled=filled)
         return fields
 
 

@@ -53,6 +53,7 @@ def _said(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.I)
 
 
+_CALL_IDS = (Change("call_ids", value="short"), Change("call_ids", value="numbered"))
 _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
     (
         _said(
@@ -94,6 +95,15 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
             r"verified to stream this model",
         ),
         (Change("omit", "stream"),),
+    ),
+    (
+        _said(
+            r"\b(?:tool|function)[ _-]?(?:call|use|result)s?[ _-]?id",
+            r"\bcall[ _-]?ids?\b",
+            r"\btool_calls?\W[^\n]{0,24}\bid\b",
+            r"functions\.[\w{<$]{1,64}[}>]?:",
+        ),
+        _CALL_IDS,
     ),
     (_said(r"only supports? (?:a )?single tool[- ]calls?"), (Change("calls_as_text"),)),
     (
@@ -305,6 +315,8 @@ def _message(refusal: ServerRefusal, path: Path) -> Iterator[Change]:
             yield Change("no_empty_text")
     if last.startswith(("reasoning", "thinking")) or last in ("extra_content", "signature"):
         yield Change("no_reasoning")
+    if "tool_call_id" in path or ("tool_calls" in path and last == "id"):
+        yield from _CALL_IDS
     if last in ("role", "tool_calls", "tool_call_id") and re.search(r"\btool", words, re.I):
         yield Change("calls_as_text")
 

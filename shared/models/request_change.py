@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic_core import from_json, to_json
 
 from pentad.shared.immutable import immutable
+from pentad.shared.models.call_ids import CallIdForm, form_for
 from pentad.shared.models.message_forms import (
     alternating,
     calls_as_text,
@@ -26,6 +27,7 @@ from pentad.shared.models.tool_forms import BARE, CORE, WITHOUT_BOUNDS, ToolForm
 
 ChangeKind = Literal[
     "alternate",
+    "call_ids",
     "calls_as_text",
     "fill_reasoning",
     "fewer_tools",
@@ -62,6 +64,7 @@ _LEVELS = {
     CORE: "tools are described to it in the part of JSON Schema that all servers take",
     BARE: "tools are described to it by the names and types of their arguments alone",
 }
+_CALL_IDS: Mapping[str | int, str] = {"short": "by nine letters and digits", "numbered": "as functions.NAME:INDEX"}
 
 
 @immutable
@@ -76,6 +79,7 @@ class Change:
         """What is done, as the log and the doctor say it."""
         said: Mapping[ChangeKind, str] = {
             "alternate": "user messages in a row are sent to it as one",
+            "call_ids": f"calls of tools are named to it {_CALL_IDS.get(self.value, '')}",
             "calls_as_text": "calls of tools and their results are sent to it as plain text",
             "fill_reasoning": "each call of tools is sent to it with reasoning, if a blank one",
             "fewer_tools": f"at most {self.value} tools are offered to it",
@@ -120,6 +124,12 @@ def _tool_form(by_kind: Mapping[str, Sequence[Change]]) -> ToolForm:
         most_tools=min(numbers("fewer_tools"), default=None),
         without=frozenset(change.name for change in by_kind.get("omit_tool", ())),
     )
+
+
+def call_id_form(model: str, changes: Iterable[Change]) -> CallIdForm:
+    """The form of the ids of tool calls that a model is sent."""
+    learned = [change.value for change in changes if change.kind == "call_ids"]
+    return "numbered" if "numbered" in learned else "short" if learned else form_for(model)
 
 
 def refielded(fields: Mapping[str, bytes], changes: Iterable[Change]) -> dict[str, bytes]:

@@ -1,12 +1,14 @@
 """What a model must be sent back with the tool calls of its answer: its reasoning and signatures, as its server said
-them.
+them, and the ids that its server gave the calls.
 
-A transcript keeps them at the end of the assistant's line, as `thinking`: the kind of model that they came from, and
-the fields. That kind is sent the fields, every other the message without them. Pure: bytes in, bytes out.
+A transcript keeps them at the end of the assistant's line, as `thinking`: the kind of model that they came from, the
+ids (see `call_ids`), and the fields. That kind is sent the fields, every other the message without them. Pure: bytes
+in, bytes out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,10 @@ _MOST_KEPT = 4 * 1024 * 1024
 """Bytes of them."""
 _KEPT = b',"thinking":{"of":'
 """Where thoughts begin in a line. No text before them can hold these bytes: there the quotes are escaped."""
+_IDS = re.compile(rb'^("(?:[^"\\]|\\.)*+"),"ids":(\[[^\]]*+\])')
+"""What follows `_KEPT`, where a server has given ids."""
+_ID = re.compile(r"[!#-Z^-~]{1,16384}")
+"""An id that is kept: without spaces, quotes, backslashes and brackets. Some proxies write a signature into it."""
 _CALLS = b',"tool_calls":['
 _DEEPER = b'[[[{"":%s}]]]'
 """About as deep as thoughts ever stand in what is sent."""
@@ -27,19 +33,36 @@ _UNKNOWN = b',"reasoning_content":" "}'
 """Stands where there are no thoughts, or another model's. Not empty: a server may take that for nothing."""
 
 
-def kept(protocol: str, model: str, fields: Mapping[str, Any], calls: Sequence[Any] = ()) -> dict[str, Any] | None:
-    """What a transcript keeps of an answer's thoughts; None: nothing. `calls`: for each tool call its own fields."""
-    if not fields and not any(calls):
-        return None
-    thoughts = {"of": kind_of(protocol, model), "fields": fields} | ({"calls": calls} if any(calls) else {})
+def kept(
+    protocol: str, model: str, fields: Mapping[str, Any], calls: Sequence[Any] = (), ids: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """What a transcript keeps of an answer's thoughts; None: nothing. `calls`: for each tool call its own fields.
+
+    `ids`: for each tool call the id that its server gave, '' for none.
+    """
+    given = _unmistakable(ids)
+    begin = {"of": kind_of(protocol, model)} | ({"ids": given} if any(given) else {})
+    thoughts = begin | {"fields": fields} | ({"calls": calls} if any(calls) else {})
+    if (fields or any(calls)) and _sendable(thoughts):
+        return thoughts
+    return begin | {"fields": {}} if any(given) else None
+
+
+def _unmistakable(ids: Sequence[str]) -> list[str]:
+    """The ids; '' for one that several calls have, and for one that cannot be kept."""
+    return [each if _ID.fullmatch(each) and ids.count(each) == 1 else "" for each in ids]
+
+
+def _sendable(thoughts: Mapping[str, Any]) -> bool:
+    """Whether this can be read again and be sent; a server may say nonsense."""
     try:
         packed = to_json(thoughts)
         if len(packed) > _MOST_KEPT:
-            return None
+            return False
         from_json(_DEEPER % packed, allow_inf_nan=False)
-    except ValueError:  # a server's nonsense, which could not be read again or not be sent
-        return None
-    return thoughts
+    except ValueError:
+        return False
+    return True
 
 
 def signed_blocks(message: Mapping[str, Any], model: str) -> list[Any]:
@@ -47,7 +70,7 @@ def signed_blocks(message: Mapping[str, Any], model: str) -> list[Any]:
     thinking = message.get("thinking")
     if not isinstance(thinking, dict) or thinking.get("of") != kind_of("anthropic", model):
         return []
-    blocks: list[Any] = thinking["fields"][BLOCKS]
+    blocks: list[Any] = thinking["fields"].get(BLOCKS, [])
     return blocks
 
 
@@ -64,8 +87,32 @@ def openai_messages(messages: Sequence[bytes], model: str, *, filled: bool) -> b
 
 
 def without_thoughts(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages of a transcript without the thoughts that it keeps."""
-    return [said + b"}" if mark else line for line in messages for said, mark, _ in [line.partition(_KEPT)]]
+    """The messages of a transcript without the thoughts that it keeps. The ids that servers gave to calls stay."""
+    return [_ids_alone(line) if _KEPT in line else line for line in messages]
+
+
+def without_kept(line: bytes) -> bytes:
+    """A message of a transcript without all that is kept for its server."""
+    said, mark, _ = line.partition(_KEPT)
+    return said + b"}" if mark else line
+
+
+def given_ids(line: bytes, kind: str) -> Sequence[bytes]:
+    """The ids that a server of this kind gave to the calls of an assistant's message, in their order; b'' for none.
+
+    Nothing where another kind has called, or the server gave none.
+    """
+    _, mark, after = line.partition(_KEPT)
+    found = _IDS.match(after) if mark else None
+    if found is None or from_json(found[1]) != kind:
+        return ()
+    return [each.encode() for each in from_json(found[2])]
+
+
+def _ids_alone(line: bytes) -> bytes:
+    said, mark, after = line.partition(_KEPT)
+    found = _IDS.match(after)
+    return said + (mark + found[0] + b',"fields":{}}}' if found else b"}")
 
 
 def _sent(line: bytes, kind: str, filled: bool) -> bytes:
@@ -74,7 +121,8 @@ def _sent(line: bytes, kind: str, filled: bool) -> bytes:
         line = said + b"}"
         thinking = from_json(b'{"of":' + after[:-1])
         if thinking["of"] == kind:
-            return _with(line, thinking["fields"], thinking.get("calls"))
+            line = _with(line, thinking["fields"], thinking.get("calls"))
+            filled = filled and not thinking["fields"]
     return line[:-1] + _UNKNOWN if filled and _CALLS in line else line
 
 

@@ -159,7 +159,7 @@ async def test_a_running_task_keeps_the_version_that_it_began_with(store: Store,
     gone._entries = new._entries
     await gone.say("and a last one")
     await gone.drive()
-    assert prompts == ["Rhyme."] * 3
+    assert [prompt.partition("\n")[0] for prompt in prompts] == ["Rhyme."] * 3
     steps = [from_json(raw) for raw in await store.call("LRANGE", (await gone.task()).steps, 0, -1)]
     assert len({step["manifest"]["instruction_version"] for step in steps}) == 1
 

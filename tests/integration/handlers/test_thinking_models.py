@@ -95,7 +95,8 @@ async def test_what_was_thought_is_shown_with_the_transcript(store: Store, tmp_p
     flow = await Flow(store, tmp_path, lambda _: answer("never")).prepare()
     raw = await store.call("LRANGE", (await flow.task_named(name.decode())).log, 0, -1)
     thoughts = [shown(entry).get("thinking") for entry in raw]
-    assert thoughts == [None, {"of": "openai/m0", "fields": {"reasoning_content": "what does 6*7 make?"}}, None, None]
+    fields = {"reasoning_content": "what does 6*7 make?"}
+    assert thoughts == [None, {"of": "openai/m0", "ids": ["call_0"], "fields": fields}, None, None]
 
 
 async def test_a_strict_server_takes_over_without_the_thoughts_of_another(

@@ -35,6 +35,8 @@ class Reply:
     raw: tuple[bytes, ...] | None = None
     error: bytes | None = None
     content_type: str = "text/event-stream"
+    ids: tuple[str, ...] = ()
+    """Of the calls; others than the usual ones, in OpenAI's protocol."""
 
     @property
     def immediate(self) -> bool:
@@ -96,7 +98,9 @@ def events(reply: Reply) -> tuple[bytes, ...]:
         frames += [_frame({"reasoning_content": piece}) for piece in pieces(reply.thinking, reply.chunks)]
     if reply.text:
         frames += [_frame({"content": piece}) for piece in pieces(reply.text, reply.chunks)]
-    frames += [frame for index, (name, args) in enumerate(reply.calls) for frame in _call_frames(index, name, args)]
+    frames += [
+        frame for index, (name, args) in enumerate(reply.calls) for frame in _call_frames(reply, index, name, args)
+    ]
     if reply.cut_after is not None:
         return tuple(frames[: reply.cut_after])
     frames.append(_frame({}, finish=finish_of(reply)))
@@ -112,7 +116,7 @@ def document(reply: Reply) -> bytes:
     if reply.thinking:
         message["reasoning_content"] = reply.thinking
     if reply.calls:
-        message["tool_calls"] = [_call(index, name, args) for index, (name, args) in enumerate(reply.calls)]
+        message["tool_calls"] = [_call(reply, index, name, args) for index, (name, args) in enumerate(reply.calls)]
     choice = {"index": 0, "message": message, "finish_reason": finish_of(reply)}
     return json.dumps({**_head("chat.completion"), "choices": [choice], "usage": _usage(reply)}).encode()
 
@@ -151,12 +155,13 @@ def _frame(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
     return _event({**_head(), "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
-def _call(index: int, name: str, args: str) -> dict[str, Any]:
+def _call(reply: Reply, index: int, name: str, args: str) -> dict[str, Any]:
     # The same ids in every answer, as real servers do: nobody may rely on them being unique.
-    return {"id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": args}}
+    call_id = reply.ids[index] if index < len(reply.ids) else f"call_{index}"
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": args}}
 
 
-def _call_frames(index: int, name: str, args: str) -> Iterable[bytes]:
-    yield _frame({"tool_calls": [{"index": index, **_call(index, name, "")}]})
+def _call_frames(reply: Reply, index: int, name: str, args: str) -> Iterable[bytes]:
+    yield _frame({"tool_calls": [{"index": index, **_call(reply, index, name, "")}]})
     for piece in pieces(args, 2):
         yield _frame({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})

@@ -28,9 +28,10 @@ ASSEMBLIES: dict[ScriptedProtocol, Callable[[DeltaSink], AnswerAssembly]] = {
     ANTHROPIC: MessageAssembly,
 }
 THOUGHTS: dict[ScriptedProtocol, dict[str, Any]] = {
-    OPENAI: {"of": "openai/m", "fields": {"reasoning_content": "hmm"}},
+    OPENAI: {"of": "openai/m", "ids": ["call_0"], "fields": {"reasoning_content": "hmm"}},
     ANTHROPIC: {
         "of": "anthropic/m",
+        "ids": ["toolu_0"],
         "fields": {"blocks": [{"type": "thinking", "signature": "c2lnbmVk", "thinking": "hmm"}]},
     },
 }

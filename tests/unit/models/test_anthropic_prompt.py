@@ -139,14 +139,6 @@ def test_arguments_are_sent_as_they_were_written() -> None:
     assert arguments.encode() in convert(user("do"), said(None, ("a", arguments)), result("a")).messages
 
 
-@pytest.mark.parametrize("call_id", ["call-0-1f", "a.b:c", "é", "x" * 65, ""])
-def test_a_call_id_fits_and_its_result_has_the_same(call_id: str) -> None:
-    converted = turns(user("do"), said(None, (call_id, "{}"), ("other", "{}")), result(call_id), result("other"))
-    sent = converted[1][1][0]["id"]
-    assert converted[2][1][0]["tool_use_id"] == sent
-    assert (sent == call_id) is (call_id == "call-0-1f")
-
-
 def test_system_messages_at_the_beginning_are_the_system() -> None:
     prompt = convert(SYSTEM, {"role": "developer", "content": "no"}, user("hi"))
     assert json.loads(prompt.system) == text("Be kind.")

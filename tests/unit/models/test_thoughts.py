@@ -12,7 +12,7 @@ from pentad.shared.models.anthropic_assembly import MessageAssembly
 from pentad.shared.models.anthropic_prompt import anthropic_prompt
 from pentad.shared.models.assembly import Assembly
 from pentad.shared.models.ports import ModelAnswer
-from pentad.shared.models.thoughts import openai_messages
+from pentad.shared.models.thoughts import given_ids, openai_messages, without_kept, without_thoughts
 
 USER = b'{"role":"user","content":"x"}'
 CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
@@ -106,7 +106,15 @@ def test_the_signatures_of_calls_go_back_with_each_call() -> None:
 def test_another_model_is_sent_the_message_as_if_nothing_had_been_thought(whose: str) -> None:
     thought, plain = answered(*FIELDS[whose][0], {"tool_calls": [CALL]}), answered({"tool_calls": [CALL]})
     bare = line_of(plain) if not thought.text else line_of(answered({"content": thought.text, "tool_calls": [CALL]}))
-    assert openai_messages([USER, line_of(thought)], "other", filled=False) == USER + b"," + bare
+    assert openai_messages([USER, line_of(thought)], "other", filled=False) == USER + b"," + without_kept(bare)
+
+
+def test_a_server_that_refuses_thoughts_is_sent_its_ids_still() -> None:
+    own = line_of(answered({"reasoning_content": "hm", "tool_calls": [CALL]}))
+    (line,) = without_thoughts([own])
+    assert given_ids(line, "openai/m") == given_ids(own, "openai/m") == [b"c"]
+    assert "reasoning_content" not in sent(line)[0]
+    assert without_thoughts([USER]) == [USER]
 
 
 def test_an_answer_that_calls_no_tool_keeps_no_thoughts() -> None:
