@@ -95,7 +95,9 @@ async def until_record(records: Records, bus: Bus, task: str) -> TaskRecord:
 def check_record(record: TaskRecord, asked: list[dict[str, Any]]) -> None:
     """Every prompt that the model was sent can be rebuilt from it, with its digest, and every answer is there."""
     prompts = prompts_of(record)
-    assert [p.messages for p in prompts] == [body["messages"] for body in asked]
+    assert [p.as_sent(body["model"]) for p, body in zip(prompts, asked, strict=True)] == [
+        body["messages"] for body in asked
+    ]
     assert [p.tools for p in prompts] == [body["tools"] for body in asked]
     assert [p.digest for p in prompts] == [p.manifest.digest for p in prompts]
     assert len({p.digest for p in prompts}) == len(prompts) == 5

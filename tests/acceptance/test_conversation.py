@@ -44,7 +44,9 @@ async def test_two_tool_calls_of_one_answer_run_in_parallel_and_their_results_go
         ("tool", "one", asked[0]),
         ("tool", "two", asked[1]),
     ]
-    assert [e["tool_call_id"] for e in line.answers("tool_call")] == asked
+    assert asked == ["call_0", "call_1"], "the ids that the model's server gave"
+    ours = {e["tool_call_id"]: e["result"] for e in line.answers("tool_result")}
+    assert [ours[e["tool_call_id"]] for e in line.answers("tool_call")] == ["one", "two"]
     assert ill_formed(told) == []
 
 

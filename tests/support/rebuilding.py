@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, TaskRecord, TranscriptMeta
 from pentad.services.task_runner.prompt import chain
 from pentad.shared.actors.transcript import remaining
+from pentad.shared.models.call_ids import with_sent_ids
+from pentad.shared.models.thoughts import kind_of, openai_messages
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class Prompt:
     messages: list[dict[str, Any]]
     tools: Any
     digest: str
+
+    def as_sent(self, model: str) -> Any:
+        """The messages as a model of this name is sent them in OpenAI's protocol: with its own ids of calls."""
+        lines = with_sent_ids([to_json(message) for message in self.messages], kind_of("openai", model), "given")
+        return from_json(b"[%s]" % openai_messages(lines, model, filled=False))
 
 
 def prompts_of(record: TaskRecord) -> list[Prompt]:
