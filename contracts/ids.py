@@ -109,6 +109,11 @@ def tool_call_id(shard: int, unique: str) -> str:
     return f"call-{shard}-{unique}"
 
 
+def is_tool_call_id(text: str) -> bool:
+    """Whether a text is an id of ours of a tool call."""
+    return text.startswith("call-")
+
+
 def shard_in(identifier: str, shards: int) -> int | None:
     """The shard that a task or tool call id names, or None when it is not one of ours."""
     found = _OURS.match(identifier)

@@ -202,5 +202,7 @@ class TaskRecord(Contract):
     materials: dict[str, Any] = Field(default_factory=dict)
     """What the manifests name by digest: tool schemas, instructions. Of what a person has added to the memory by hand:
     the node or edge, and when it was added last."""
+    results: dict[str, str] | None = None
+    """Results of tools of which the transcript has a part, whole, by the ids of their calls; None: it has all."""
     extraction: dict[str, Any] | None = None
     """What a model has said is known from it, kept before it is used: it is asked once."""

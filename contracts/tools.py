@@ -41,6 +41,8 @@ class ToolSpec(BaseModel):
 RESERVED_NAMES = frozenset({"ask_user", "complete_task"})
 """Tools that the task-runner answers itself: no tool of a worker may have such a name. All other names are free."""
 MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET = "memory_search", "memory_expand", "memory_forget"
+RESULT_READ = "result_read"
+"""The built-in tool that reads a result on, of which a prompt holds a part."""
 RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
 """Built-in tools that name what is in long-term memory: what they are asked and what they give is not remembered."""
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]

@@ -204,6 +204,8 @@ class Settings(BaseModel):
     """Deltas within this time are written as one; the first and the last go at once."""
     pentad_calls_per_step: Annotated[int, Field(ge=1, le=1000)] = 128
     """Tool calls of one answer that are made; each further one is answered with an error that says so."""
+    pentad_result_bytes: Annotated[int, Field(ge=1024, le=1_048_576)] = 32_768
+    """Bytes of one tool result that prompts hold; of a longer one its beginning and its end, and where the whole is."""
     pentad_tool_concurrency: Annotated[int, Field(ge=1)] = 256
     """Tool calls at once in one tool-worker."""
     pentad_tool_processes: Annotated[int, Field(ge=1, le=64)] = 2

@@ -3,7 +3,7 @@
 from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.ids import rfc3339
+from pentad.contracts.ids import is_tool_call_id, rfc3339
 from pentad.contracts.records import StepRecord, TaskRecord
 from pentad.contracts.streams import ARCHIVE, EXTRACT, REMEMBER
 from pentad.services.archiver.ended_tasks import task_named
@@ -104,4 +104,6 @@ def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dic
         messages=[shown(raw) for raw in log],
         steps=[StepRecord.model_validate_json(raw) for raw in steps],
         materials={name: from_json(value) for name, value in big.items() if name.startswith(_MATERIALS)},
+        results={name: value.decode("utf-8", "replace") for name, value in big.items() if is_tool_call_id(name)}
+        or None,
     )

@@ -130,8 +130,8 @@ class Queries:
     async def value(self, tenant: str, task: str, ref: str) -> str | None:
         """What an event's ``ref`` stands for, whole, or None when there is no such task or value.
 
-        A tool's large result is kept beside its task until the step that reads it, then in the transcript, then in the
-        record: in the order in which it moves, so that it is not missed on its way.
+        A tool's large result is kept beside its task, until the step that reads it where the transcript has it whole,
+        then there, then in the record: in the order in which it moves, so that it is not missed on its way.
         """
         keys = self.task_keys(tenant, task)
         if keys is None:
@@ -143,7 +143,7 @@ class Queries:
         if placed is not None:
             return placed
         record = await self.record(tenant, task)
-        return None if record is None else _content(record.messages, ref)
+        return None if record is None else (record.results or {}).get(ref, _content(record.messages, ref))
 
     async def _placed(self, keys: TaskKeys, ref: str) -> str | None:
         """The tool result of this name in a transcript that is still in Redis."""

@@ -21,6 +21,8 @@ class Limits:
     tasks_per_tenant: int
     shares_memory: bool
     """Whether what is said without a user is remembered for the whole tenant, not for its session alone."""
+    result_bytes: int
+    """Of one tool result, those that prompts hold."""
 
     @property
     def stale_while_calling(self) -> bool:

@@ -79,8 +79,9 @@ class ModelSteps:
         self._tools, self._cache, self._beginnings = tools, cache, beginnings
         self._offered_of: Mapping[str, ToolSpec] = {}
         """What there was when these were made:"""
-        self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode], Toolbox] = {}
-        """By what decides of an instruction which tools it gets: the names that it allows (None: all), its output."""
+        self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode, bool], Toolbox] = {}
+        """By what decides which tools an instruction gets: the names that it allows (None: all), its output, and
+        whether results are read on."""
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -124,12 +125,12 @@ class ModelSteps:
         self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed], recall: Recall | None
     ) -> ModelQuestion:
         """What the model is asked with, its mail placed."""
-        toolbox = await self._offer(chosen)
         writer = self._steps.writer(step)
         writer.shares_memory = writer.shares_memory or chosen.instruction.share
         writer.quote(recall)
         writer.place_mail(closed, await self._steps.kept_aside(step))
         writer.use_redrives()
+        toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         system = chosen.system(step.task, today)
         asked = Asked(chosen, toolbox, system, step.transcript.messages, today, step.task.step + 1, recall)
@@ -187,16 +188,16 @@ class ModelSteps:
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
 
-    async def _offer(self, chosen: Chosen) -> Toolbox:
-        """The tools that there are and that the instruction allows."""
+    async def _offer(self, chosen: Chosen, reads_results: bool) -> Toolbox:
+        """The tools that there are and that the instruction allows. ``reads_results``: see `offered`."""
         specs = await self._tools.specs()
         if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
             self._offered_of, self._toolboxes = specs, {}
         instruction = chosen.instruction
-        key = (None if instruction.tools is None else tuple(instruction.tools), instruction.output)
+        key = (None if instruction.tools is None else tuple(instruction.tools), instruction.output, reads_results)
         toolbox = self._toolboxes.get(key)
         if toolbox is None:
-            toolbox = self._toolboxes[key] = Toolbox(offered(instruction, specs))
+            toolbox = self._toolboxes[key] = Toolbox(offered(instruction, specs, reads_results))
         return toolbox
 
     def _time_left(self, step: Step) -> float:

@@ -45,6 +45,7 @@ class Steps:
             tasks_per_session=settings.pentad_tasks_per_session,
             tasks_per_tenant=settings.pentad_tasks_per_tenant,
             shares_memory=settings.pentad_memory_scope == "tenant",
+            result_bytes=settings.pentad_result_bytes,
         )
         self.bounds = Bounds(
             settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms, self.limits.stale_ms

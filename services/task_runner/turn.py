@@ -22,6 +22,7 @@ from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.giving_away import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, Timer
+from pentad.services.task_runner.domain.result_in_prompt import in_prompt
 from pentad.services.task_runner.domain.retry import Retry
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.services.task_runner.task_events import TaskEvents
@@ -63,6 +64,8 @@ class TurnWriter(TaskEvents):
         self.shares_memory = limits.shares_memory
         """Whether what is said here without a user is remembered for the whole tenant, not for the session alone."""
         self.last_entry = b""
+        self.reads_results = bool(task.reads_results)
+        """Whether results are kept beside the task of which prompts hold a part."""
         self._redrives_left = bool(arrived.redrives)
         commit.leaves_messages = arrived.left
         commit.unmail(arrived.control_numbers)
@@ -105,7 +108,7 @@ class TurnWriter(TaskEvents):
         for call in self.task.open:
             result = self._arrived.results.get(call.id)
             if result is not None:
-                text = self._text(result, kept_aside)
+                text = self._text(call.id, result, kept_aside)
             else:
                 text = given_up.get(call.id) or self._own_result(call)
             self._log(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
@@ -145,11 +148,20 @@ class TurnWriter(TaskEvents):
         if number:
             self.commit.consume(number)
 
-    def _text(self, result: ResultMail, kept_aside: dict[str, str]) -> str:
+    def _text(self, call: str, result: ResultMail, kept_aside: dict[str, str]) -> str:
+        """What prompts hold of a result. One that they hold a part of stays beside the task, whole."""
+        whole = result.content if result.ref is None else kept_aside[result.ref]
+        text = in_prompt(whole, call, self._limits.result_bytes)
+        if text is whole:
+            if result.ref is not None:
+                self.commit.unset(self.keys.big, result.ref)
+            return text
         if result.ref is None:
-            return result.content
-        self.commit.unset(self.keys.big, result.ref)
-        return kept_aside[result.ref]
+            self.commit.set_once(self.keys.big, call, whole)
+        if not self.reads_results:
+            self.reads_results = True
+            self.commit.set(self.keys.header, reads_results=1)
+        return text
 
     def _header(self, **fields: str | bytes | int | float) -> None:
         t = self.turn

@@ -7,11 +7,12 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
-from pentad.contracts.tools import MEMORY_FORGET
+from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ
 from pentad.services.tool_worker.builtins.builtin_source import Builtins
 from pentad.services.tool_worker.builtins.catalogue import builtins_of
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
+from pentad.services.tool_worker.builtins.result_reading import KeptResults, result_reading_tool
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
@@ -69,8 +70,10 @@ class ToolWorker(ConsumingService):
         self._walks = HitWalks(graph)
         reader = MemoryReader(self.store, memory, self._walks, transcripts, settings.pentad_shards)
         own = OwnMemories(self._vectors, Forgetter(self.store, self._vectors, graph, settings.pentad_shards))
-        remembering = Builtins(memory_tools(reader) | {MEMORY_FORGET: forgetting_tool(own)}, quick=False)
-        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), remembering, self._processes)
+        results = KeptResults(self.store, settings.pentad_shards, settings.pentad_result_bytes)
+        beside = {MEMORY_FORGET: forgetting_tool(own), RESULT_READ: result_reading_tool(results)}
+        asking = Builtins(memory_tools(reader) | beside, quick=False)
+        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), asking, self._processes)
         self._handlers: list[ToolHandler] = []
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""

@@ -119,6 +119,8 @@ class TaskHeader:
     """1: the turn goes on although no mail asks for it: a step of it was moved away with its message, or cut short."""
     queues: int = 0
     """1: messages that come during a turn wait for turns of their own, as its instruction says."""
+    reads_results: int = 0
+    """1: results are kept beside the task of which prompts hold a part."""
     log_length: int = 0
     digest: str = ""
     covered: int = 0
@@ -181,7 +183,7 @@ class TaskHeader:
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
     "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
-    "paused_mail archive_of queues"
+    "paused_mail archive_of queues reads_results"
 )
 _FLOATS = "turn_usd usd"
 _MOST = LAST_MS

@@ -24,6 +24,7 @@ PURE_ROOMS = ("pentad.shared.recall", "pentad.shared.segments")
 PURE_SHARED = frozenset(
     {
         "pentad.shared.clipping",
+        "pentad.shared.data_urls",
         "pentad.shared.errors",
         "pentad.shared.immutable",
         "pentad.shared.instructions",

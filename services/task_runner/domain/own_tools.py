@@ -6,7 +6,7 @@ from types import MappingProxyType
 from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.tools import Effect, ToolSpec
+from pentad.contracts.tools import RESULT_READ, Effect, ToolSpec
 
 QUESTION, SUMMARY = "question", "summary"
 
@@ -40,12 +40,17 @@ COMPLETED = "The task is complete, unless the user has said more meanwhile."
 GOES_ON = "The user has said more: the task goes on."
 
 
-def offered(instruction: Instruction, published: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
+def offered(
+    instruction: Instruction, published: Mapping[str, ToolSpec], reads_results: bool = False
+) -> dict[str, ToolSpec]:
     """The tools that an instruction allows, of those published and our own; our names are ours.
 
-    A JSON answer is checked against its schema: no summary takes its place.
+    A JSON answer is checked against its schema: no summary takes its place. ``reads_results``: prompts hold a part of
+    a result, and the tool that reads it on is offered, too.
     """
     allowed: Collection[str] | None = instruction.tools
+    if allowed is not None and reads_results:
+        allowed = {*allowed, RESULT_READ}
     own = {name: spec for name, spec in OWN.items() if instruction.output != "json" or spec is not COMPLETE_TASK}
     every = {name: spec for name, spec in published.items() if name not in OWN} | own
     return every if allowed is None else {name: spec for name, spec in every.items() if name in allowed}

@@ -163,7 +163,7 @@ def test_anything_else_is_returned_as_json(value: Any, text: str) -> None:
 def test_what_is_not_json_is_an_error_that_says_so() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    for value in (Opaque(), circle, {"deep": Opaque()}, b"\xff"):
+    for value in (Opaque(), circle, {"deep": Opaque()}, [b"\xff", Opaque()]):
         with pytest.raises(UnusableResult, match=r"tool 'probe' returned a .* cannot become JSON"):
             result_text("probe", value)
 
