@@ -15,8 +15,9 @@ from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, fact
 from pentad.shared.memory.same_hits import each_once
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import RankedSegment, fused
+from pentad.shared.recall.fusion import RankedSegment, fused, most_of
 from pentad.shared.recall.name_paths import connected, names_to_follow
+from pentad.shared.recall.newer_first import newer_first
 from pentad.shared.recall.part_weights import weights_for
 from pentad.shared.recall.questions import ReadQuestion, read_question
 from pentad.shared.recall.written import SegmentFacts
@@ -95,7 +96,8 @@ def ranked_memories(
             for name in untrue_among(payloads, asked.now_ms, asked.as_of):
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment, ranked)
-    return each_once(ranked, payloads, asked.limit)
+    texts = {each.id: payloads[each.id].text for each in ranked}
+    return each_once(newer_first(ranked, facts, texts, most_of(question, weights)), payloads, asked.limit)
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:

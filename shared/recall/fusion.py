@@ -81,7 +81,7 @@ def fused(
         for name, score in scores.items():
             if name not in done:
                 found_parts.setdefault(name, {})[part] = weight * score
-    most = _most(question, weights)
+    most = most_of(question, weights)
     for name, parts in found_parts.items():
         known = facts.get(name)
         if known is None:
@@ -116,7 +116,7 @@ def _add_known(
         parts["recency"] = weights.recency * 0.5 ** (max(0, now_ms - facts.at_ms) / _HALF_LIFE_MS)
 
 
-def _most(question: ReadQuestion, weights: PartWeights) -> float:
+def most_of(question: ReadQuestion, weights: PartWeights) -> float:
     """The most that all parts of this question can be together."""
     said = weights.text + weights.around + weights.words + weights.around_words + weights.task + weights.answers
     known = weights.graph + weights.importance + weights.recency
