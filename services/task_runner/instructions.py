@@ -11,7 +11,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.output import Output, with_schema
+from pentad.shared.instructions.output import Output, server_schema, with_schema
 from pentad.shared.instructions.versions import version_of
 from pentad.shared.keys import TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -28,6 +28,8 @@ class Chosen:
     version: str
     output: Output | None
     """What the answer must fit; None of a plain text."""
+    schema: bytes | None = None
+    """What a model's server is told of that, ready JSON; None: nothing."""
     fixed: str | None = None
     """The system prompt without the date, where it is the same for every task."""
 
@@ -44,7 +46,7 @@ def choose(instruction: Instruction, version: str) -> Chosen:
     schema = instruction.output_schema
     output = Output(schema) if schema is not None else None
     fixed = None if instruction.placeholders else with_schema(instruction.filled({}), schema)
-    return Chosen(instruction, version, output, fixed)
+    return Chosen(instruction, version, output, server_schema(schema), fixed)
 
 
 @lru_cache(maxsize=_REMEMBERED)

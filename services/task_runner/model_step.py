@@ -154,6 +154,7 @@ class ModelSteps:
             tools=asked.toolbox.json,
             timeout_s=self._time_left(step),
             may_call=asking.rules.may_call,
+            answer_schema=asked.chosen.schema if _is_answer_due(asking) else None,
             cut=step.task.fails,
             caller=step.keys.actor,
             on_cut=asking.cut.append if asking.heeds_messages else None,
@@ -277,6 +278,13 @@ class ModelSteps:
             return False
         log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)
         return True
+
+
+def _is_answer_due(asking: ModelQuestion) -> bool:
+    """Whether the model has no tools to call, or has answered before: some servers that hold a model to a schema let it
+    call no tools.
+    """
+    return asking.asked.toolbox.json is None or not asking.rules.may_call or asking.step.task.repairs > 0
 
 
 async def _checked(asking: ModelQuestion, answer: ModelAnswer) -> CheckedJson | None:

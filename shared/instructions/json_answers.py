@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.instructions import PLACEHOLDERS, Instruction
 from pentad.contracts.plain_json import read_json
-from pentad.shared.instructions.output import Output, with_schema
+from pentad.shared.instructions.output import Output, server_schema, with_schema
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed
@@ -43,12 +43,12 @@ async def ask_json(
         output = Output(instruction.output_schema or {})
     except WrongSchema as error:
         raise UnusableAnswerError(str(error)) from None
-    prompt = instruction.filled(_NO_TASK)
+    prompt, told = instruction.filled(_NO_TASK), server_schema(instruction.output_schema)
     lines = [_line("system", with_schema(prompt, instruction.output_schema))]
     lines.append(_line("user", question))
     problem = ""
     for _ in range(1 + instruction.repairs):
-        request = ChatRequest(lines, None, patience_s, caller=caller)
+        request = ChatRequest(lines, None, patience_s, caller=caller, answer_schema=told)
         answer = await pool.ask(instruction.model, request, lambda kind, text: None)
         if isinstance(answer, ModelFailed):
             raise answer.with_traceback(None)

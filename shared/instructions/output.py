@@ -50,6 +50,14 @@ class Output:
         return len(text) <= _MOST_CHARS and weight * len(text) <= _MOST_STEPS
 
 
+def server_schema(schema: Mapping[str, Any] | None) -> bytes | None:
+    """The schema that a model's server is told besides the prompt; None where it is not of an object.
+
+    Servers that take none are asked for any object instead, and some take no other.
+    """
+    return to_json(schema) if schema and schema.get("type") == "object" else None
+
+
 def with_schema(prompt: str, schema: dict[str, Any] | None) -> str:
     """A system prompt that says what the answer must fit; as it is for a plain text."""
     return prompt if schema is None else prompt + _ONLY_JSON + to_json(schema).decode()

@@ -18,6 +18,7 @@ from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
 from pentad.shared.models.thoughts import kind_of, openai_messages
 
 UNNAMED = "default"
+_FORMAT = b'{"type":"json_schema","json_schema":{"name":"answer","schema":%s}}'
 
 
 class OpenAIChat(StreamedChat):
@@ -62,6 +63,8 @@ class OpenAIChat(StreamedChat):
 
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
         fields = {"model": to_json(model), "stream": b"true", "stream_options": b'{"include_usage":true}'}
+        if request.answer_schema is not None:
+            fields["response_format"] = _FORMAT % request.answer_schema
         fields |= self._parameters
         if request.tools is not None:
             fields["tools"] = request.tools

@@ -37,6 +37,8 @@ class ChatRequest:
     begin_s: float | None = None
     cut: int = 0
     caller: str = ""
+    answer_schema: bytes | None = None
+    """A JSON object, ready: the schema that the answer is to fit, for servers that hold their models to one."""
     on_cut: Callable[[ModelAnswer], None] | None = None
     """Takes what was said so far when the call is cancelled in the middle of its answer."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE
@@ -187,3 +187,38 @@ async def test_a_message_that_names_another_instruction_begins_another_task(stor
     await flow.drive()
     last = told(await events(store), "message_routed")[-1]
     assert (last["decision"], "runs the instruction 'executor'" in last["reason"]) == ("rejected", True)
+
+
+async def asked_for(store: Store, folder: Path, *texts: str, **fields: Any) -> list[bytes | None]:
+    """The schemas that the model's server was told, call by call."""
+    told: list[bytes | None] = []
+    rest = list(texts)
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        told.append(request.answer_schema)
+        text = rest.pop(0)
+        return answer("", ECHO) if text == "call" else answer(text)
+
+    flow = await flow_of(store, folder, script, instructions=[COUNTER.model_copy(update=fields)])
+    await flow.say("go", instruction="counter")
+    await flow.drive()
+    assert await flow.status() == "completed"
+    return told
+
+
+async def test_a_server_is_told_the_schema_where_there_are_no_tools(store: Store, tmp_path: Path) -> None:
+    assert await asked_for(store, tmp_path, GOOD, tools=[]) == [to_json(SCHEMA)]
+
+
+async def test_a_server_is_told_the_schema_when_no_more_tools_may_be_called(store: Store, tmp_path: Path) -> None:
+    assert await asked_for(store, tmp_path, "call", GOOD, tool_rounds=1) == [None, to_json(SCHEMA)]
+
+
+async def test_a_repair_is_asked_for_with_the_schema(store: Store, tmp_path: Path) -> None:
+    assert await asked_for(store, tmp_path, "three", GOOD) == [None, to_json(SCHEMA)]
+
+
+async def test_a_schema_of_something_else_than_an_object_stands_in_the_prompt_alone(
+    store: Store, tmp_path: Path
+) -> None:
+    assert await asked_for(store, tmp_path, "[1]", tools=[], output_schema={"type": "array"}) == [None]

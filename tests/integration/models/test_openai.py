@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from pentad.shared.models import endpoint
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.ports import ModelRefused
+from pentad.shared.models.openai_chat import OpenAIChat
+from pentad.shared.models.ports import ChatRequest, ModelRefused
 from pentad.shared.models.streamed_chat import StreamedChat
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.protocols import OPENAI, ScriptedProtocol
-from tests.support.models.replies import raw, say
+from tests.support.models.replies import Reply, fail, raw, say
 
 
 @pytest.fixture
@@ -44,6 +46,21 @@ async def test_without_tools_none_are_sent_and_without_a_key_none_is(start: Star
     await bench.ask()
     assert "tools" not in bench.server.chats[0]
     assert bench.server.seen.requests[0].headers["authorization"] == "Bearer none"
+
+
+async def test_the_schema_of_an_answer_is_sent_and_left_out_where_the_server_takes_none(plain: bool) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        return fail(400, message="response_format is not supported") if "response_format" in request else say("{}")
+
+    async with ScriptedModel(script) as server:
+        model = OpenAIChat(server.base_url, "key", "m", plain=plain)
+        for _ in range(2):
+            request = ChatRequest([USER], None, 20.0, answer_schema=b'{"type":"object"}')
+            assert (await model.stream(request, lambda _kind, _text: None)).text == "{}"
+        await model.aclose()
+        formats = [chat.get("response_format") for chat in server.chats]
+    schema = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+    assert formats == [schema, {"type": "json_object"}, None, None]
 
 
 async def test_a_request_without_a_body_is_asked_again_as_it_was(plain: bool) -> None:
