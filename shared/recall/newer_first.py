@@ -19,12 +19,14 @@ T = TypeVar("T")
 _WORD = re.compile(r"\w+")
 _LOOKED_AT = 40
 """The best, of which statements are compared."""
-_LEAST_SCORE = 0.75
+_LEAST_SCORE = 0.85
 """A newer statement has at least this share of the older one's score, else it is about something else."""
 _LEAST_SHARED = 0.5
 """Two statements of one thing share at least this part of the shorter one's words that say what it is about."""
 _LEAST_ALIKE = 0.6
 """Or one of those, and this part of all its words: "the meeting is on Tuesday at nine", "on Wednesday at ten"."""
+_MOST_LONGER = 2.5
+"""A statement with so many times the other's words says something else besides."""
 _MOST_CHARS = 400
 """A longer text says more than one thing."""
 
@@ -76,6 +78,9 @@ def _replaces(newer: RankedSegment, older: RankedSegment, known: Mapping[str, _S
     if old.by_user and not new.by_user:  # an answer repeats what it was told, perhaps before the newer statement
         return False
     if new.words == old.words or not new.words & old.words:
+        return False
+    sizes = sorted((len(new.words), len(old.words)))
+    if sizes[1] > _MOST_LONGER * sizes[0]:
         return False
     return _share(new.words, old.words) >= _LEAST_SHARED or _share(new.every_word, old.every_word) >= _LEAST_ALIKE
 
