@@ -73,8 +73,9 @@ def build_all(settings: Settings, options: Options, roots: Roots) -> Sequence[Ru
 
 
 def _built(name: Service, settings: Settings, roots: Roots) -> RunnableService:
-    """The tool-worker is told that no other need be asked what tools there are."""
-    return roots(name)(settings, alone=True) if name == "tool-worker" else roots(name)(settings)
+    """The tool-worker is told that no other need be asked what tools there are. The gateway alone has its keys."""
+    own = settings.without_gateway_secrets()
+    return roots(name)(own, alone=True) if name == "tool-worker" else roots(name)(own)
 
 
 class Announced:

@@ -106,8 +106,10 @@ class Settings(BaseModel):
     """Sites whose pages may talk to the gateway, separated by commas, like `https://app.example.com`; `*` for all,
     where there are API keys."""
     pentad_admin_key: SecretStr | None = None
-    """For models, instructions and dead letters, and for `/metrics` when not on loopback; client commands for these
-    send it."""
+    """The gateway's: for models, instructions and dead letters, and for its `/metrics` when not on loopback; client
+    commands for these send it."""
+    pentad_metrics_key: SecretStr | None = None
+    """Opens `/metrics` of every service when not on loopback, and nothing else: for whoever collects them."""
     pentad_plugins: tuple[str, ...] = ()
     """Modules with tools, separated by commas, imported by the tool-workers."""
     pentad_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
@@ -297,6 +299,15 @@ class Settings(BaseModel):
             raise ValueError("PENTAD_ADMIN_KEY is wrong: it is also a key of PENTAD_API_KEYS")
         return self
 
+    @model_validator(mode="after")
+    def _metrics_key_is_no_others(self) -> Self:
+        if self.metrics_key is not None and self.metrics_key in (self.admin_key, *self.api_keys):
+            raise ValueError(
+                "PENTAD_METRICS_KEY is wrong: it is also PENTAD_ADMIN_KEY or a key of PENTAD_API_KEYS, and every "
+                "service has it; make another one"
+            )
+        return self
+
     @property
     def api_keys(self) -> Mapping[str, str]:
         """API key to tenant; empty means one open tenant on loopback."""
@@ -306,6 +317,16 @@ class Settings(BaseModel):
     def admin_key(self) -> str | None:
         """The operator's key; None: there is none."""
         return self.pentad_admin_key.get_secret_value() if self.pentad_admin_key else None
+
+    @property
+    def metrics_key(self) -> str | None:
+        """The key of whoever collects metrics; None: there is none."""
+        return self.pentad_metrics_key.get_secret_value() if self.pentad_metrics_key else None
+
+    def without_gateway_secrets(self) -> Self:
+        """The same for a service that is not the gateway, in a process with it: no key of the operator, of a tenant or
+        of metrics."""
+        return self.model_copy(update=dict.fromkeys(("pentad_admin_key", "pentad_metrics_key", "pentad_api_keys")))
 
     @property
     def records_url(self) -> str:
@@ -450,7 +471,8 @@ def check_tool_variable(name: str) -> None:
 
 
 def tool_environment(names: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What processes of tools are started with: what every program needs, and the variables of these names."""
+    """What processes of tools, and helpers beside them, are started with: what every program needs, and the variables
+    of these names."""
     source = os.environ if environment is None else environment
     wanted = {*_FOR_EVERY_PROGRAM, *names}
     return {name: text for name, text in source.items() if name in wanted or name.startswith(_LANGUAGE)}

@@ -50,6 +50,7 @@ from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
 from pentad.shared.service.listening import DEFAULT_PORTS
 from pentad.shared.service.port import RunnableService
+from pentad.shared.service.run import metrics_keys_of
 from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings, is_loopback
 from pentad.shared.store.admission import keep_watching
@@ -79,7 +80,7 @@ class GatewayService:
         self._file = configured_instructions(settings)
         self._book = InstructionBook(store, self._file)
         self._parts = self._make_parts(inbox)
-        self._metrics_key = _metrics_key(settings, host)
+        self._metrics_keys = metrics_keys_of(settings, host)
         self._others = tuple(others)
         self._server = HttpServer(
             lazily(self._make_app),
@@ -137,7 +138,7 @@ class GatewayService:
         )
 
     def _make_app(self) -> Any:
-        health = health_routes([self, *self._others], metrics_key=self._metrics_key)
+        health = health_routes([self, *self._others], metrics_keys=self._metrics_keys)
         return make_app(self._parts, health, self._unstarted)
 
     def _unstarted(self) -> str | None:
@@ -210,13 +211,6 @@ class GatewayService:
 
     def alive(self) -> bool:
         return not self._started or (self._relay.alive() and self._server.alive() and self._background.alive())
-
-
-def _metrics_key(settings: Settings, host: str) -> str | None:
-    """'' where metrics are open (loopback), None where nobody may read them."""
-    if is_loopback(host):
-        return ""
-    return settings.admin_key
 
 
 def build(

@@ -19,6 +19,7 @@ import hiredis
 
 from pentad.shared.embedded.redis_folder import HOST, Folder, KnownServer
 from pentad.shared.errors import SettingsError
+from pentad.shared.settings import tool_environment
 
 log = logging.getLogger(__name__)
 
@@ -207,6 +208,7 @@ async def _launch(
     with folder.log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
             *(str(binary()), *where, *words, "-"),
+            env=tool_environment(),  # whoever looks into it, as a tool of the same user may, finds no key there
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=out,
@@ -225,6 +227,7 @@ def _guard(pid: int) -> "subprocess.Popen[bytes] | None":
         return None
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _GUARD, str(pid)],
+        env=tool_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.shared.errors import OutageError
 from pentad.shared.instructions.schema_check import SchemaCheck, WrongOutput, WrongSchema
+from pentad.shared.settings import tool_environment
 
 CPU_S = 2
 """Seconds of processor time that a check may take."""
@@ -54,6 +55,7 @@ def check_in_process(schema: Mapping[str, Any], text: str | None) -> str:
     try:
         ended = subprocess.run(
             [sys.executable, "-m", _MODULE],
+            env=tool_environment(),  # whoever looks into it finds no key there
             input=order,
             capture_output=True,
             cwd=Path(__file__).parents[3],  # we are found there wherever the service runs

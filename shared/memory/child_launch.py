@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pentad.shared.child_processes.connected import start_connected
+from pentad.shared.settings import tool_environment
 
 _MODULE = "pentad.shared.memory.vectors_child"
 _STDERR = 2
@@ -68,6 +69,7 @@ def _start(order: ChildOrder) -> subprocess.Popen[bytes]:
     """A process group of its own keeps the terminal's Ctrl-C away from it."""
     return subprocess.Popen(
         [sys.executable, "-m", _MODULE, order.to_json()],
+        env=tool_environment(),  # whoever looks into it, as a tool of the same user may, finds no key there
         stdin=subprocess.DEVNULL,
         stdout=_STDERR,
         cwd=Path(__file__).parents[3],  # we are found there wherever the archiver runs

@@ -6,7 +6,7 @@ Uvicorn and Starlette are imported on first use, off the loop: a service consume
 import asyncio
 import hmac
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pentad.shared.service.connections import ConnectionLimits
@@ -28,7 +28,7 @@ NOTE = "note: "
 GRACE_S = 5
 """Seconds that answers under way get when a server stops."""
 _LIMITS = ConnectionLimits()
-_NO_KEY = "metrics need PENTAD_ADMIN_KEY as a bearer token here"
+_NO_KEY = "metrics need PENTAD_METRICS_KEY (or, of the gateway, PENTAD_ADMIN_KEY) as a bearer token here"
 
 
 def unmet(services: Sequence[RunnableService]) -> dict[str, str]:
@@ -54,11 +54,11 @@ def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
     return {name: f"{NOTE}{text}" for name, text in said.items()}
 
 
-def health_routes(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> "list[Route]":
+def health_routes(services: Sequence[RunnableService], *, metrics_keys: Collection[str] | None = None) -> "list[Route]":
     """The three routes for these services.
 
-    ``metrics_key``: empty leaves ``/metrics`` open to this machine, for a loopback address; otherwise it is the key to
-    present as ``Authorization: Bearer KEY`` (``PENTAD_ADMIN_KEY``), and None means that nobody has one.
+    ``metrics_keys``: None leaves ``/metrics`` open to this machine, for a loopback address; otherwise one of these is
+    to be presented as ``Authorization: Bearer KEY``, and without any nobody may read them.
     """
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
@@ -72,9 +72,9 @@ def health_routes(services: Sequence[RunnableService], *, metrics_key: str | Non
         return JSONResponse(checks | _notes(services), 503 if any(checks.values()) else 200)
 
     async def metrics(request: "Request") -> Response:
-        if metrics_key == "" and (why := why_foreign(request.scope["headers"])) is not None:
+        if metrics_keys is None and (why := why_foreign(request.scope["headers"])) is not None:
             return Response(problem_document(403, why), 403, {"content-type": MEDIA_TYPE})
-        if not _may_read(request.headers.get("authorization", ""), metrics_key):
+        if not _may_read(request.headers.get("authorization", ""), metrics_keys):
             headers = {"content-type": MEDIA_TYPE, "www-authenticate": "Bearer"}
             return Response(problem_document(401, _NO_KEY), 401, headers)
         return _exposition()
@@ -82,11 +82,12 @@ def health_routes(services: Sequence[RunnableService], *, metrics_key: str | Non
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
 
 
-def _may_read(authorization: str, key: str | None) -> bool:
-    if key == "":
+def _may_read(authorization: str, keys: Collection[str] | None) -> bool:
+    if keys is None:
         return True
     scheme, _, given = authorization.partition(" ")
-    return key is not None and scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), key.encode())
+    fits = [hmac.compare_digest(given.strip().encode(), key.encode()) for key in keys]
+    return scheme.lower() == "bearer" and any(fits)
 
 
 def _exposition() -> "Response":
@@ -185,14 +186,14 @@ def lazily(make: Callable[[], Any]) -> Any:
     return app
 
 
-def health_app(services: Sequence[RunnableService], *, metrics_key: str | None = "") -> Any:
-    """The three routes as an app of their own; on a loopback address (empty ``metrics_key``) for this machine only."""
+def health_app(services: Sequence[RunnableService], *, metrics_keys: Collection[str] | None = None) -> Any:
+    """The three routes as an app of their own; on a loopback address (no ``metrics_keys``) for this machine only."""
 
     def make() -> Any:
         from starlette.applications import Starlette
 
-        app = Starlette(routes=list(health_routes(services, metrics_key=metrics_key)))
-        return _for_this_machine(app) if metrics_key == "" else app
+        app = Starlette(routes=list(health_routes(services, metrics_keys=metrics_keys)))
+        return _for_this_machine(app) if metrics_keys is None else app
 
     return lazily(make)
 

@@ -78,7 +78,7 @@ def serve_one(name: Service, build: Build, settings: Settings, options: Options)
 
 
 def _health_of(service: RunnableService, name: Service, settings: Settings, options: Options) -> HttpServer:
-    app = health_app([service], metrics_key=metrics_key_of(settings, options.host))
+    app = health_app([service], metrics_keys=metrics_keys_of(settings, options.host))
     return HttpServer(app, options.host, options.port, default_port=DEFAULT_PORTS[name])
 
 
@@ -88,11 +88,11 @@ def require_keys(settings: Settings, host: str) -> None:
         raise SettingsError(f"PENTAD_API_KEYS is not set: a gateway on {host} needs it, as key:tenant,...")
 
 
-def metrics_key_of(settings: Settings, host: str) -> str | None:
-    """The ``metrics_key`` of ``health_routes`` for a server on this host."""
+def metrics_keys_of(settings: Settings, host: str) -> tuple[str, ...] | None:
+    """The ``metrics_keys`` of ``health_routes`` for a server on this host."""
     if is_loopback(host):
-        return ""
-    return settings.admin_key
+        return None
+    return tuple(key for key in (settings.metrics_key, settings.admin_key) if key is not None)
 
 
 class Watched:

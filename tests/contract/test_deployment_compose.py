@@ -20,7 +20,7 @@ OURS: dict[str, Document] = {name: ALL[name] for name in SERVICES if name in ALL
 STORES = {"redis", "qdrant", "neo4j"}
 OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "REDIS_PASSWORD", "PROMETHEUS_PORT", "NEO4J_PASSWORD"}
 """Variables that only this file reads; docs/operate.md names them."""
-MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "REDIS_PASSWORD", "NEO4J_PASSWORD"}
+MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "PENTAD_METRICS_KEY", "REDIS_PASSWORD", "NEO4J_PASSWORD"}
 NOT_BY_ENV_FILE = {
     "PENTAD_MODELS": "a file to be mounted",
     "PENTAD_INSTRUCTIONS": "a file to be mounted",
@@ -117,7 +117,9 @@ def test_secrets_have_no_default() -> None:
 
 def test_keys_go_only_where_they_are_needed() -> None:
     holders = {name: set(service["environment"]) for name, service in OURS.items()}
-    assert {name for name, given in holders.items() if "PENTAD_API_KEYS" in given} == {"gateway"}
+    for name in ("PENTAD_API_KEYS", "PENTAD_ADMIN_KEY"):
+        assert {holder for holder, given in holders.items() if name in given} == {"gateway"}
+    assert {name for name, given in holders.items() if "PENTAD_METRICS_KEY" in given} == set(SERVICES)
     assert "LLM_API_KEY" not in holders["tool-worker"]
 
 
@@ -177,6 +179,9 @@ def test_an_image_of_another_project_is_named_by_its_digest(name: str) -> None:
 def test_prometheus_finds_every_process_of_every_service() -> None:
     (config,) = read_documents((ROOT / "k8s" / "prometheus" / "prometheus.yml").read_text())
     found = {job["job_name"]: job["dns_sd_configs"][0] for job in config["scrape_configs"]}
+    [keys] = {job["authorization"]["credentials_file"] for job in config["scrape_configs"]}
+    assert f'"$$PENTAD_METRICS_KEY" > {keys};' in ALL["prometheus"]["entrypoint"][2]
+    assert set(ALL["prometheus"]["environment"]) == {"PENTAD_METRICS_KEY"}, "who collects metrics needs no other power"
     assert {name: (at["names"], at["port"]) for name, at in found.items()} == {s: ([s], PORTS[s]) for s in SERVICES}
 
 

@@ -22,6 +22,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_API_KEYS": None,
     "PENTAD_CORS_ORIGINS": "()",
     "PENTAD_ADMIN_KEY": None,
+    "PENTAD_METRICS_KEY": None,
     "PENTAD_PLUGINS": "()",
     "PENTAD_CONNECTIONS": "10000",
     "PENTAD_CONNECTIONS_PER_ADDRESS": "5000",
@@ -214,6 +215,13 @@ def test_a_value_that_ends_in_a_newline_is_taken_without_it() -> None:
 def test_keys_that_say_two_things_are_refused_and_not_shown(keys: str) -> None:
     with pytest.raises(SettingsError, match=r"PENTAD_API_KEYS is wrong: entry \d") as refused:
         load_settings({"PENTAD_API_KEYS": keys.format("hunter2")})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("other", [{"PENTAD_API_KEYS": "hunter2:acme"}, {"PENTAD_ADMIN_KEY": "hunter2"}])
+def test_the_key_of_metrics_opens_nothing_else(other: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="PENTAD_METRICS_KEY is wrong: it is also") as refused:
+        load_settings({"PENTAD_METRICS_KEY": "hunter2", **other})
     assert "hunter2" not in str(refused.value)
 
 

@@ -21,6 +21,7 @@ _MODULE = "pentad.services.tool_worker.children.child"
 _STDERR = 2
 _PATIENCE_S = 0.5
 _POLL_S = 0.005
+_PR_SET_DUMPABLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,26 @@ class Launched:
 def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = ()) -> Launched:
     """Starts a child. Call it in the thread of the event loop: when that thread ends, so does the child.
 
-    Of our environment it sees what every program needs, and these variables.
+    Of our environment it sees what every program needs, and these variables; from then on it cannot look into us.
     Raises ``OSError`` when the system has no room for another process.
     """
+    _close_to_others()
     level = logging.getLogger("pentad").getEffectiveLevel()
     about = (os.getpid(), threads, *_surroundings(), list(plugins), level, chosen_form())
     started = start_connected(lambda end, life: _start(Launch(end, life, *about), tool_environment(variables)))
     return Launched(*started)
+
+
+def _close_to_others() -> None:
+    """Take from processes of our own user the right to read what this one was started with and has in its memory.
+
+    On Linux ``/proc/PID/environ``, ``mem`` and ``fd`` belong to root then, nobody else may trace this process, and it
+    leaves no core file. A child has the right again once it runs a program of its own. No other system shows it so.
+    """
+    if sys.platform == "linux":
+        from ctypes import CDLL
+
+        CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _surroundings() -> tuple[str, list[str]]:

@@ -12,8 +12,9 @@ from types import TracebackType
 
 from tests.support.waiting import PATIENCE_S, wait_until
 
-_MARK = "TEST_MARK"
-_ENVIRONMENT = {"PENTAD_TOOL_ENV": _MARK, "PENTAD_LOG_LEVEL": "warning"}
+_MARK = "LC_TEST_MARK"
+"""Named like a variable of the language, which every process of ours is given, helpers and tools too."""
+_ENVIRONMENT = {"PENTAD_LOG_LEVEL": "warning"}
 
 
 class Started:

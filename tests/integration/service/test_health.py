@@ -44,19 +44,28 @@ async def test_metrics_are_open_on_loopback(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "given", "status"), [("k", "k", 200), ("k", "x", 401), ("k", None, 401), (None, None, 401), (None, "", 401)]
+    ("keys", "given", "status"),
+    [
+        (("k",), "k", 200),
+        (("m", "k"), "k", 200),
+        (("m", "k"), "m", 200),
+        (("m", "k"), "x", 401),
+        (("k",), None, 401),
+        ((), None, 401),
+        ((), "", 401),
+    ],
 )
-async def test_metrics_elsewhere_need_the_admin_key(
-    parts: list[Part], key: str | None, given: str | None, status: int
+async def test_metrics_elsewhere_need_one_of_the_keys(
+    parts: list[Part], keys: tuple[str, ...], given: str | None, status: int
 ) -> None:
-    server = HttpServer(health_app(parts, metrics_key=key))
+    server = HttpServer(health_app(parts, metrics_keys=keys))
     address = await server.start()
     assert (await get(f"{address}/metrics", given))[0] == status
     await server.stop()
 
 
 async def test_a_refusal_of_metrics_is_a_problem_document(parts: list[Part]) -> None:
-    server = HttpServer(health_app(parts, metrics_key="k"))
+    server = HttpServer(health_app(parts, metrics_keys=("k",)))
     address = await server.start()
     status, body = await get(f"{address}/metrics")
     await server.stop()

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pentad.shared.plugins.context import ToolContext
@@ -194,6 +196,61 @@ async def isolated_block(fifo: str, ctx: ToolContext) -> str:
 async def environment() -> dict[str, str]:
     """All that a tool can read there."""
     return dict(os.environ)
+
+
+def looks(pid: int) -> dict[str, str]:
+    """What can be seen of a process, each with `read` or the error."""
+    process, found = Path(f"/proc/{pid}"), {}
+    ways: dict[str, Callable[[], object]] = {
+        "environ": (process / "environ").read_bytes,
+        "mem": lambda: _first_bytes(process),
+        "fd": lambda: _files(process),
+        "trace": lambda: _trace(pid),
+    }
+    for name, way in ways.items():
+        try:
+            way()
+            found[name] = "read"
+        except OSError as error:
+            found[name] = type(error).__name__
+    return found
+
+
+def _files(process: Path) -> list[Path]:
+    """What it has open, all but what was only open to list this."""
+    found = []
+    for number in list((process / "fd").iterdir()):
+        with suppress(FileNotFoundError):
+            found.append(number.readlink())
+    return found
+
+
+def _first_bytes(process: Path) -> bytes:
+    with (process / "mem").open("rb", buffering=0) as memory:
+        memory.seek(int((process / "maps").read_text().partition("-")[0], 16))
+        return memory.read(16)
+
+
+def _trace(pid: int) -> None:
+    """Attach as a debugger, and let go again. A process cannot do so to itself, and need not."""
+    if pid == os.getpid():
+        return
+    attach, detach = 16, 17
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.ptrace(attach, pid, None, None):
+        raise OSError(ctypes.get_errno(), "ptrace")
+    os.waitpid(pid, 0)
+    library.ptrace(detach, pid, None, None)
+
+
+@tool
+def look_into_parent() -> dict[str, str]:
+    return looks(os.getppid())
+
+
+@tool
+def look_into_itself() -> dict[str, str]:
+    return looks(os.getpid())
 
 
 class UnspeakableError(Exception):

@@ -64,7 +64,7 @@ async def crew(
 ) -> AsyncIterator[Crew]:
     """A running crew that is gone afterwards, its tool children too: what is left then is an error."""
     mark = f"crew-{uuid4().hex}"
-    named = {"CREW_MARK": mark, "PENTAD_TOOL_ENV": "CREW_MARK", **environment}
+    named = {"LC_CREW_MARK": mark, **environment}
     team = Crew(redis_url, directory, counts, named, launcher)
     team.mark = mark
     try:
@@ -80,10 +80,10 @@ async def crew(
 
 
 def marked(mark: str) -> dict[int, list[str]]:
-    """Living processes whose environment holds ``CREW_MARK=mark``, with their command lines."""
+    """Living processes whose environment holds ``LC_CREW_MARK=mark``, with their command lines."""
     found = {}
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and _read(folder / "environ").find(f"CREW_MARK={mark}".encode()) >= 0:
+        if folder.name.isdigit() and _read(folder / "environ").find(f"LC_CREW_MARK={mark}".encode()) >= 0:
             command = _read(folder / "cmdline").decode(errors="replace").split("\0")
             if command != [""]:  # a zombie has none
                 found[int(folder.name)] = command

@@ -31,7 +31,7 @@ class Gates:
     @property
     def environment(self) -> dict[str, str]:
         """What the services need to run the tools."""
-        return {"GATES": str(self.folder), "PENTAD_PLUGINS": PLUGIN, "PENTAD_TOOL_ENV": "GATES,TEST_MARK,CREW_MARK"}
+        return {"GATES": str(self.folder), "PENTAD_PLUGINS": PLUGIN, "PENTAD_TOOL_ENV": "GATES"}
 
     def open(self, gate: str) -> None:
         """Let everybody through who waits for this gate, now and later."""

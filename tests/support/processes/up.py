@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PENTAD = Path(sys.executable).with_name("pentad")
 """The command, of the same virtual environment."""
 _OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
-_MARK = "TEST_MARK"
+_MARK = "LC_TEST_MARK"
+"""Named like a variable of the language, which every process of ours is given, helpers and tools too."""
 
 
 class Up:
@@ -67,7 +68,7 @@ class Up:
 
     def _env(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        ours = {"PENTAD_DATA_DIR": str(self.data), "PYTHONPATH": str(ROOT), _MARK: self._mark, "PENTAD_TOOL_ENV": _MARK}
+        ours = {"PENTAD_DATA_DIR": str(self.data), "PYTHONPATH": str(ROOT), _MARK: self._mark}
         return kept | ours | self._environment
 
     async def ready(self, seconds: float = PATIENCE_S) -> str:
