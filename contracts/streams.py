@@ -169,7 +169,7 @@ REMEMBER = Stream(
     "pentad:{shard}:remember",
     "Tasks that ended: what was said in them is to be found from now on. For any archiver that has the memory.",
     (WakeUp,),
-    ("task-runner", "archiver"),
+    ("task-runner", "archiver", "gateway", "tool-worker"),
     ("archiver",),
     "archiver",
     "dead",

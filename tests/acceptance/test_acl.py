@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.exceptions import RedisError
 
+from pentad.contracts.quotes import quotes_in
+from pentad.contracts.streams import SERVICES
 from pentad.shared.keys import OLD_INBOUND_LEASE
 from pentad.shared.store.key_kinds import kind_of
 from tests.support.clients.line import Line
+from tests.support.documents.redis_users import service_users
 from tests.support.processes.crew import FIVE, Crew, crew
 from tests.support.processes.system import ROOT
 from tests.support.processes.up import PENTAD
@@ -29,6 +33,74 @@ def documented(user: str) -> list[str]:
     found = re.search(rf"ACL SETUSER {user} (.*)", (ROOT / "docs" / "redis.md").read_text())
     assert found is not None
     return found[1].replace("PASSWORD", "pw").split()
+
+
+REFUSED = (
+    ("HSET", "pentad:models", "evil", "{}"),
+    ("HSET", "pentad:instructions", "executor", "{}"),
+    ("DEL", "pentad:instructions"),
+    ("EVAL", "return redis.call('HSET', KEYS[1], 'a', 'b')", "1", "pentad:models"),
+    ("EVAL", "return redis.call('HSET', 'pentad:models', 'a', 'b')", "0"),
+    ("XADD", "pentad:inbound", "*", "data", "{}"),
+    ("XADD", "pentad:{0}:erase", "*", "data", "{}"),
+    ("ZADD", "pentad:{0}:session:default:s1:mail", "1", "x"),
+    ("HGETALL", "pentad:{pentad:inbound}:lease"),
+    ("XRANGE", "pentad:dead", "-", "+"),
+    ("SET", "elsewhere", "x"),
+    ("CONFIG", "GET", "requirepass"),
+    ("ACL", "SETUSER", "tool-worker", "allkeys"),
+    ("FUNCTION", "FLUSH"),
+    ("FLUSHALL",),
+)
+"""What whoever has the tool-worker's address may not do."""
+
+
+async def test_each_service_works_as_a_user_of_its_own_and_the_tool_workers_has_no_operators_power(
+    tmp_path: Path,
+) -> None:
+    """Security: with the address of a tool-worker nobody registers models or instructions, speaks as a user, erases."""
+    async with RedisServer(aof="everysec") as server:
+        for name, rules in service_users("pw").items():
+            say(server, "ACL", "SETUSER", name, *rules)
+        urls = {name: server.url.replace("//", f"//{name}:pw@") for name in SERVICES}
+        counts = {"gateway": 1, **FIVE}
+        settings = {"PENTAD_GRACE_S": "1", "PENTAD_PLUGINS": "tests.support.plugins.counted_tools"}
+        team = Crew(server.url, tmp_path / "run", counts, settings, urls=urls)
+        async with team, Bus(server.url) as bus:
+            [gateway] = team.named("gateway")
+            async with Line(gateway.url, "s1") as line:
+                await _use_tools(line)
+            await wait_until("the archived tasks", lambda: _tasks_gone(bus))
+            assert all(log.read_text().count("NOPERM") == 0 for log in team.directory.glob("*.log"))
+            refused = {(entry["username"], entry["object"]) for entry in await bus.redis.acl_log()}
+        assert {what for _, what in refused} <= {"info", "config|get"}, refused
+        async with Bus(urls["tool-worker"]) as worker:
+            for command in REFUSED:
+                with pytest.raises(RedisError, match="permissions"):
+                    await worker.redis.execute_command(*command)
+
+
+async def _use_tools(line: Line) -> None:
+    """Every kind of call to its end: built in, of a plug-in, failing, ending its process, and all of the memory."""
+    told = []
+    for name, args in (("memory_note", {"text": "the locker code is 4711"}), ("fails", {}), ("dies", {})):
+        told += await _called(line, name, args)
+    assert len(told) == 3, told
+
+    async def found() -> list[str]:
+        [result] = await _called(line, "memory_search", {"query": "what is the locker code?"})
+        return [quote.anchor for quote in quotes_in(result) if "4711" in quote.text]
+
+    anchors = await wait_until("what was noted", found)
+    for name in ("memory_expand", "memory_forget"):
+        [result] = await _called(line, name, {"anchor": anchors[0]})
+        assert "error" not in result, (name, result)
+
+
+async def _called(line: Line, tool: str, args: dict[str, Any]) -> list[str]:
+    before = len(line.answers("tool_result"))
+    await line.turn(f"[[{tool} {json.dumps(args)}]]", len(line.answers("task_end")) + 1, task_id="new")
+    return [str(e.get("result") or e.get("error")) for e in line.answers("tool_result")[before:]]
 
 
 async def test_the_documented_rules_are_enough(tmp_path: Path) -> None:

@@ -12,15 +12,19 @@ from pentad.contracts.streams import SERVICES
 from tests.support.documents.manifest_checks import SETTINGS, is_pinned, is_secret
 from tests.support.documents.manifest_links import PORTS
 from tests.support.documents.manifests import ROOT, Document, containers, read_base, read_documents
+from tests.support.documents.redis_users import PATH as USERS
+from tests.support.documents.redis_users import service_users
 
 TEXT = (ROOT / "docker-compose.yml").read_text()
 (COMPOSE,) = read_documents(TEXT)
 ALL: dict[str, Document] = COMPOSE["services"]
 OURS: dict[str, Document] = {name: ALL[name] for name in SERVICES if name in ALL}
 STORES = {"redis", "qdrant", "neo4j"}
-OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "REDIS_PASSWORD", "PROMETHEUS_PORT", "NEO4J_PASSWORD"}
+OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "REDIS_PASSWORD", "REDIS_TOOLS_PASSWORD"}
+OF_THE_FILE |= {"PROMETHEUS_PORT", "NEO4J_PASSWORD"}
 """Variables that only this file reads; docs/operate.md names them."""
-MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "PENTAD_METRICS_KEY", "REDIS_PASSWORD", "NEO4J_PASSWORD"}
+MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "PENTAD_METRICS_KEY", "NEO4J_PASSWORD"}
+MANDATORY |= {"REDIS_PASSWORD", "REDIS_TOOLS_PASSWORD"}
 NOT_BY_ENV_FILE = {
     "PENTAD_MODELS": "a file to be mounted",
     "PENTAD_INSTRUCTIONS": "a file to be mounted",
@@ -157,17 +161,24 @@ def test_the_start_of_redis_sets_the_password_that_the_services_and_its_health_c
     shell, option, script, name = ALL["redis"]["entrypoint"]
     (tmp_path / "docker-entrypoint.sh").write_text('#!/bin/sh\necho "$@"\ncat\n')
     (tmp_path / "docker-entrypoint.sh").chmod(0o755)
+    script = script.replace("$$", "$").replace("/etc/pentad/users.acl", str(USERS))
     started = subprocess.run(
-        [shell, option, script.replace("$$", "$"), name, *ALL["redis"]["command"][:2]],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "REDISCLI_AUTH": "s3cret"},
+        [shell, option, script, name, *ALL["redis"]["command"][:2]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "REDISCLI_AUTH": "s3cret", "TOOLS_PASSWORD": "t00ls"},
         check=True,
         capture_output=True,
         text=True,
     )
-    assert started.stdout.splitlines() == ["redis-server - --appendonly yes", "requirepass s3cret"]
-    password = ALL["redis"]["environment"]["REDISCLI_AUTH"]
-    assert {service["environment"]["REDIS_URL"] for service in OURS.values()} == {f"redis://:{password}@redis:6379/0"}
-    assert password.startswith("${REDIS_PASSWORD:?")
+    lines = started.stdout.splitlines()
+    assert lines[:2] == ["redis-server - --appendonly yes", "requirepass s3cret"]
+    assert lines[2:] == [f"user tool-worker {' '.join(service_users('t00ls')['tool-worker'])}"]
+    assert f"./{USERS.relative_to(ROOT)}:/etc/pentad/users.acl:ro" in ALL["redis"]["volumes"]
+    passwords = {name: ALL["redis"]["environment"][name] for name in ("REDISCLI_AUTH", "TOOLS_PASSWORD")}
+    addresses = {name: service["environment"]["REDIS_URL"] for name, service in OURS.items()}
+    assert addresses.pop("tool-worker") == f"redis://tool-worker:{passwords['TOOLS_PASSWORD']}@redis:6379/0"
+    assert set(addresses.values()) == {f"redis://:{passwords['REDISCLI_AUTH']}@redis:6379/0"}
+    assert passwords["REDISCLI_AUTH"].startswith("${REDIS_PASSWORD:?")
+    assert passwords["TOOLS_PASSWORD"].startswith("${REDIS_TOOLS_PASSWORD:?")
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(OURS)))

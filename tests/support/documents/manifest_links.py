@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pentad.contracts.streams import SERVICES, STREAMS
 from tests.support.documents.manifests import Document, containers, of_kind, pod_labels, pod_spec, title
 
-SECRETS = {"pentad-secrets"}
+SECRETS = {"pentad-secrets", "pentad-tool-worker"}
 """Made by the operator, not in the repository."""
 PORTS: dict[str, int] = dict(zip(SERVICES, (8080, 9101, 9102, 9103, 9104, 9105), strict=True))
 _VOLUME_SOURCES = (

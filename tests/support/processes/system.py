@@ -50,6 +50,8 @@ class System:
     environment: Mapping[str, str] = field(default_factory=dict)
     launcher: Sequence[str] = ()
     processes: list[Process] = field(default_factory=list)
+    urls: Mapping[str, str] = field(default_factory=dict)
+    """Another address of Redis for some services."""
 
     async def __aenter__(self) -> "System":
         for name, count in self.counts.items():
@@ -83,12 +85,15 @@ class System:
             ours["PENTAD_RECALL_TOKENS"] = "0"
         return {**kept, **ours, **self.environment}
 
+    def _environment_of(self, name: str) -> dict[str, str]:
+        return self._environment() | ({"REDIS_URL": self.urls[name]} if name in self.urls else {})
+
     def start(self, process: Process) -> None:
         """Start a process; its output goes to a file of its own."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{process.name}-{process.port}.log").open("ab") as log:
             process.running = subprocess.Popen(
-                process.command, cwd=self.directory, env=self._environment(), stdout=log, stderr=log
+                process.command, cwd=self.directory, env=self._environment_of(process.name), stdout=log, stderr=log
             )
 
     async def ready(self, process: Process, seconds: float = 90.0) -> None:
