@@ -62,7 +62,7 @@ async def test_each_service_works_as_a_user_of_its_own_and_the_tool_workers_has_
     async with RedisServer(aof="everysec") as server:
         for name, rules in service_users("pw").items():
             say(server, "ACL", "SETUSER", name, *rules)
-        urls = {name: server.url.replace("//", f"//{name}:pw@") for name in SERVICES}
+        urls: dict[str, str] = {name: server.url.replace("//", f"//{name}:pw@") for name in SERVICES}
         counts = {"gateway": 1, **FIVE}
         settings = {"PENTAD_GRACE_S": "1", "PENTAD_PLUGINS": "tests.support.plugins.counted_tools"}
         team = Crew(server.url, tmp_path / "run", counts, settings, urls=urls)

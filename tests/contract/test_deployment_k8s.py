@@ -26,6 +26,11 @@ def _container(documents: list[Document]) -> Document:
     return container
 
 
+def _egress(documents: list[Document], name: str) -> list[Document]:
+    rules: list[Document] = _find(documents, "NetworkPolicy", name)["spec"]["egress"]
+    return rules
+
+
 def _watch(stream: str, group: str) -> Document:
     trigger = {"type": "redis-streams", "metadata": {"stream": stream, "consumerGroup": group}}
     spec = {"scaleTargetRef": {"name": "router"}, "triggers": [trigger]}
@@ -113,6 +118,19 @@ BREACHES: list[tuple[str, str, Callable[[list[Document]], Any]]] = [
     ("ports", "own port", lambda d: _container(d).update(args=["serve", "archiver"])),
     ("ports", "readinessProbe", lambda d: _container(d)["readinessProbe"]["httpGet"].update(port="web")),
     ("ports", "web", lambda d: _find(d, "Service", "router")["spec"]["ports"][0].update(targetPort="web")),
+    ("egress", "router", lambda d: d.remove(_find(d, "NetworkPolicy", "models-egress"))),
+    (
+        "egress",
+        "reaches the ports []",
+        lambda d: _find(d, "Deployment", "router")["spec"]["template"]["metadata"].update(labels={}),
+    ),
+    ("egress", "without ports", lambda d: _egress(d, "redis-egress")[1].pop("ports")),
+    (
+        "egress",
+        "tool-worker",
+        lambda d: _egress(d, "redis-egress").append({"ports": [{"protocol": "TCP", "port": 443}]}),
+    ),
+    ("egress", "169.254", lambda d: _egress(d, "models-egress")[0]["to"][0]["ipBlock"].pop("except")),
     ("streams", "wake:tasks", lambda d: d.append(_watch("pentad:{0}:wake:tasks", "task-runner"))),
     ("streams", "runner", lambda d: d.append(_watch("pentad:{0}:wake:task", "runner"))),
     ("endings", "30 s", lambda d: pod_spec(_find(d, "Deployment", "router")).pop("terminationGracePeriodSeconds")),

@@ -42,8 +42,8 @@ def test_the_gateway_alone_writes_what_operators_register(key: str) -> None:
     assert [user for user in USERS if _may(user, key, write=True)] == ["gateway", OPERATOR]
 
 
-OTHERS = ("pentad:inbound", "pentad:dead", "pentad:{0}:erase", "pentad:{0}:archive", "pentad:{0}:wake:session")
-OTHERS += ("pentad:{0}:session:t:s", "pentad:{0}:seen:t:s:m", "pentad:{0}:timers", "pentad:{0}:load")
+OTHERS = ["pentad:inbound", "pentad:dead", "pentad:{0}:erase", "pentad:{0}:archive", "pentad:{0}:wake:session"]
+OTHERS += ["pentad:{0}:session:t:s", "pentad:{0}:seen:t:s:m", "pentad:{0}:timers", "pentad:{0}:load"]
 
 
 @pytest.mark.parametrize("key", [*OTHERS, "pentad:{0}:vector:d"])

@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from pentad.shared.settings import Settings
-from tests.support.documents.manifest_links import mounts, ports, references, selector_of, selectors, selects, streams
+from tests.support.documents.manifest_links import (
+    egress,
+    mounts,
+    ports,
+    references,
+    selector_of,
+    selectors,
+    selects,
+    streams,
+)
 from tests.support.documents.manifests import Document, containers, of_kind, pod_labels, title
 
 Check = Callable[[list[Document]], list[str]]
@@ -148,6 +157,7 @@ CHECKS: dict[str, Check] = {
         images,
         environment,
         ports,
+        egress,
         streams,
         endings,
     )

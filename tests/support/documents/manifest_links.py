@@ -115,6 +115,45 @@ def _ports_of(container: Document) -> Iterator[str]:
             yield f"{probe} asks a port that is not open"
 
 
+REACHED: Mapping[str, frozenset[int]] = {
+    "QDRANT_API_KEY": frozenset({6333}),
+    "NEO4J_PASSWORD": frozenset({7687}),
+    "LLM_API_KEY": frozenset({443}),
+    "EMBED_API_KEY": frozenset({443}),
+}
+"""Who is given a secret has to reach the servers that it is for, at these ports; nobody else does."""
+_BY_ALL = frozenset({53, 6379, 6380})
+"""Names and Redis, with TLS too."""
+_LINK_LOCAL = "169.254.0.0/16"
+
+
+def egress(documents: list[Document]) -> list[str]:
+    """Each pod connects to names, Redis and what it has secrets of, and not to what a cloud tells its machines."""
+    policies = [p for p in of_kind(documents, "NetworkPolicy") if "Egress" in p["spec"]["policyTypes"]]
+    wrong = [f"{title(p)}: {complaint}" for p in policies for r in p["spec"]["egress"] for complaint in _open_rule(r)]
+    for workload in of_kind(documents, "Deployment"):
+        own = [p["spec"] for p in policies if _is_of(p["spec"]["podSelector"], pod_labels(workload))]
+        reached = {port["port"] for spec in own for rule in spec["egress"] for port in rule.get("ports", [])}
+        given = [variable["name"] for c in pod_spec(workload)["containers"] for variable in c.get("env", [])]
+        needed = _BY_ALL.union(*(REACHED.get(name, frozenset()) for name in given))
+        if reached != needed:
+            wrong.append(f"{title(workload)}: reaches the ports {sorted(reached)}, and needs {sorted(needed)}")
+    return wrong
+
+
+def _open_rule(rule: Document) -> Iterator[str]:
+    if not rule.get("ports"):
+        yield "a rule without ports allows all of them"
+    blocks = [peer["ipBlock"] for peer in rule.get("to", []) if "ipBlock" in peer]
+    if any(block["cidr"] == "0.0.0.0/0" and _LINK_LOCAL not in block.get("except", ()) for block in blocks):
+        yield f"reaches {_LINK_LOCAL}, where a cloud tells its machines' keys"
+
+
+def _is_of(selector: Document, labels: Mapping[str, str]) -> bool:
+    chosen = [labels.get(e["key"]) in e["values"] for e in selector.get("matchExpressions", [])]
+    return selects(selector.get("matchLabels", {}), labels) and all(chosen)
+
+
 def streams(documents: list[Document]) -> list[str]:
     """Every stream and group that a scaler watches is in the registry."""
     wrong = []
