@@ -77,10 +77,10 @@ class Erasures:
 
     async def _begin(self, names: list[str], command: EraseCommand | None, tenant: str, session: str = "") -> None:
         """Set the mark, and tell an archiver. Safe to repeat."""
-        newest = await self._store.call("XREVRANGE", INBOUND.key(), "+", "-", "COUNT", 1)
+        _, newest = await self._store.run("last_id", [INBOUND.key()], [])
         generation = await self._store.call("HGET", INBOUND_LEASE, "generation") or b""
         told = b"" if command is None else command.to_json()
-        args: list[Argument] = [newest[0][0] if newest else "0-0", generation, ERASED_TTL_S, told, session, tenant]
+        args: list[Argument] = [newest, generation, ERASED_TTL_S, told, session, tenant]
         try:
             await persist(lambda: self._store.run("erase_mark", names, args))
         except RefusedWriteError:

@@ -129,6 +129,7 @@ class EmbeddedRedis:
             "appendfsync": self._fsync,
             "aof-load-truncated": "yes",
             "maxmemory-policy": "noeviction",
+            "proto-max-bulk-len": "64mb",  # the largest that we send has half of it
         }
 
     async def _keep(self) -> None:

@@ -14,6 +14,8 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import FIRST_ID, SessionKeys
 from pentad.shared.work.entry import complaint
 
+MOST_ENTRY_BYTES = 8 << 20
+"""Of one inbound entry, names and values of its fields together: any message fits, however its JSON is written."""
 _ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
 _FIRST_ID = FIRST_ID.encode()
 
@@ -29,6 +31,8 @@ class Arrival:
     message: InboundMessage | None
     problem: str
     fields: dict[bytes, bytes]
+    cut: bool = False
+    """The fields are only the beginning of what was appended."""
 
     @property
     def at(self) -> str:
@@ -78,6 +82,16 @@ def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arriva
     if not (message.session_id and message.message_id):  # the gateway gives both
         message = message.model_copy(update={"session_id": session_id, "message_id": message.message_id or first})
     return Arrival(entry_id, first, _keys(message.tenant_id, session_id, shards), message, "", fields)
+
+
+def too_large(entry_id: str, beginning: dict[bytes, bytes], size: int, digest: str) -> Arrival:
+    """An entry that is larger than any message: of its fields the server has told the beginning, of all of it the size.
+
+    ``digest``: the SHA-1 of the first MiB of its field ``data``; '' without one.
+    """
+    which = f"; the SHA-1 of the first {min(size, 1 << 20)} bytes of `data` is {digest}" if digest else ""
+    problem = f"the entry has {size} bytes, and {MOST_ENTRY_BYTES} are read at most{which}"
+    return Arrival(entry_id, _first_id(entry_id, beginning), None, None, problem, beginning, cut=True)
 
 
 def _first_id(entry_id: str, fields: dict[bytes, bytes]) -> str:

@@ -24,12 +24,13 @@ from pentad.contracts.streams import INBOUND, SESSION_WAKE
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.arrival import Arrival, fields_of, read_entry, text_digest
+from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES, Arrival, fields_of, read_entry, text_digest, too_large
 from pentad.shared.inbound.at_once import RoutesAtOnce, Source
 from pentad.shared.inbound.news import News
 from pentad.shared.inbound.unreadable import Refusing
 from pentad.shared.keys import (
     DEDUP_TTL_S,
+    FIRST_ID,
     INBOUND_LEASE,
     OLD_INBOUND_LEASE,
     dedup,
@@ -53,6 +54,8 @@ _MOST_LEFT = WAITING_LIMIT
 """Entries for full shards that are read past to reach those for others."""
 _GROUP = INBOUND.group or ""
 _BATCH = 128
+_READ_BYTES = 8 << 20
+"""Of what is read at once: behind so much no further entry is begun."""
 _FEW = 32
 """Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
 all routers decide.
@@ -136,8 +139,8 @@ class Ingress:
             found = await self._read(start, foreseen)
             if found is None:
                 return
-            (arrivals, source), foreseen = found, None
-            at_end = start == ">" and len(arrivals) < _BATCH
+            (arrivals, source, more), foreseen = found, None
+            at_end = start == ">" and not more
             if at_end and not full:
                 self._news.ask(self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
             left += len(arrivals) - await self._move(arrivals, source, full)
@@ -150,13 +153,13 @@ class Ingress:
             elif start != ">":
                 start = arrivals[-1].entry_id if arrivals else ">"
 
-    async def _read(self, start: str, foreseen: Arrival | None) -> tuple[list[Arrival], Source] | None:
-        """What is there, or None when the lease is lost.
+    async def _read(self, start: str, foreseen: Arrival | None) -> tuple[list[Arrival], Source, bool] | None:
+        """What is there, and whether there may be more; None when the lease is lost.
 
         The questions about the session of what is foreseen go along. Their answers are used when exactly that is read.
         """
         lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
-        args: list[Argument] = [*lease, _GROUP, start, _BATCH, *self._acks]
+        args: list[Argument] = [*lease, _GROUP, start, _BATCH, _READ_BYTES, MOST_ENTRY_BYTES, FIRST_ID, *self._acks]
         questions: Sequence[Command] = ()
         if self._at_once is not None and foreseen is not None and foreseen.session is not None:
             questions = self._at_once.questions(foreseen.session)
@@ -166,12 +169,19 @@ class Ingress:
         if reply is None:
             return None
         self._acks = []
-        arrivals = [self._arrival(i.decode(), fields_of(f), foreseen) for i, f in reply[1]]
+        at, entries, more, cut = reply
+        large = {entry: (size, digest.decode()) for entry, size, digest in cut}
+        arrivals = [
+            too_large(i.decode(), fields_of(f), *large[i])
+            if i in large
+            else self._arrival(i.decode(), fields_of(f), foreseen)
+            for i, f in entries
+        ]
         if arrivals and start == ">":
             self._last = arrivals[-1].entry_id
         if not questions or arrivals != [foreseen]:
             answers = None
-        return arrivals, Source(self._generation, on, int(reply[0]), answers)
+        return arrivals, Source(self._generation, on, int(at), answers), bool(more)
 
     def _arrival(self, entry_id: str, fields: dict[bytes, bytes], foreseen: Arrival | None) -> Arrival:
         """An entry, read once: the stream may have been replaced by one in which this id is another's."""

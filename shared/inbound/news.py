@@ -26,7 +26,7 @@ class News:
             self._asked = self._store.listen(self._stream, after, block_ms)
 
     async def hear(self) -> tuple[str, dict[bytes, bytes]] | None:
-        """Await it: its id and fields, or None when nothing has come. Raises ``OutageError``."""
+        """Await it: its id and fields; None when nothing has come, or what is not small. Raises ``OutageError``."""
         asked, self._asked = self._asked, None
         reply: Any = None if asked is None else await self._store.heard(asked, self._stream)
         if not reply:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import lru_cache
 from secrets import token_hex
 from typing import Any
 
@@ -11,6 +12,7 @@ from redis.exceptions import ResponseError
 from pentad.contracts.streams import INBOUND
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import FIRST_ID, INBOUND_LEASE, NEW_INBOUND
+from pentad.shared.store.script import read_scripts
 from pentad.shared.store.store import Store
 
 _AHEAD_MS = 60_000
@@ -42,16 +44,15 @@ def ahead(last_id: str, now_ms: int) -> str | None:
     return f"the ids of {INBOUND.key()} are {far} ahead of the clock, because {why}: {DO}"
 
 
+@lru_cache(maxsize=1)
+def _last_id() -> str:
+    return read_scripts()["last_id"].body
+
+
 async def last_id(ask: Callable[..., Awaitable[Any]]) -> str:
     """The last id that the inbound stream has given out; ``0-0`` when there is no stream. ``ask`` sends a command."""
-    try:
-        flat = await ask("XINFO", "STREAM", INBOUND.key())
-    except ResponseError as error:
-        if "no such key" not in str(error):
-            raise
-        return "0-0"
-    found: bytes = dict(zip(flat[::2], flat[1::2], strict=True))[b"last-generated-id"]
-    return found.decode()
+    found: list[bytes] = await ask("EVAL", _last_id(), 1, INBOUND.key())
+    return found[0].decode()
 
 
 class IdsWatch:

@@ -41,6 +41,7 @@ class Refusing:
             at=arrival.at,
             whom={"tenant_id": session.tenant, "session_id": session.session} if session is not None else {},
             chain=chain_of(message=arrival.message_id),
+            clipped=arrival.cut,
         )
         keys = [buried(arrival.first_id), INBOUND_DEAD.key()]
         if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):

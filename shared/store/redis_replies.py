@@ -13,6 +13,10 @@ Heard = asyncio.Future[Any]
 _PROBE_S = 1.0
 
 
+class TooLargeReplyError(ConnectionError):
+    """A reply has more bytes than this connection takes: it was closed in the middle."""
+
+
 class RedisReplies(asyncio.Protocol):
     """Reads the replies of one connection. ``lost`` is told when it ends, ``refused`` each refusal of the server."""
 
@@ -22,7 +26,9 @@ class RedisReplies(asyncio.Protocol):
         waiting: deque[Heard | None],
         lost: Callable[[Exception], None],
         refused: Callable[["RedisReplies", Exception], None],
+        most_bytes: int | None = None,
     ) -> None:
+        """``most_bytes``: of what a reply may have that is not whole yet."""
         self._connection, self._waiting, self._lost, self._refused = connection, waiting, lost, refused
         # Not public in redis-py: the transport under the connection that it has made.
         self._transport = cast(asyncio.Transport, connection._writer.transport)
@@ -31,6 +37,7 @@ class RedisReplies(asyncio.Protocol):
         self._replies = hiredis.Reader(protocolError=InvalidResponse, replyError=_refusal)
         self._loop = asyncio.get_running_loop()
         self._opened_at = self._probed_at = self._loop.time()
+        self._most_bytes, self._bytes = most_bytes, 0
         self._given_up: asyncio.TimerHandle | None = None
         """Set when nothing more is asked here."""
         self.heard_at = 0.0
@@ -69,9 +76,10 @@ class RedisReplies(asyncio.Protocol):
         replies, waiting = self._replies, self._waiting
         self.heard_at = self._loop.time()
         replies.feed(data)
+        self._bytes += len(data)
         try:
             while waiting and (reply := replies.gets()) is not False:
-                heard = waiting.popleft()
+                heard, self._bytes = waiting.popleft(), 0
                 refused = isinstance(reply, Exception)
                 if refused:
                     self._refused(self, reply)
@@ -81,6 +89,9 @@ class RedisReplies(asyncio.Protocol):
                     heard.set_exception(reply)
                 else:
                     heard.set_result(reply)
+            if self._most_bytes is not None and self._bytes > self._most_bytes:
+                self.end(TooLargeReplyError(f"a reply of more than {self._most_bytes} bytes"))
+                return
             if not waiting and replies.has_data():
                 raise InvalidResponse("a reply that nobody asked for")
             if not waiting and self._given_up is not None:

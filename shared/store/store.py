@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from pentad.contracts.ids import rfc3339
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.seldom import Seldom
-from pentad.shared.store.redis_replies import Heard
+from pentad.shared.store.redis_replies import Heard, TooLargeReplyError
 from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.script import read_scripts
 from pentad.shared.store.trouble import Trouble, explained
@@ -33,6 +33,8 @@ Command = Sequence[Argument]
 _say = Seldom(log)
 _CLOCK_S = 5.0
 _SILENT_S = 1.0
+_MOST_HEARD = 256 << 10
+"""Bytes of an entry that is listened for: of a larger one it is told only that it has come."""
 _LONGEST_PAUSE_S = 1.0
 """Between two attempts of `guarded`."""
 _LATELY_S = 1.5
@@ -51,7 +53,7 @@ class Store:
         """A plain client for those who look from outside, e.g. tests. No service asks through it: it would stay with a
         server that is not the primary any more. Connects on first use."""
         self._wire = Wire(url)
-        self._blocking_wire = Wire(url)
+        self._blocking_wire = Wire(url, most_bytes=_MOST_HEARD)
         """For reads that wait: whatever is asked behind one waits with it."""
         self.scripts = read_scripts()
         self._clock = (0, float("-inf"))
@@ -160,9 +162,14 @@ class Store:
         return self._blocking_wire.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 
     async def heard(self, listening: Heard, stream: str) -> Any:
-        """What `listen` has asked for of this stream. Raises ``OutageError`` as `call` does."""
+        """What `listen` has asked for of this stream; None too for an entry that is not small.
+
+        Raises ``OutageError`` as `call` does.
+        """
         try:
             return await listening
+        except TooLargeReplyError:
+            return None
         except Exception as error:
             raise await self._understood(error, ("XREAD", stream)) from None
 

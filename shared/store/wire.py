@@ -43,7 +43,9 @@ class Wire:
     that is not the primary any more is given up: behind the same address another may answer by now.
     """
 
-    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S, most_bytes: int | None = None) -> None:
+        """``most_bytes``: of one reply; the connection is closed when there come more, with ``TooLargeReplyError``."""
+        self._most_bytes = most_bytes
         self._pool: Any = connect(url, socket_timeout=timeout_s).connection_pool
         self._timeout_s = timeout_s
         self._line: RedisReplies | None = None
@@ -139,7 +141,7 @@ class Wire:
         try:
             connection = self._pool.make_connection()
             await connection.connect()
-            self._line = RedisReplies(connection, self._waiting, self._lost, self._refused)
+            self._line = RedisReplies(connection, self._waiting, self._lost, self._refused, self._most_bytes)
         except (RedisError, OSError) as error:
             self._lost(error)
         except Exception as error:  # redis-py lets through what a connection that breaks while it is made does to it

@@ -25,9 +25,13 @@ def make_letter(
     at: str,
     whom: Mapping[str, str | None],
     chain: Sequence[Link],
+    clipped: bool = False,
 ) -> DeadLetter:
-    """A dead letter. ``whom``: the ids that are known; what is not an id is left out. A long body is clipped."""
-    kept, clipped = _clipped(body)
+    """A dead letter. ``whom``: the ids that are known; what is not an id is left out. A long body is clipped.
+
+    ``clipped``: this body is the beginning of a longer one.
+    """
+    kept, too_long = _clipped(body)
     named: dict[str, Any] = {name: value for name in FOR_WHOM if (value := whom.get(name)) and may_be(name, value)}
     return DeadLetter(
         kind=kind,
@@ -37,7 +41,7 @@ def make_letter(
         attempts=attempts,
         at=at,
         body=kept,
-        clipped=clipped,
+        clipped=clipped or too_long,
         chain=list(chain),
         **named,
     )

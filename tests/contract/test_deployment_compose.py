@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pentad.contracts.streams import SERVICES
+from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES
+from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES
 from tests.support.documents.manifest_checks import SETTINGS, is_pinned, is_secret
 from tests.support.documents.manifest_links import PORTS
 from tests.support.documents.manifests import ROOT, Document, containers, read_base, read_documents
@@ -154,6 +156,7 @@ def test_redis_keeps_everything_and_evicts_nothing() -> None:
     assert options["--appendonly"] == "yes"
     assert options["--maxmemory-policy"] == "noeviction"
     assert "PENTAD_REDIS_FSYNC" in options["--appendfsync"]
+    assert int(options["--proto-max-bulk-len"].removesuffix("mb")) << 20 > max(MOST_REPLY_BYTES, MOST_ENTRY_BYTES)
 
 
 def test_the_start_of_redis_sets_the_password_that_the_services_and_its_health_check_use(tmp_path: Path) -> None:

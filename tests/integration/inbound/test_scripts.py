@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.streams import INBOUND
-from pentad.shared.keys import INBOUND_LEASE, OLD_INBOUND_LEASE, dedup, load, session_index
+from pentad.shared.keys import FIRST_ID, INBOUND_LEASE, OLD_INBOUND_LEASE, dedup, load, session_index
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
 from tests.integration.actors.moves import SESSION, Moves
@@ -18,11 +18,12 @@ async def lease(store: Store, owner: str, ms: int = 60_000) -> int:
 
 
 async def read(store: Store, owner: str, token: int, start: str = ">", *acks: str) -> list[str] | None:
-    args: list[Argument] = [owner, token, 60_000, "router", start, 10, *acks]
+    args: list[Argument] = [owner, token, 60_000, "router", start, 10, 1 << 20, 1 << 20, FIRST_ID, *acks]
     reply: list[Any] | None = await store.run("inbound_read", [INBOUND_LEASE, INBOUND.key()], args)
     if reply is None:
         return None
-    at, entries = reply
+    at, entries, more, large = reply
+    assert (more, large) == (int(len(entries) == 10), [])
     assert abs(await store.clock() - at) < 60_000, "it says when it read, by the server's clock"
     return [i.decode() for i, _ in entries]
 
