@@ -14,7 +14,8 @@ import pytest
 
 from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, MEMORY_REPLY, STREAMS, TASK_WAKE, TOOL_CALLS
 from pentad.shared import metrics
-from pentad.shared.keys import TaskKeys
+from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
+from pentad.shared.memory.memory_counts import VECTORS
 from pentad.shared.metrics import METRICS, Metric
 from tests.support.clients.line import Line
 from tests.support.models.model_server import ScriptedModel
@@ -158,6 +159,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await appended(running, page)
         await corrects(running)
         await erases(running)
+        await loses_memory(running)
         await running.bus.redis.client_kill_filter(_type="normal", skipme=True)
         await running.until("connections made again", lambda page: page.of(metrics.reconnects, store="redis") > 0)
         page = await running.page()
@@ -291,6 +293,12 @@ async def erases(running: System) -> None:
     request = urllib.request.Request(f"{running.url}/v1/tasks/{task}", method="DELETE")
     await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=5).close())
     await running.until("the erasing", lambda page: page.of(metrics.erased) == 1)
+
+
+async def loses_memory(running: System) -> None:
+    """There were a thousand points in a collection that is no more."""
+    await running.bus.redis.hset(MEMORY_COUNTS, "points gone", json.dumps({"found": 1_000, "removed": 0}))
+    await running.until("the loss to be noticed", lambda page: page.of(metrics.memory_damaged, store=VECTORS) == 1)
 
 
 async def settled(running: System) -> None:
