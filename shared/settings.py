@@ -170,6 +170,9 @@ class Settings(BaseModel):
     """Likewise of one tenant. Each shard allows its part of it, rounded up."""
     pentad_tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Share of the messages that may wait to be worked on which one tenant may have; more of it gets 429."""
+    pentad_memory_calls: Annotated[int, Field(ge=1, le=1000)] = 4
+    """Calls of memory (searches, walks, expansions, changes) that one tenant has under way at once in one gateway. Four
+    times as many wait, and of all tenants together run; more get 429."""
     pentad_eval_cases: Path | None = None
     """A folder of its own where the gateway keeps each message that a person moves, with what its session's tasks had
     said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""

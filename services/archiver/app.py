@@ -55,7 +55,8 @@ _REMEMBER_SLOTS = 8
 _LEARN_SLOTS = 4
 _EXTRACT_SLOTS = 4
 _REQUEST_SLOTS = 64
-_ERASE_SLOTS = 2
+_ERASE_SLOTS = 16
+"""Erasures that are read; how many are under way at once, and whose is next, say `erasing.py`."""
 _EMBED_S = 60.0
 """How long a batch may take: nobody waits for it."""
 

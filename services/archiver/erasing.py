@@ -24,22 +24,30 @@ from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
+from pentad.shared.work.tenant_turns import TenantTurns
 
 _ANY = 1 << 30
+_AT_ONCE = 2
+"""Erasures under way for each shard. Of others that were read the next is another tenant's, where there is one."""
 
 
 class Erasing:
-    """At least once: whatever a kill leaves, a redelivery finds again and removes."""
+    """At least once: whatever a kill leaves, a redelivery finds again and removes. Tenants take turns."""
 
     def __init__(
         self, store: Store, kept: KeptTasks, tasks: ErasingTasks, memory: ErasedMemory, shards: Sequence[int]
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
         self._shards = shards
+        self._turns = TenantTurns(_AT_ONCE * len(shards), _AT_ONCE * len(shards))
 
     async def handle(self, entry: Entry) -> None:
         """Erase what the entry names."""
         command, place = entry.parse(EraseCommand), split_key(entry.stream)
+        async with self._turns.turn(command.tenant_id):
+            await self._erase(command, place)
+
+    async def _erase(self, command: EraseCommand, place: tuple[int, str] | None) -> None:
         shard = place[0] if place else 0
         if command.kind == "task":
             await self._task(command, shard)

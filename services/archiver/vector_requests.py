@@ -11,21 +11,28 @@ from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError, PentadError, PoisonError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.memory import graph_calls
-from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES, MOST_REQUEST_BYTES
+from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES, MOST_REQUEST_BYTES, tenant_of
 from pentad.shared.memory.vector_calls import CALLS, packed
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
+from pentad.shared.work.tenant_turns import TenantTurns
 
 _REPLY_TTL_S = 60
+_EACH, _TOTAL = 8, 16
+"""Calls of one tenant, and of all, that are served at once; the others that were read wait for their turn."""
 
 
 class VectorRequests:
-    """One answer for each request, at least once; whatever is wrong with one is told to who asked."""
+    """One answer for each request, at least once; whatever is wrong with one is told to who asked.
+
+    Of many requests of one tenant a few are served at once, and the others of that tenant wait behind those of others.
+    """
 
     def __init__(self, store: Store, vectors: Vectors | None, graph: Graph | None = None) -> None:
         """None for what is on a server."""
         self._store, self._vectors, self._graph = store, vectors, graph
+        self._turns = TenantTurns(_EACH, _TOTAL)
 
     async def handle(self, entry: Entry) -> None:
         """Answer a request, unless nobody waits for the answer any more."""
@@ -35,9 +42,10 @@ class VectorRequests:
         place = split_key(entry.stream)
         if not request.reply_to.startswith(MEMORY_REPLY.key(place[0] if place else 0, reply="")):
             raise PoisonError(f"reply_to must be a reply stream of this shard, not {request.reply_to!r}")
-        if milliseconds(request.at) + request.wait_ms <= await self._store.clock():
-            return
-        reply = await self._answer(request)
+        async with self._turns.turn(_tenant(request)):
+            if milliseconds(request.at) + request.wait_ms <= await self._store.clock():
+                return
+            reply = await self._answer(request)
         await self._store.run("reply", [request.reply_to], [reply, _REPLY_TTL_S])
         metrics.published.labels(MEMORY_REPLY.name, MemoryReply.__name__).inc()
 
@@ -65,3 +73,11 @@ class VectorRequests:
             raise MemoryRefusedError(f"this is no call of {request.call}: {error.error_count()} mistakes") from None
         result = await getattr(port, name)(*args)
         return call.gives.dump_python(packed(result) if request.call == "search" else result, mode="json")
+
+
+def _tenant(request: MemoryRequest) -> str:
+    """Calls of the graph that are about a whole tenant name it first; '' stands for what is no tenant's."""
+    first = request.args[0] if request.args else None
+    if request.call.startswith(graph_calls.PREFIX) and isinstance(first, str):
+        return first
+    return tenant_of(request.args)

@@ -56,10 +56,13 @@ from pentad.shared.settings import Settings, is_loopback
 from pentad.shared.store.admission import keep_watching
 from pentad.shared.store.cluster import agree
 from pentad.shared.store.store import Store
+from pentad.shared.work.tenant_turns import TenantTurns
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0
 _START_QUIETLY_S = 1.0
+_TIMES = 4
+"""Of a tenant's calls of memory at once: so many times may wait, and of all tenants be under way."""
 
 
 class GatewayService:
@@ -95,7 +98,7 @@ class GatewayService:
         self._ids = IdsWatch(store)
 
     def _make_parts(self, inbox: Inbox) -> Parts:
-        settings, store = self._settings, self._store
+        settings, store, calls = self._settings, self._store, self._settings.pentad_memory_calls
         records, shards = Records(settings.records_url), settings.pentad_shards
         queries = Queries(store, records, shards)
         folder = settings.pentad_eval_cases
@@ -125,6 +128,7 @@ class GatewayService:
             reindexing=Reindexing(store, vectors, embedder, shards),
             rebuilds=MemoryRebuilds(store),
             knowledge=knowledge,
+            turns=TenantTurns(calls, _TIMES * calls, _TIMES * calls),
             noting=Noting(store, records, graph, vectors, embedder, knowledge, shards),
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),

@@ -24,7 +24,9 @@ MOST_STARTS = 16
 
 async def get_node(parts: Parts, request: "Request") -> "Response":
     """One node, with what it rests on."""
-    node = await parts.knowledge.node(owner_of(request), _node_of(request))
+    owner, name = owner_of(request), _node_of(request)
+    async with parts.memory_turn(owner.tenant):
+        node = await parts.knowledge.node(owner, name)
     return answer(node.model_dump(mode="json"))
 
 
@@ -41,7 +43,9 @@ async def get_neighbours(parts: Parts, request: "Request") -> "Response":
         types=_types(given.getlist("type")),
         as_of=time_of(request, "as_of"),
     )
-    found = await parts.knowledge.neighbours(_starts(request, walk.nodes), strategy, walk)
+    starts = _starts(request, walk.nodes)
+    async with parts.memory_turn(walk.owner.tenant):
+        found = await parts.knowledge.neighbours(starts, strategy, walk)
     return answer(found.model_dump(mode="json"))
 
 
@@ -52,7 +56,9 @@ async def add_node(parts: Parts, request: "Request") -> "Response":
         asked = read_node(await read_body(request))
     except UnreadableError as error:
         raise invalid(str(error)) from None
-    return answer((await parts.noting.add_node(tenant, asked)).model_dump(mode="json"), 201)
+    async with parts.memory_turn(tenant):
+        node = await parts.noting.add_node(tenant, asked)
+    return answer(node.model_dump(mode="json"), 201)
 
 
 async def add_edge(parts: Parts, request: "Request") -> "Response":
@@ -62,14 +68,18 @@ async def add_edge(parts: Parts, request: "Request") -> "Response":
         asked = read_edge(await read_body(request))
     except UnreadableError as error:
         raise invalid(str(error)) from None
-    return answer((await parts.noting.add_edge(tenant, asked)).model_dump(mode="json"), 201)
+    async with parts.memory_turn(tenant):
+        edge = await parts.noting.add_edge(tenant, asked)
+    return answer(edge.model_dump(mode="json"), 201)
 
 
 async def delete_node(parts: Parts, request: "Request") -> "Response":
     """Take a node away with its edges."""
     from starlette.responses import Response
 
-    await parts.noting.remove_node(owner_of(request), _node_of(request))
+    owner, name = owner_of(request), _node_of(request)
+    async with parts.memory_turn(owner.tenant):
+        await parts.noting.remove_node(owner, name)
     return Response(status_code=204)
 
 

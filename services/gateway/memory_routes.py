@@ -35,14 +35,17 @@ async def search_memory(parts: Parts, request: "Request") -> "Response":
         raise invalid(f"q must be a question of 1 to {MOST_CHARS} characters")
     limit, owner, kind = number_of(request, "limit", HITS_DEFAULT, 1, MOST_FOUND), owner_of(request), _kind_of(request)
     if kind is MemoryKind.WORKING:
-        said_now = await parts.working.search(_session_of(parts, request), owner.user, question, limit)
+        keys = _session_of(parts, request)
+        async with parts.memory_turn(owner.tenant):
+            said_now = await parts.working.search(keys, owner.user, question, limit)
         return answer({"hits": [_told(found_memory(hit)) for hit in said_now], "tasks": []})
     strategy, depth = request.query_params.get("strategy"), number_of(request, "depth", DEPTH, 0, MOST_DEPTH)
     if strategy is not None and strategy not in CHOICES:
         raise invalid(f"strategy must be one of {', '.join(CHOICES)}")
     as_of, kinds = time_of(request, "as_of"), () if kind is None else (kind.value,)
     walk = NO_WALK if kind is MemoryKind.EPISODIC else strategy or BY_RULE  # a walk comes to what is known
-    found = await parts.memories.search(owner, question, limit, as_of, walk, depth, kinds)
+    async with parts.memory_turn(owner.tenant):
+        found = await parts.memories.search(owner, question, limit, as_of, walk, depth, kinds)
     hits: dict[str, Any] = {"hits": [_told(hit) for hit in found.hits]}
     return answer(
         hits if strategy is None else hits | {"tasks": [task.model_dump(mode="json") for task in found.tasks]}
@@ -62,7 +65,9 @@ async def expand_anchor(parts: Parts, request: "Request") -> "Response":
     except UnreadableError as error:
         raise invalid(str(error)) from None
     reader = Owner(tenant, asked.user, asked.session)
-    return answer((await parts.memories.expand(reader, asked.anchor, asked.window)).model_dump(mode="json"))
+    async with parts.memory_turn(tenant):
+        opened = await parts.memories.expand(reader, asked.anchor, asked.window)
+    return answer(opened.model_dump(mode="json"))
 
 
 async def forget_memories(parts: Parts, request: "Request") -> "Response":
@@ -72,7 +77,8 @@ async def forget_memories(parts: Parts, request: "Request") -> "Response":
         asked = read_forgetting(await read_body(request))
     except UnreadableError as error:
         raise invalid(str(error)) from None
-    page = await parts.forgetting.forget(tenant, asked)
+    async with parts.memory_turn(tenant):
+        page = await parts.forgetting.forget(tenant, asked)
     return answer({"forgotten": page.forgotten, "next": page.next}, 202)
 
 
@@ -109,6 +115,11 @@ async def keep_episode(parts: Parts, request: "Request") -> "Response":
 
 async def memory_stats(parts: Parts, request: "Request") -> "Response":
     """How much is remembered, of one kind or of what lasts."""
+    async with parts.memory_turn(tenant_of(request)):
+        return await _stats(parts, request)
+
+
+async def _stats(parts: Parts, request: "Request") -> "Response":
     tenant, kind = tenant_of(request), _kind_of(request)
     if kind is MemoryKind.WORKING:
         found = await parts.working.counts(_session_of(parts, request))

@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from secrets import token_hex
 from time import time_ns
@@ -40,6 +41,7 @@ from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
+from pentad.shared.work.tenant_turns import TenantTurns, TooManyWaitError
 
 _SUBSCRIBE_S = 5.0
 
@@ -64,6 +66,8 @@ class Parts:
     reindexing: Reindexing
     rebuilds: MemoryRebuilds
     knowledge: Knowledge
+    turns: TenantTurns
+    """For calls of memory."""
     noting: Noting
     letters: Letters
     redriving: Redriving
@@ -83,6 +87,15 @@ class Parts:
         if not is_external_id(session):
             raise bad(f"a session id has {EXTERNAL_ID_RULE}")
         return SessionKeys(shard_of(tenant, session, self.shards), tenant, session)
+
+    @asynccontextmanager
+    async def memory_turn(self, tenant: str) -> AsyncIterator[None]:
+        """A place for one call of memory. Raises ``ProblemError`` (429) when too many of this tenant wait."""
+        try:
+            async with self.turns.turn(tenant):
+                yield
+        except TooManyWaitError as error:
+            raise busy(f"too many calls of memory at once: {error}") from None
 
     async def subscribe(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:
         """Begin to read a session's events; the caller closes it. Raises ``ProblemError`` (503) in an outage."""

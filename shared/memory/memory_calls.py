@@ -11,6 +11,26 @@ MOST_REPLY_BYTES = 32 << 20
 """Of one reply."""
 
 
+def tenant_of(args: Any) -> str:
+    """The tenant that a call is about, from its arguments as they are sent; '' where they name none.
+
+    It only says whose turn it is: what a call may see is decided by its arguments as they are read.
+    """
+    named = (_told(part) for part in (args if isinstance(args, list) else [args]))
+    return next((tenant for tenant in named if tenant), "")
+
+
+def _told(part: Any) -> str:
+    """A tenant, from an owner, a query, a question or the first of several points."""
+    if isinstance(part, list):
+        return _told(part[0]) if part else ""
+    if not isinstance(part, dict):
+        return ""
+    inside = next((part[name] for name in ("payload", "selection", "owner") if name in part), None)
+    tenant = part.get("tenant")
+    return tenant if isinstance(tenant, str) else _told(inside)
+
+
 class MemoryCall:
     """A method of a port. ``gives``: what it returns, None for nothing; ``given``: the types of its arguments.
 

@@ -16,6 +16,8 @@ from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory import archiver_calls as client_bounds
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.memory_calls import tenant_of
+from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -217,3 +219,51 @@ async def test_a_search_over_the_bus_finds_what_the_store_finds(
     queries: list[VectorQuery] = [near((1, 0, 0), Selection(ADA), 40), saying("cat 7", Selection(ADA), 40)]
     async with serving(store, VectorRequests(store, memory).handle):
         assert await asker.search("memory", queries) == await memory.search("memory", queries)
+
+
+async def test_many_calls_of_one_tenant_do_not_hold_up_anothers(store: Store) -> None:
+    """Of the calls that an archiver has read, those of a tenant that has few of them are served between the others."""
+    begun, ends = list[str](), list[asyncio.Event]()
+
+    class Held:
+        async def count(self, _: str, selection: Selection) -> int:
+            end = asyncio.Event()
+            ends.append(end)
+            begun.append(selection.owner.tenant)
+            await end.wait()
+            return 0
+
+    requests = VectorRequests(store, Held())  # type: ignore[arg-type]
+    at = rfc3339(await store.clock())
+
+    def call(owner: Owner, number: int) -> "asyncio.Task[None]":
+        args = ["memory", {"owner": {"tenant": owner.tenant}}]
+        about = MemoryRequest(request_id=f"{number}", at=at, wait_ms=60_000, call="count", args=args, reply_to=REPLY_TO)
+        return asyncio.create_task(requests.handle(Entry(KEY, f"{number}-1", about.to_json())))
+
+    tasks = [call(ACME, number) for number in range(32)]
+    await wait_until("some of them", lambda: len(begun) == 8)
+    tasks.append(call(OTHER, 32))
+    await wait_until("the other's", lambda: len(begun) == 9)
+    assert begun == [*[ACME.tenant] * 8, OTHER.tenant]
+    for number in range(33):
+        await wait_until("the next", lambda n=number: len(ends) > n)  # type: ignore[misc]
+        ends[number].set()
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize(
+    ("args", "tenant"),
+    [
+        (["memory", {"owner": {"tenant": "acme"}}], "acme"),
+        (["memory", [{"vector": [1], "selection": {"owner": {"tenant": "acme"}}}]], "acme"),
+        (["memory", [{"id": "a", "payload": {"owner": {"tenant": "acme"}}}]], "acme"),
+        ([{"tenant": "acme", "user": "ada"}, ["n1"]], "acme"),
+        ([[{"id": "n", "owner": {"tenant": "acme"}}]], "acme"),
+        (["memory"], ""),
+        ([], ""),
+        ([[], {}, None, 5, {"owner": "x"}, {"tenant": 5}], ""),
+    ],
+)
+def test_whose_a_call_is_is_read_from_its_arguments(args: list[Any], tenant: str) -> None:
+    assert tenant_of(args) == tenant
