@@ -71,7 +71,7 @@ _RUN_BODY = {
 def _instruction_paths(key: str) -> dict[str, Json]:
     register = operation(
         "Register an instruction, or replace the registered one with its name; it goes before a plugin's and what is "
-        f"built in. All services know it within two seconds; running tasks keep the one that they began with; {key}",
+        f"built in. All services know it within two seconds; tasks keep the one that they were opened with; {key}",
         problems=(400, 409, 413, 415, 422),
         _200=gives("replaced", _WARNED),
         _201=gives("registered", _WARNED),

@@ -150,7 +150,7 @@ class Deciding:
         if route.task is None:
             context = await self._context(keys, said.message, route)
             task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
-            writer.new(task, route)
+            writer.new(task, route, view.instructions[route.instruction])
         else:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task_id)
             if route.action is not None:

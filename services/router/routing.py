@@ -8,6 +8,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlResult, ErrorEvent, MessageRouted, TaskStart
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.control_words import told
 from pentad.services.router.domain.rules import Route
 from pentad.services.router.weighing import Learnt
@@ -79,10 +80,10 @@ class RouteWriter:
         if route.error is not None:
             self.error(route.error, route.reason)
 
-    def new(self, task: TaskKeys, route: Route) -> None:
-        """Begin a task."""
+    def new(self, task: TaskKeys, route: Route, instruction: Instruction) -> None:
+        """Begin a task, which keeps this version of its instruction."""
         session, message, ttl_s = self._keys.session, self._message, self._ttl_s
-        opening.begin(self._commit, task, session, message, route.instruction, ttl_s)
+        opening.begin(self._commit, task, session, message, route.instruction, ttl_s, instruction)
         self._routed(task.task, route)
         self._start(task, opening.goal_of(message.content))
 

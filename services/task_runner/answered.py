@@ -11,13 +11,14 @@ from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, 
 from pentad.contracts.records import Manifest, StepRecord
 from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, CutShort, Fail, Next
 from pentad.services.task_runner.domain.own_tools import joined
-from pentad.services.task_runner.instructions import Chosen, kept_under
+from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.manifest import manifest_of
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors.headers import ASKED
+from pentad.shared.actors.opening import keep_instruction
 from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -165,10 +166,7 @@ class AnswerWriter(WaitWriter):
             self.commit.set_once(self.keys.big, f"tools:{toolbox.digest}", toolbox.json)
             self.commit.set(self.keys.header, tools=toolbox.digest)
         if chosen.version != self.task.instruction_version:
-            self.commit.set_once(self.keys.big, kept_under(chosen.version), chosen.instruction.to_json())
-            self.commit.set(self.keys.header, instruction_version=chosen.version)
-            if chosen.instruction.on_message == "queue":
-                self.commit.set(self.keys.header, queues=1)
+            keep_instruction(self.commit, self.keys, chosen.instruction)
 
     def _complete(self, following: Complete) -> None:
         self._complete_with(following.text, following.reason)

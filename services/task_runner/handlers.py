@@ -86,7 +86,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._steps = Steps(actors, settings)
         instructions = TaskInstructions(actors.store, book)
         self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, Beginnings(recalling))
-        self._moves = Moves(self._steps, tools)
+        self._moves = Moves(self._steps, tools, instructions)
         self._running: set[Held] = set()
         self._stopping = False
 

@@ -1,4 +1,4 @@
-"""The instruction that a task runs: the version that it began with, kept with the task."""
+"""The instruction that a task runs: the version that was current when it was opened, kept with the task."""
 
 from collections import OrderedDict
 from functools import lru_cache
@@ -12,7 +12,7 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.output import Output, server_schema, with_schema
-from pentad.shared.instructions.versions import version_of
+from pentad.shared.instructions.versions import kept_under, version_of
 from pentad.shared.keys import TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
@@ -65,7 +65,10 @@ def _values(task: TaskHeader) -> dict[str, str]:
 
 
 class TaskInstructions:
-    """Finds a task's instruction: in what this process remembers, with the task, or, for a new one, in the book."""
+    """Finds a task's instruction: in what this process remembers, or with the task.
+
+    In the book only for a task that an earlier version of Pentad has opened and that has made no step.
+    """
 
     def __init__(self, store: Store, book: InstructionBook) -> None:
         self._store, self._book = store, book
@@ -75,7 +78,7 @@ class TaskInstructions:
         """By name, as it was last found in the book."""
 
     async def of(self, keys: TaskKeys, task: TaskHeader) -> Chosen | None:
-        """None: the task begins now, and nobody knows its instruction.
+        """None: the task keeps no version, and nobody knows its instruction.
 
         Raises ``DamagedError`` when what was kept with the task cannot be read.
         """
@@ -110,8 +113,3 @@ class TaskInstructions:
         if len(self._remembered) > _REMEMBERED:
             self._remembered.popitem(last=False)
         return found
-
-
-def kept_under(version: str) -> str:
-    """The name of a version among a task's large values, and in its record."""
-    return f"instruction:{version}"

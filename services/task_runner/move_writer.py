@@ -7,6 +7,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart, TaskStatusEvent
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Exclusion
 from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
 from pentad.services.task_runner.domain.plan import Closed
@@ -109,8 +110,11 @@ class MoveWriter(WaitWriter):
         receiver: Receiver,
         turns: Sequence[SessionMessage],
         answered_at: Collection[str | None],
+        instruction: Instruction | None,
     ) -> None:
-        """To the other task, and in the session's last turns. ``answered_at``: when its answer was said."""
+        """To the other task, and in the session's last turns. ``answered_at``: when its answer was said.
+        ``instruction``: what this task runs, and a new one then does too.
+        """
         here = [n for n, turn in enumerate(turns) if self._leaves(turn, departure, answered_at)]
         for n in here:
             self.commit.drop(self.session.turns, turns[n].to_json())
@@ -119,9 +123,8 @@ class MoveWriter(WaitWriter):
         message = message.model_copy(update={"task_id": None} | ({"deadline": None} if passed else {}))
         context = as_session_context(turns[: here[0]] if here else turns) if receiver.header is None else []
         if receiver.header is None:
-            opening.begin(
-                self.commit, to, self.session.session, message, self.task.instruction, self._limits.session_ttl_s
-            )
+            name, session, ttl_s = self.task.instruction, self.session.session, self._limits.session_ttl_s
+            opening.begin(self.commit, to, session, message, name, ttl_s, instruction)
         else:
             self.commit.expect(to.header, receiver.header.status)
         reopened = receiver.header is not None and receiver.header.ended

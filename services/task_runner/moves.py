@@ -19,6 +19,7 @@ from pentad.services.task_runner.domain.giving_away import (
     remains,
 )
 from pentad.services.task_runner.domain.plan import GiveAway, give_up
+from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.move_writer import Departure, MoveWriter, Receiver
 from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
 from pentad.services.task_runner.step import Step, Steps
@@ -39,8 +40,8 @@ _ANY = 1 << 30
 class Moves:
     """Gives messages away, for all tasks of a process."""
 
-    def __init__(self, steps: Steps, tools: ToolCatalog) -> None:
-        self._steps, self._tools = steps, tools
+    def __init__(self, steps: Steps, tools: ToolCatalog, instructions: TaskInstructions) -> None:
+        self._steps, self._tools, self._instructions = steps, tools, instructions
 
     async def give_away(self, step: Step, asked: GiveAway) -> bool:
         """Carry one move out, or tell why not. False when it was overtaken and must be planned again."""
@@ -76,7 +77,8 @@ class Moves:
         store, session = self._steps.actors.store, writer.session
         turns = await guarded("turns", last_turns, store, session, TURNS_KEPT)
         answered_at = {lines[n].get("at") for n in found.positions} if found is not None else set()
-        writer.hand_over(departure, receiver, turns, answered_at)
+        chosen = await self._instructions.of(step.keys, step.task) if receiver.header is None else None
+        writer.hand_over(departure, receiver, turns, answered_at, chosen.instruction if chosen is not None else None)
         specs = await self._tools.specs()
         writer.tell(departure, receiver, fate, past_effects(found.calls if found is not None else (), specs))
         others = _others(step, departure)

@@ -77,7 +77,8 @@ class TaskHeader:
     goal: str = ""
     instruction: str = "executor"
     instruction_version: str = ""
-    """The version that the task began with, kept with it; '' before its first step."""
+    """The version that the task was opened with, kept with it. '': an earlier version of Pentad has opened it, and it
+    has made no step."""
     created: int = 0
     updated: int = 0
     ended_at: int = 0

@@ -2,8 +2,10 @@
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import encoded_id
+from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.mail import SessionMessage, UserMail
+from pentad.shared.instructions.versions import kept_under, version_of
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
 
@@ -15,8 +17,17 @@ def goal_of(content: str) -> str:
     return content if len(content) <= _GOAL_LENGTH else content[: _GOAL_LENGTH - 1] + "…"
 
 
-def begin(commit: Commit, task: TaskKeys, session: str, message: InboundMessage, instruction: str, ttl_s: int) -> None:
-    """A task that nobody has had before. ``ttl_s``: how long the index of tasks is kept."""
+def begin(
+    commit: Commit,
+    task: TaskKeys,
+    session: str,
+    message: InboundMessage,
+    runs: str,
+    ttl_s: int,
+    instruction: Instruction | None,
+) -> None:
+    """A task that nobody has had before. ``runs``: the name of its instruction, which is kept with it if it is known.
+    ``ttl_s``: how long the index of tasks is kept."""
     commit.expect(task.header, "none")
     commit.set(
         task.header,
@@ -24,12 +35,23 @@ def begin(commit: Commit, task: TaskKeys, session: str, message: InboundMessage,
         session=encoded_id(session),
         user=message.user_id or "",
         goal=goal_of(message.content),
-        instruction=instruction,
+        instruction=runs,
     )
+    if instruction is not None:
+        keep_instruction(commit, task, instruction)
     commit.stamp(task.header, "created", "updated")
     index = task_index(task.shard, task.tenant)
     commit.rank(index, task.task)
     commit.expire(index, ttl_s)
+
+
+def keep_instruction(commit: Commit, task: TaskKeys, instruction: Instruction) -> None:
+    """The version that the task runs is kept with it: changing or deleting the instruction changes nothing for it."""
+    version = version_of(instruction)
+    commit.set_once(task.big, kept_under(version), instruction.to_json())
+    commit.set(task.header, instruction_version=version)
+    if instruction.on_message == "queue":
+        commit.set(task.header, queues=1)
 
 
 def reopen(commit: Commit, task: TaskKeys) -> None:

@@ -10,3 +10,8 @@ _LENGTH = 16
 def version_of(instruction: Instruction) -> str:
     """The digest of what it says, in hex digits."""
     return hashlib.sha256(instruction.to_json()).hexdigest()[:_LENGTH]
+
+
+def kept_under(version: str) -> str:
+    """The name of a version among a task's large values, and in its record."""
+    return f"instruction:{version}"

@@ -1,16 +1,18 @@
 """Which task a message belongs to, as far as rules say. Pure: what they leave open is weighed, see `weighing`."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
 from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlAction, Decision, RoutingStage
+from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.control_words import control_of
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import RECENT_TASKS
 from pentad.shared.immutable import immutable
+from pentad.shared.instructions.builtin import BUILT_IN
 
 DEFAULT_INSTRUCTION = "executor"
 """What runs when nobody says what."""
@@ -29,8 +31,8 @@ class View:
     """What the named task ran that has left Redis and has a record; '' when there is none."""
     damaged: str = ""
     """Why the named task cannot be read; '' when nothing is wrong with it."""
-    instructions: Collection[str] = (DEFAULT_INSTRUCTION,)
-    """Names of what can be run."""
+    instructions: Mapping[str, Instruction] = field(default_factory=lambda: BUILT_IN)
+    """What can be run, by name."""
     now: int = 0
     grace_ms: int = 0
     weighed: bool = True
@@ -145,11 +147,20 @@ def _runs(message: InboundMessage, task: TaskHeader) -> bool:
 def _refusal(view: View) -> Route | None:
     name = view.message.instruction
     if name is not None and name not in view.instructions:
-        known = ", ".join(sorted(view.instructions))
-        return Route("rejected", f"there is no instruction {name!r}; known: {known}", error=ErrorCode.BAD_MESSAGE)
+        return Route("rejected", _unknown(name, view), error=ErrorCode.BAD_MESSAGE)
     if 0 < view.message.due <= view.now:
         return Route("rejected", "its deadline had passed", error=ErrorCode.DEADLINE_EXCEEDED)
     return None
+
+
+def _unknown(name: str, view: View) -> str:
+    """Why a message that asks for this instruction begins nothing, and what its sender can do."""
+    found = f"there is no instruction {name!r}; known: {', '.join(sorted(view.instructions))}"
+    tasks = view.known if view.named is None else (view.named, *view.known)
+    runs = next((task.task_id for task in tasks if task.instruction == name and not task.ended), None)
+    if runs is None:
+        return found
+    return f"{found}. Task {runs} began with it and goes on: name the task and leave `instruction` out"
 
 
 def _reopenable(view: View, task: TaskHeader) -> bool:

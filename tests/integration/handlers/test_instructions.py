@@ -9,6 +9,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE
+from pentad.shared.instructions.versions import kept_under
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, answer
@@ -164,15 +165,73 @@ async def test_a_running_task_keeps_the_version_that_it_began_with(store: Store,
     assert len({step["manifest"]["instruction_version"] for step in steps}) == 1
 
 
-async def test_a_new_task_of_an_instruction_that_has_gone_fails_and_says_so(store: Store, tmp_path: Path) -> None:
+async def test_a_task_runs_the_version_that_it_was_opened_with_although_its_instruction_goes_before_its_first_step(
+    store: Store, tmp_path: Path
+) -> None:
+    flow = await flow_of(store, tmp_path, saying(GOOD))
+    await flow.say("go", instruction="counter")
+    await flow.once(SESSION_WAKE)
+    del flow.instructions["counter"]
+    await flow.drive()
+    assert [event["content"] for event in told(await events(store), "message")] == [GOOD]
+    assert await flow.status() == "completed"
+
+
+async def test_messages_in_the_queue_of_a_turn_outlive_their_instruction(store: Store, tmp_path: Path) -> None:
+    one_by_one = COUNTER.model_copy(update={"on_message": "queue"})
+    flow = await flow_of(store, tmp_path, saying(GOOD, '{"n":4}'), instructions=[one_by_one])
+    for text in ("first", "second"):
+        await flow.say(text, instruction="counter")
+        await flow.once(SESSION_WAKE)
+    del flow.instructions["counter"]
+    await flow.drive()
+    assert [event["content"] for event in told(await events(store), "message")] == [GOOD, '{"n":4}']
+    assert told(await events(store), "error") == []
+
+
+async def test_of_messages_that_wait_to_be_routed_the_one_that_asks_for_a_deleted_instruction_alone_is_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    flow = await flow_of(store, tmp_path, lambda _: answer("done"))
+    await flow.say("count", instruction="counter")
+    await flow.say("something else")
+    del flow.instructions["counter"]
+    await flow.drive()
+    found = await events(store)
+    (error,) = told(found, "error")
+    assert (error["code"], error["message_id"]) == ("bad_message", "u1")
+    assert "there is no instruction 'counter'" in error["message"]
+    assert [event["decision"] for event in told(found, "message_routed")] == ["rejected", "new"]
+    assert await flow.status() == "completed"
+
+
+async def test_a_task_of_an_earlier_version_whose_instruction_has_gone_fails_and_says_so(
+    store: Store, tmp_path: Path
+) -> None:
     flow = await flow_of(store, tmp_path, lambda _: answer("never asked"))
     await flow.say("go", instruction="counter")
     await flow.once(SESSION_WAKE)
+    await store.call("HDEL", (await flow.task()).header, "instruction_version")
     del flow.instructions["counter"]
     await flow.drive()
     (error,) = told(await events(store), "error")
     assert "no instruction 'counter' any more" in error["message"]
     assert await flow.status() == "failed"
+
+
+async def test_a_task_of_an_earlier_version_keeps_its_instruction_with_its_first_step(
+    store: Store, tmp_path: Path
+) -> None:
+    flow = await flow_of(store, tmp_path, saying(GOOD))
+    await flow.say("go", instruction="counter")
+    await flow.once(SESSION_WAKE)
+    keys = await flow.task()
+    kept: bytes = await store.call("HGET", keys.header, "instruction_version")
+    await store.call("HDEL", keys.header, "instruction_version")
+    await store.call("DEL", keys.big)
+    await flow.drive()
+    assert await store.call("HGET", keys.header, "instruction_version") == kept
+    assert Instruction.model_validate_json(await store.call("HGET", keys.big, kept_under(kept.decode()))) == COUNTER
 
 
 async def test_a_message_that_names_another_instruction_begins_another_task(store: Store, tmp_path: Path) -> None:

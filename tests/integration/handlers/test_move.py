@@ -10,6 +10,7 @@ import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.commands import WakeUp
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import ARCHIVE, SESSION_WAKE, TASK_WAKE
 from pentad.services.archiver.handlers import record_of
@@ -527,3 +528,23 @@ async def test_what_a_moved_message_leaves_unanswered_is_not_the_new_tasks_to_do
     assert await mover.transcript(second) == [
         "user: call", "assistant: [Another task has been given this.]", "user: hello", "assistant: to call hello"
     ]  # fmt: skip
+
+
+async def test_a_new_task_runs_the_version_that_the_message_was_said_to_although_its_instruction_was_deleted(
+    store: Store, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def poem(request: ChatRequest) -> Any:
+        asked.append(from_json(request.messages[0])["content"])
+        return answer("a poem")
+
+    poet = Instruction(name="poet", system_prompt="Rhyme.")
+    there = Mover(await Flow(store, tmp_path, poem, instructions=[poet]).prepare())
+    await there.say("one", "two", instruction="poet")
+    del there.flow.instructions["poet"]
+    [task] = await there.tasks()
+    await there.move("u2", task)
+    await there.flow.drive()
+    assert len(await there.tasks()) == 2
+    assert asked == ["Rhyme."] * 3

@@ -331,3 +331,14 @@ async def test_a_key_that_somebody_else_has_written_is_found_before_anything_is(
         await at.flow.actors.take(two, wake)
     assert await store.call("HGETALL", two.header) == before
     assert held is None or await store.call("GET", key) == b"x"
+
+
+async def test_a_task_that_waits_for_a_place_runs_its_instruction_although_that_was_deleted(
+    store: Store, tmp_path: Path
+) -> None:
+    there = await office(store, tmp_path, pentad_tasks_per_session=1)
+    await there.begin("one", "two")
+    assert await there.statuses("one", "two") == ["active", "pending"]
+    del there.flow.instructions["two"]
+    await there.run_tools()
+    assert await there.statuses("one", "two") == ["completed", "completed"]

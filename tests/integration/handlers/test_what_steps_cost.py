@@ -5,10 +5,12 @@ The prompt grows: it is given to the model as the transcript's own messages, so 
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
 from pentad.services.task_runner.answered import AnswerWriter, Asked
 from pentad.services.task_runner.domain.after_answer import Next
 from pentad.services.task_runner.handlers import RunnerHandler
@@ -136,3 +138,32 @@ async def test_a_manifest_does_not_grow_with_the_history(
         pass
     sizes = [len(step) for step in await store.call("LRANGE", steps, 0, -1)]
     assert sizes[LATE - 1] <= MORE * sizes[EARLY]
+
+
+async def test_a_new_task_keeps_its_instruction_without_a_round_trip_more(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
+    await flow.say("warm what the process remembers")
+    await flow.drive()
+    asked: list[str] = []
+    for name in ("run", "call", "calls"):
+        monkeypatch.setattr(Store, name, _noted(getattr(Store, name), asked))
+    await flow.say("go", task_id="new")
+    asked.clear()
+    await flow.once(SESSION_WAKE)
+    assert asked.count("commit") == 1
+    assert len(asked) == 5, "an entry, the session, its tasks, its last turns, one commit"
+    asked.clear()
+    await flow.once(TASK_WAKE)
+    assert [what for what in asked if what != "LRANGE"] == ["XREADGROUP", "take", "commit"], (
+        "nothing of the instruction"
+    )
+
+
+def _noted(real: Callable[..., Any], asked: list[str]) -> Callable[..., Any]:
+    def noted(store: Store, *args: Any, **options: Any) -> Any:
+        asked.append(str(args[0]))
+        return real(store, *args, **options)
+
+    return noted

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 QUEUE = TOOL_CALLS.key(0, queue="default")
 
 
+def book_of(store: SteppedStore, outside: Outside) -> InstructionBook:
+    """What routers open tasks with, and runners run."""
+    return InstructionBook(store, [EXECUTOR.model_copy(update={"on_message": outside.policy})])
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a process is made from."""
@@ -135,7 +140,8 @@ class Router(Process):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        deciding = deciding_of(self.store, Records(parts.settings.records_url), parts.settings)
+        records = Records(parts.settings.records_url)
+        deciding = deciding_of(self.store, records, parts.settings, book_of(self.store, parts.outside))
         handler = SpoiltRouter(self.actors, self.keeper, deciding, parts.settings, 0)
         handler.outside = parts.outside
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
@@ -174,7 +180,7 @@ class Runner(Process):
         super().__init__(parts)
         model = SimulatedModel(parts.outside)
         catalog = _FixedTools(self.store)
-        book = InstructionBook(self.store, [EXECUTOR.model_copy(update={"on_message": parts.outside.policy})])
+        book = book_of(self.store, parts.outside)
         recall = recalling(self.store)
         self._handler = SpoiltRunner(self.actors, self.keeper, pool_of(model), book, catalog, parts.settings, 0, recall)
         self._handler.outside = parts.outside

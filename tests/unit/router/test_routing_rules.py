@@ -9,6 +9,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.control_words import control_of, told
 from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
 from pentad.shared.actors.headers import TaskHeader
@@ -16,6 +17,9 @@ from pentad.shared.actors.opening import goal_of
 from pentad.shared.actors.session_header import RECENT_TASKS
 
 NOW, GRACE = 1_000_000, 300_000
+
+
+POET = Instruction(name="poet", system_prompt="Rhyme.")
 
 
 def task(name: str, status: TaskStatus, ended_at: int = NOW) -> TaskHeader:
@@ -84,6 +88,13 @@ def test_an_unknown_instruction_is_refused_with_those_that_are_known() -> None:
     assert (route.decision, route.error) == ("rejected", ErrorCode.BAD_MESSAGE)
     assert "'poet'" in route.reason
     assert "executor" in route.reason
+
+
+def test_who_asks_for_a_deleted_instruction_is_told_of_the_task_that_still_runs_it() -> None:
+    message = InboundMessage(content="hi", instruction="poet")
+    ended, live = replace(task("a", "completed"), instruction="poet"), replace(task("b", "active"), instruction="poet")
+    assert "Task b began with it" in routed(view(message=message, known=(ended, live))).reason
+    assert "began with it" not in routed(view(message=message, known=(ended,))).reason
 
 
 @pytest.mark.parametrize(
@@ -193,5 +204,5 @@ def test_a_message_may_ask_for_a_new_task(weighed: bool) -> None:
     assert (route.decision, route.task, route.instruction) == ("new", None, "executor")
     assert (route.reason, route.candidates) == ("the message asks for a new task", ["a"])
     message = InboundMessage(content="cancel that", session_id="s1", task_id="new", instruction="poet")
-    asked = routed(replace(view(known=(live,), instructions=("poet",)), message=message, weighed=weighed))
+    asked = routed(replace(view(known=(live,), instructions={"poet": POET}), message=message, weighed=weighed))
     assert (asked.decision, asked.instruction) == ("new", "poet"), "no control: it has said where it goes"
