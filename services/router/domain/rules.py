@@ -12,7 +12,6 @@ from pentad.services.router.domain.control_words import control_of
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import RECENT_TASKS
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.builtin import BUILT_IN
 
 DEFAULT_INSTRUCTION = "executor"
 """What runs when nobody says what."""
@@ -31,7 +30,7 @@ class View:
     """What the named task ran that has left Redis and has a record; '' when there is none."""
     damaged: str = ""
     """Why the named task cannot be read; '' when nothing is wrong with it."""
-    instructions: Mapping[str, Instruction] = field(default_factory=lambda: BUILT_IN)
+    instructions: Mapping[str, Instruction] = field(default_factory=dict)
     """What can be run, by name."""
     now: int = 0
     grace_ms: int = 0

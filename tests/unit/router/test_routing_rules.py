@@ -15,6 +15,7 @@ from pentad.services.router.domain.rules import Question, Route, View, decide, k
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import goal_of
 from pentad.shared.actors.session_header import RECENT_TASKS
+from pentad.shared.instructions.builtin import BUILT_IN
 
 NOW, GRACE = 1_000_000, 300_000
 
@@ -28,7 +29,8 @@ def task(name: str, status: TaskStatus, ended_at: int = NOW) -> TaskHeader:
 
 def view(task_id: str | None = None, **given: Any) -> View:
     message = InboundMessage(content="hi", session_id="s1", task_id=task_id)
-    return replace(View(message=message, now=NOW, grace_ms=GRACE, weighed=False), **given)
+    seen = View(message=message, instructions=BUILT_IN, now=NOW, grace_ms=GRACE, weighed=False)
+    return replace(seen, **given)
 
 
 def routed(seen: View) -> Route:
