@@ -33,7 +33,8 @@ ToolNames = Callable[[], Awaitable[Collection[str]]]
 class InstructionRegistry:
     """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable.
 
-    A change is written only if the registry is still as it was when the change was found to fit.
+    A change is written only if the registry is still as it was when the change was found to fit, and the model that it
+    names is still there (`ModelRegistry`).
     """
 
     def __init__(self, store: Store, known: KnownInstructions, models: ModelRegistry, tools: ToolNames) -> None:
@@ -50,7 +51,12 @@ class InstructionRegistry:
         for _ in range(_TRIES):
             read, known = await self._known.read()
             new = made.name not in {each.name for each in read.entries}
-            await self._check(made, known.get(made.name), new, read)
+            self._check(made, known.get(made.name), new, read)
+            held = made.model is None or await self._models.hold(made.model)
+            if held is None:
+                continue
+            if not held:
+                raise invalid(f"model: there is no chat model {made.model}: register it first")
             if await REGISTERED_INSTRUCTIONS.write(self._store, read, made.name, made):
                 return _shown(KnownInstruction(made, "registered")) | {"warning": await self._warning(made)}, new
         raise busy("others change the registry at the same time: try again")
@@ -68,15 +74,13 @@ class InstructionRegistry:
                 return
         raise busy("others change the registry at the same time: try again")
 
-    async def _check(
+    def _check(
         self, made: Instruction, known: KnownInstruction | None, new: bool, read: Registered[Instruction]
     ) -> None:
         if known is not None and known.source == "file":
             raise ProblemError(409, f"instruction {made.name} {_HOMES['file']}")
         if new and len(read.entries) >= MOST_ENTRIES:
             raise ProblemError(409, f"there are {MOST_ENTRIES} registered instructions already: delete one")
-        if made.model is not None and made.model not in await self._models.chat_models():
-            raise invalid(f"model: there is no chat model {made.model}: register it first")
 
     async def _warning(self, made: Instruction) -> str | None:
         """Of the tools that it may call, those that are not there: their worker may come later."""

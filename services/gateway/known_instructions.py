@@ -21,9 +21,12 @@ class KnownInstructions:
         registered = await REGISTERED_INSTRUCTIONS.read(self._store)
         return registered, all_instructions(self._file, registered.entries, published.values())
 
-    async def using(self, model_id: str) -> list[str]:
-        """Which of them ask this model, in words. One that another stands before counts too: it may come back."""
+    async def let_go(self, model_id: str) -> list[str] | None:
+        """Which of them ask this model, as `ModelUsers` says it. One that another stands before counts too: it may come
+        back."""
         registered, known = await self.read()
         asking = {each.instruction.name for each in known.values() if each.instruction.model == model_id}
         asking |= {each.name for each in registered.entries if each.model == model_id}
+        if not asking and not await REGISTERED_INSTRUCTIONS.renew(self._store, registered):
+            return None
         return [f"instruction {name} asks it" for name in sorted(asking)]

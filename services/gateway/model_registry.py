@@ -23,14 +23,21 @@ _HOMES = {"file": "the file of PENTAD_MODELS", "environment": "the environment's
 class ModelUsers(Protocol):
     """Somebody whose work names models."""
 
-    async def using(self, model_id: str) -> list[str]:
-        """What of theirs needs this model, in words; empty: nothing."""
+    async def let_go(self, model_id: str) -> list[str] | None:
+        """What of theirs needs this model, in words.
+
+        Empty: nothing does, and what is about to is not written without looking for the model again. None: that changes
+        at this very time, so the model is to be looked at anew.
+        """
 
 
 class ModelRegistry:
     """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable.
 
-    A change is written only if the registry is still as it was when the change was found to fit.
+    A change is written only if the registry is still as it was when the change was found to fit. Models, instructions
+    are two registries, which no script sees both of: in a cluster they lie in two slots. So who deletes a model and who
+    names it each renews the other registry's version, and then writes only if his own is as it was before that. Of the
+    two one is overtaken, in whichever order their commands come.
     """
 
     def __init__(self, store: Store, configured: ConfiguredModels, users: Sequence[ModelUsers]) -> None:
@@ -48,7 +55,13 @@ class ModelRegistry:
         for _ in range(_TRIES):
             read, models = await self._read()
             known = models.known.get(entry.id)
-            self._check(entry, known, read, models)
+            self._check(entry, known, read)
+            if known is not None and known.entry.kind != entry.kind:
+                used = await self._let_go(entry.id, models)
+                if used is None:
+                    continue
+                if used:
+                    raise ProblemError(409, f"model {entry.id} is in use as {known.entry.kind}: {'; '.join(used)}")
             if await REGISTERED_MODELS.write(self._store, read, entry.id, entry):
                 health = await reported(self._store)
                 shown = _shown(KnownModel(entry, "registered"), health.get(entry.id, ()))
@@ -64,37 +77,44 @@ class ModelRegistry:
                 raise missing("there is no such model")
             if known.source != "registered":
                 raise ProblemError(409, f"model {model_id} is of {_HOMES[known.source]}: it is removed there")
-            if used := await self._used(model_id, models):
+            used = await self._let_go(model_id, models)
+            if used is None:
+                continue
+            if used:
                 raise ProblemError(409, f"model {model_id} is in use: {'; '.join(used)}")
             if await REGISTERED_MODELS.write(self._store, read, model_id, None):
                 return
         raise busy("others change the registry at the same time: try again")
 
-    async def chat_models(self) -> set[str]:
-        """The ids of those that an instruction may name."""
-        _, models = await self._read()
-        return {name for name, each in models.known.items() if each.entry.kind == "llm"}
+    async def hold(self, model_id: str) -> bool | None:
+        """Whether there is this chat model, for whoever is about to write that he needs it: who is about to delete it
+        looks again. None: the models change at this very time, so ask anew."""
+        read, models = await self._read()
+        found = models.known.get(model_id)
+        if found is None or found.entry.kind != "llm":
+            return False
+        return found.source != "registered" or await REGISTERED_MODELS.renew(self._store, read) or None
 
     async def _read(self) -> tuple[Registered[ModelEntry], ModelList]:
         read = await REGISTERED_MODELS.read(self._store)
         return read, self._configured.and_registered(read.entries)
 
-    async def _used(self, model_id: str, models: ModelList) -> list[str]:
+    async def _let_go(self, model_id: str, models: ModelList) -> list[str] | None:
+        """What needs this model, in words, as `ModelUsers.let_go` says it."""
         used = models.using(model_id)
         for users in self._users:
-            used += await users.using(model_id)
+            theirs = await users.let_go(model_id)
+            if theirs is None:
+                return None
+            used += theirs
         return used
 
-    def _check(
-        self, entry: ModelEntry, known: KnownModel | None, read: Registered[ModelEntry], models: ModelList
-    ) -> None:
+    def _check(self, entry: ModelEntry, known: KnownModel | None, read: Registered[ModelEntry]) -> None:
         if entry.id in ENVIRONMENT_IDS.values() or (known is not None and known.source != "registered"):
             home = _HOMES["file" if known is not None and known.source == "file" else "environment"]
             raise ProblemError(409, f"model {entry.id} is of {home}, which goes before: choose another id")
         if known is None and len(read.entries) >= MOST_ENTRIES:
             raise ProblemError(409, f"there are {MOST_ENTRIES} registered models already: delete one")
-        if known is not None and known.entry.kind != entry.kind and (used := models.using(entry.id)):
-            raise ProblemError(409, f"model {entry.id} is in use as {known.entry.kind}: {'; '.join(used)}")
         if why := self._configured.keys.refusal(entry):
             raise invalid(f"api_key_env: {why}")
         others = [each for each in (*self._configured.file, *read.entries) if each.id != entry.id]

@@ -72,6 +72,11 @@ class Registrations(Generic[T]):
         args: list[Argument] = [VERSION, read.version, token_hex(8), name, body]
         return bool(await store.run("registry_write", [self._key], args))
 
+    async def renew(self, store: Store, read: Registered[T]) -> bool:
+        """Change nothing, but have everybody look again who has read the registry and not written yet. False: it is not
+        as it was ``read``."""
+        return bool(await store.run("registry_write", [self._key], [VERSION, read.version, token_hex(8), "", b""]))
+
     async def keep_following(self, store: Store, use: Callable[[Sequence[T]], None]) -> None:
         """Hand over what is registered, at once and within about a second of each change. Outages change nothing."""
         version: bytes | None = None

@@ -1,0 +1,156 @@
+"""An instruction that names a model, and the deletion of that model, at two gateways: never do both succeed.
+
+All orders of their commands are tried, one after the other; nothing is timed.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, cast
+
+import pytest
+
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.models import ModelEntry
+from pentad.services.gateway.instruction_registry import InstructionRegistry
+from pentad.services.gateway.known_instructions import KnownInstructions
+from pentad.services.gateway.model_registry import ModelRegistry
+from pentad.services.gateway.problems import ProblemError
+from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY
+from pentad.shared.models.configured import configured_models
+from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, REGISTERED_MODELS
+from pentad.shared.settings import load_settings
+from pentad.shared.store.store import Store
+
+MODEL = {"id": "m", "endpoint": "http://h:3/v1"}
+POET = {"name": "poet", "system_prompt": "Rhyme.", "model": "m"}
+SURE_COMMANDS = 5
+"""Each of the two makes at least so many commands: its reads, the other registry's new version, its own write."""
+
+
+class Turns:
+    """Two gateways' commands, one at a time, in a given order; then each goes on to its end."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def call(self, *args: Any, **options: Any) -> Any:
+        await self._turn()
+        return await self.store.call(*args, **options)
+
+    async def run(self, *args: Any, **options: Any) -> Any:
+        await self._turn()
+        return await self.store.run(*args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def _turn(self) -> None:
+        self._waiting = asyncio.get_running_loop().create_future()
+        await self._waiting
+
+    async def until_it_waits(self, work: asyncio.Task[Any]) -> None:
+        while self._waiting is None and not work.done():
+            await asyncio.wait([work], timeout=0.001)  # a command or a thread of its own is under way
+
+    async def step(self, work: asyncio.Task[Any]) -> None:
+        """Let it make its next command, and come to the one after that."""
+        await self.until_it_waits(work)
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            waiting.set_result(None)
+            await self.until_it_waits(work)
+
+
+class Gateway:
+    """The two registries of one gateway."""
+
+    def __init__(self, store: Store) -> None:
+        self.turns = Turns(store)
+        stepped = cast("Store", self.turns)
+        known = KnownInstructions(stepped, ())
+        self.models = ModelRegistry(stepped, configured_models(load_settings({})), [known])
+        self.instructions = InstructionRegistry(stepped, known, self.models, _no_tools)
+
+
+async def _no_tools() -> Sequence[str]:
+    return ()
+
+
+def orders() -> Iterator[list[int]]:
+    """Every order of the commands that each surely makes."""
+    both = 2 * SURE_COMMANDS
+    for first in combinations(range(both), SURE_COMMANDS):
+        yield [0 if n in first else 1 for n in range(both)]
+
+
+async def _begin(store: Store) -> None:
+    await store.call("DEL", MODELS_REGISTRY, INSTRUCTIONS_REGISTRY)
+    entry = ModelEntry.model_validate(MODEL)
+    assert await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), "m", entry)
+
+
+async def _in_this_order(gateways: Sequence[Gateway], works: Sequence[Any], order: Sequence[int]) -> list[Any]:
+    tasks = [asyncio.create_task(work) for work in works]
+    for who in order:
+        await gateways[who].turns.step(tasks[who])
+    for gateway, task in zip(gateways, tasks, strict=True):
+        while not task.done():
+            await gateway.turns.step(task)
+    return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+
+def _refused(outcome: Any) -> bool:
+    assert not isinstance(outcome, BaseException) or isinstance(outcome, ProblemError), outcome
+    return isinstance(outcome, ProblemError)
+
+
+async def test_in_no_order_is_an_instruction_registered_and_its_model_deleted(store: Store) -> None:
+    outcomes = set()
+    for order in orders():
+        await _begin(store)
+        one, other = gateways = Gateway(store), Gateway(store)
+        registering, deleting = one.instructions.register(POET), other.models.delete("m")
+        found = tuple(_refused(each) for each in await _in_this_order(gateways, (registering, deleting), order))
+        left = await REGISTERED_MODELS.read(store), await REGISTERED_INSTRUCTIONS.read(store)
+        assert found != (False, False), f"both succeeded in the order {order}"
+        assert bool(left[1].entries) is not found[0], order
+        assert bool(left[0].entries) is found[1], order
+        outcomes.add(found)
+    assert outcomes >= {(False, True), (True, False)}, "who comes first succeeds"
+
+
+async def test_in_no_order_does_a_model_that_an_instruction_names_come_to_embed(store: Store) -> None:
+    embeds = {**MODEL, "kind": "embedding"}
+    for order in orders():
+        await _begin(store)
+        one, other = gateways = Gateway(store), Gateway(store)
+        works = one.instructions.register(POET), other.models.register(embeds)
+        found = [_refused(each) for each in await _in_this_order(gateways, works, order)]
+        assert any(found), f"both succeeded in the order {order}"
+
+
+async def test_an_instruction_that_names_nothing_registered_changes_no_model(store: Store) -> None:
+    await _begin(store)
+    before = await REGISTERED_MODELS.read(store)
+    gateway = Gateway(store)
+    for body in ({"name": "poet", "system_prompt": "Rhyme."}, {**POET, "model": "default"}):
+        await _in_this_order([gateway], [gateway.instructions.register(body)], [])
+    assert await REGISTERED_MODELS.read(store) == before
+    (kept,) = (await REGISTERED_INSTRUCTIONS.read(store)).entries
+    assert kept == Instruction.model_validate({**POET, "model": "default"})
+
+
+async def test_who_is_overtaken_each_time_is_told_to_try_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await _begin(store)
+
+    async def overtaken(*_: object) -> bool:
+        return False
+
+    for registry in (REGISTERED_MODELS, REGISTERED_INSTRUCTIONS):
+        monkeypatch.setattr(registry, "renew", overtaken)
+    gateway = Gateway(store)
+    for work in (gateway.instructions.register(POET), gateway.models.delete("m")):
+        (found,) = await _in_this_order([gateway], [work], [])
+        assert (found.status, found.retry_after) == (429, 1.0)
