@@ -109,7 +109,9 @@ def bell(shard: int) -> str:
 
 def load(shard: int) -> str:
     """Hash of counters for back-pressure: ``mail`` is the number of messages that no step has taken in yet,
-    ``tenant:TENANT`` how many of them are that tenant's."""
+    ``tenant:TENANT`` how many of them are that tenant's. Apart from these, ``parked`` is the number of messages that
+    lie with paused tasks; ``parked:TENANT`` and ``parked:TENANT/SESSION`` are those of a tenant and of a session.
+    """
     return f"{tag(shard)}:load"
 
 
@@ -139,6 +141,11 @@ def session_index(shard: int, tenant: str) -> str:
 def task_index(shard: int, tenant: str) -> str:
     """Sorted set of a tenant's tasks by creation time, archived ones included until they are cut. Records go on."""
     return f"{tag(shard)}:tasks:{tenant}"
+
+
+def parked_fields(keys: "SessionKeys") -> tuple[str, str]:
+    """The fields of `load` that say how many messages of a tenant, and of a session, lie with paused tasks."""
+    return f"parked:{keys.tenant}", f"parked:{keys.actor}"
 
 
 def dedup(shard: int, tenant: str, session: str, message: str) -> str:

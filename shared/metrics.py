@@ -154,7 +154,7 @@ pending = _gauge("pentad_group_pending", ("stream", "group"), "Entries read and 
 waiting_mail = _gauge(
     "pentad_inbound_waiting_mail",
     ("shard",),
-    "Messages that wait to be taken into a step, in all mailboxes of the shard.",
+    "Messages that wait to be taken into a step, in all mailboxes of the shard; not those that lie with paused tasks.",
     "messages",
 )
 

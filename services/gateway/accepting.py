@@ -29,8 +29,12 @@ log = logging.getLogger(__name__)
 _say = Seldom(log)
 
 WAITING_LIMIT = 10_000
-"""Messages that may wait to be taken into a step before more are refused."""
+"""Messages that may wait to be taken into a step before more are refused; not those that lie with paused tasks."""
+PARKED_LIMIT = 1_000
+"""Messages of one session that may lie with paused tasks. A tenant may have as many as it may have waiting."""
 _BUSY_S = 1.0
+_PAUSED_S = 60.0
+"""Until a person resumes a task it may take much longer."""
 _DOUBT_S = 5.0
 """Redis may lose what it confirmed this recently: an fsync each second, and 2 s that a write may lag behind."""
 
@@ -62,6 +66,7 @@ class Accepting:
         assert message_id is not None
         try:
             full = await self._full(keys)
+            parked = await self._parked(keys) if full is None else None
         except UnusableError as error:
             raise unusable(error) from None
         except OutageError as error:
@@ -69,6 +74,8 @@ class Accepting:
             raise not_appended() from None
         if full is not None:
             raise busy(f"too many messages{full} wait to be worked on: try again shortly", _BUSY_S)
+        if parked is not None:
+            raise busy(f"{parked} lie with paused tasks: resume these, or cancel them, before you send more", _PAUSED_S)
         entry = await self._append(message)
         metrics.published.labels(INBOUND.name, "InboundMessage").inc()
         self._watch.remember(Accepted(monotonic(), keys, entry, message_id))
@@ -94,6 +101,16 @@ class Accepting:
         if waiting >= share and await persist(lambda: backlog.of(keys.shard, keys.tenant)) >= share:
             return " of yours"
         return "" if waiting >= self._limit else None
+
+    async def _parked(self, keys: SessionKeys) -> str | None:
+        """Whose messages lie with paused tasks, when these are as many as may; nobody else's are held up by them."""
+        backlog, share = self._inbox.backlog, self._tenant_share * self._limit
+        if backlog.parked(keys.shard) < min(PARKED_LIMIT, share):
+            return None
+        tenant, session = await persist(lambda: backlog.parked_of(keys))
+        if session >= PARKED_LIMIT:
+            return f"{session} messages of this session"
+        return f"{tenant} messages of yours" if tenant >= share else None
 
     async def _append(self, message: InboundMessage) -> str:
         """A lost reply is not a lost command: the id makes it one message, however often it is appended."""

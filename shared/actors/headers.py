@@ -106,6 +106,8 @@ class TaskHeader:
     """What a resume leads back to: ``active``, or why the task waited; '' when it is not paused."""
     paused_mail: int = 0
     """Number of the newest message that was told to wait because the task is paused."""
+    parked: int = 0
+    """How many of its messages are counted as parked, because it is paused. Only scripts change it."""
     archive_of: int = 0
     """The ``ended_at`` of the end after which the task is to be archived at once."""
     ended_mail: int = 0
@@ -184,7 +186,7 @@ class TaskHeader:
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
     "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
-    "paused_mail archive_of queues reads_results"
+    "paused_mail parked archive_of queues reads_results"
 )
 _FLOATS = "turn_usd usd"
 _MOST = LAST_MS

@@ -1,4 +1,7 @@
-"""How many messages wait, of everybody and of one tenant: from their acceptance until a step has taken them in."""
+"""How many messages wait, of everybody and of one tenant: from their acceptance until a step has taken them in.
+
+Those that lie with a paused task wait for a person. They are parked: counted apart, of a tenant and of a session.
+"""
 
 import logging
 from collections import Counter, deque
@@ -9,7 +12,7 @@ from redis.exceptions import ResponseError
 from pentad.contracts.streams import INBOUND
 from pentad.shared.errors import PentadError
 from pentad.shared.inbound.renewal import DO
-from pentad.shared.keys import load
+from pentad.shared.keys import SessionKeys, load, parked_fields
 from pentad.shared.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -21,7 +24,7 @@ _COUNTED = 20_000
 """Entries that are counted one by one, where Redis has lost count: more than any limit."""
 _NEVER = (float("-inf"), 0)
 _TENANTS = 4096
-"""Tenants whose counts are remembered at once."""
+"""Tenants whose counts are remembered at once; sessions likewise."""
 
 
 class UnusableError(PentadError):
@@ -47,7 +50,11 @@ class Backlog:
         self._store = store
         self._lag = _NEVER
         self._mail: dict[int, tuple[float, int]] = {}
+        self._parked: dict[int, int] = {}
+        """By shard, as old as `_mail`."""
         self._tenants: dict[tuple[int, str], tuple[float, int]] = {}
+        self._sessions: dict[str, tuple[float, tuple[int, int]]] = {}
+        """What is parked of a tenant and of a session."""
         self._appended: deque[tuple[tuple[int, int], str]] = deque()
         """This gateway's entries that no router had read when that was looked at last, with their tenants."""
         self._read_to = (0, 0)
@@ -78,10 +85,26 @@ class Backlog:
         inbound = await self._inbound() * self._own[tenant] // own if own else 0
         return inbound + await self._tenants_own(shard, tenant)
 
+    def parked(self, shard: int) -> int:
+        """Messages in this shard that lie with paused tasks, as they were counted with the others last."""
+        return self._parked.get(shard, 0)
+
+    async def parked_of(self, keys: SessionKeys) -> tuple[int, int]:
+        """How many of them are this tenant's, and how many this session's."""
+        read_at, found = self._sessions.get(keys.header, (float("-inf"), (0, 0)))
+        if monotonic() - read_at > _FRESH_S:
+            tenant, session = await self._store.call("HMGET", load(keys.shard), *parked_fields(keys))
+            found = int(tenant or 0), int(session or 0)
+            if len(self._sessions) >= _TENANTS:
+                self._sessions.clear()
+            self._sessions[keys.header] = (monotonic(), found)
+        return found
+
     async def _in_shard(self, shard: int) -> int:
         read_at, number = self._mail.get(shard, _NEVER)
         if monotonic() - read_at > _FRESH_S:
-            number = int(await self._store.call("HGET", load(shard), "mail") or 0)
+            mail, parked = await self._store.call("HMGET", load(shard), "mail", "parked")
+            number, self._parked[shard] = int(mail or 0), int(parked or 0)
             self._mail[shard] = (monotonic(), number)
         return number
 

@@ -126,6 +126,18 @@ local function count_waiting(load, tenant, by)
   if call('HINCRBY', load, 'tenant:' .. tenant, by) <= 0 then call('HDEL', load, 'tenant:' .. tenant) end
 end
 
+-- Messages that lie with a paused task wait for a person, not for a step: they are parked, which is counted apart, of the
+-- shard, of their tenant and of their session. The task's header says how many of its messages are; from now on `n` are.
+local function park(load, header, tenant, session, n)
+  local more = n - tonumber(call('HGET', header, 'parked') or 0)
+  if more == 0 then return end
+  count_waiting(load, tenant, -more)
+  for _, whose in ipairs({'parked', 'parked:' .. tenant, 'parked:' .. tenant .. '/' .. session}) do
+    if call('HINCRBY', load, whose, more) <= 0 then call('HDEL', load, whose) end
+  end
+  if n > 0 then call('HSET', header, 'parked', n) else call('HDEL', header, 'parked') end
+end
+
 -- Whether this inbound entry had been appended by the time at which a session or a user was erased.
 local function was_erased(mark, entry, generation)
   local up_to, of = unpack(call('HMGET', mark, 'entry', 'generation'))

@@ -43,8 +43,8 @@
 --   outcome: 'committed' | 'continued' (committed without its end) | 'overtaken' | 'lost'; of a refusal nothing but the time is said
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
-local last_step, last_outcome, version, current, n, nonce, place, session =
-  unpack(call('HMGET', header, 'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce', 'place', 'session'))
+local last_step, last_outcome, version, current, n, nonce, place, session, paused, parked = unpack(call('HMGET', header,
+  'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce', 'place', 'session', 'paused', 'parked'))
 if last_step == ARGV[3] then return {last_outcome or 'committed', t, 0, 0} end
 if (version or '0') ~= ARGV[2] then return {'lost', t} end
 if ARGV[1] == '' then
@@ -96,9 +96,20 @@ for n, key in ipairs(KEYS) do
   if ask then call(ask, key) end
 end
 
+local load -- of a task that may be paused: with it, its messages are counted
+if limits or (paused or '') ~= '' or parked then
+  load = string.gsub(KEYS[6], 'places$', 'load')
+  expect_kind('hash', load)
+end
+
 local outcome, rewake = 'committed', false
 if mode == 'fail' and newer_signal('cancel') then return {'overtaken', t} end
 if mode == 'complete' and newer_message then outcome = 'continued' end
+
+-- Until the end of this commit all messages of the task count as waiting, then those of a paused one are parked anew: so
+-- it does not matter which of them the commit takes in, moves or ends.
+local tenant_of = string.match(actor, '^[^/]+')
+if parked then park(load, header, tenant_of, session or '', 0) end
 
 local keeps = {} -- event streams whose time to live begins anew with this commit
 local k = function(offset) return KEYS[tonumber(ARGV[i + offset])] end
@@ -190,6 +201,13 @@ if mode ~= 'continue' and outcome == 'committed' then
   newer = call('ZRANGEBYSCORE', signals, seen, '+inf', 'LIMIT', 0, 1)[1]
   call('HDEL', header, 'control')
   if mode == 'stop' then call('HSET', header, 'ended_mail', call('HGET', header, 'mail') or 0) end
+end
+
+if load then
+  local is_paused, status = unpack(call('HMGET', header, 'paused', 'status'))
+  if (is_paused or '') ~= '' and (status == 'waiting' or status == 'stale') then
+    park(load, header, tenant_of, session or '', call('ZCARD', messages))
+  end
 end
 
 local kept = {}

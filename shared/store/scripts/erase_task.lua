@@ -12,6 +12,7 @@ if forced == '' and not (ended and waiting == 0) then return {0, 0} end
 
 call('HSET', mark, 'at', now(), 'session', session)
 call('EXPIRE', mark, ttl)
+park(load, header, tenant, session, 0)
 if waiting > 0 then count_waiting(load, tenant, -waiting) end
 for n = 10, #KEYS do call('DEL', KEYS[n]) end
 for n = 7, #ARGV do remove_timers(timers, ARGV[n] .. ' ' .. tenant .. '/' .. task) end

@@ -78,6 +78,19 @@ async def test_a_task_that_goes_on_is_cancelled_first_or_taken_as_it_is(world: E
     assert (await world.traces("zebra"), await world.left_of(task)) == ([], [])
 
 
+async def test_the_messages_of_a_paused_task_are_parked_no_more_when_it_is_erased(world: Erasable) -> None:
+    await world.flow.say("my zebra is called Ada", user_id="ada")
+    await world.flow.once(SESSION_WAKE)
+    (name,) = await world.tasks()
+    task = TaskKeys(0, "default", name)
+    await world.flow.actors.post(task, "pause", b"{}", ("active",), control="pause")
+    await world.flow.drive()
+    assert await world.store.call("HGET", load(0), "parked:default/s1") == b"1"
+    await world.ask("task", task)
+    await world.erase()
+    assert await world.store.call("HGETALL", load(0)) == [b"mail", b"0"]
+
+
 async def test_a_session_that_is_called_as_statements_are_takes_none_of_them_along(world: Erasable) -> None:
     session = SessionKeys(0, "default", STATED)
     said = statement(

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -9,9 +10,10 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
+from pentad.services.gateway.accepting import PARKED_LIMIT, Accepting, LossWatch
 from pentad.shared.inbound.backlog import Backlog
 from pentad.shared.inbound.inbox import Inbox
-from pentad.shared.keys import load
+from pentad.shared.keys import SessionKeys, load
 from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
 from tests.integration.gateway.conftest import running
@@ -92,3 +94,42 @@ async def test_both_parts_count_together(store: Store) -> None:
     await store.call("HSET", load(0), "mail", 5, "tenant:acme", 2)
     backlog = Backlog(store)
     assert (await backlog.all(0), await backlog.of(0, "acme")) == (6, 2)
+
+
+def _parked(tenant: str, session: str, number: int) -> list[str | int]:
+    counts = (("parked", 2 * SHARE), (f"parked:{tenant}", number), (f"parked:{tenant}/{session}", number))
+    return [part for pair in counts for part in pair]
+
+
+async def test_what_lies_with_a_paused_task_shuts_out_its_session_alone(tenants: Clients, store: Store) -> None:
+    await store.call("HSET", load(0), *_parked("acme", "s1", PARKED_LIMIT), "parked:bolt", SHARE - 1)
+    refused = await said(tenants, "acme")
+    assert (refused.status_code, refused.headers["retry-after"], refused.json()["code"]) == (429, "60", "busy")
+    assert f"{PARKED_LIMIT} messages of this session lie with paused tasks" in refused.json()["detail"]
+    elsewhere = await tenants["acme"].post("/v1/messages", json={"content": "hi", "session_id": "s2"})
+    assert (elsewhere.status_code, (await said(tenants, "bolt")).status_code) == (202, 202)
+
+
+async def test_what_lies_with_paused_tasks_of_a_tenant_shuts_out_no_other(tenants: Clients, store: Store) -> None:
+    await store.call("HSET", load(0), *_parked("acme", "s9", SHARE))
+    refused = await said(tenants, "acme")
+    assert refused.status_code == 429
+    assert f"{SHARE} messages of yours lie with paused tasks" in refused.json()["detail"]
+    assert (await said(tenants, "bolt")).status_code == 202
+
+
+async def test_what_is_parked_costs_no_question_where_it_is_little(store: Store, monkeypatch: Any) -> None:
+    await store.call("HSET", load(0), *_parked("acme", "s1", 1), "parked", PARKED_LIMIT - 1)
+    asked: list[str] = []
+    real = Backlog.parked_of
+
+    async def parked_of(backlog: Backlog, keys: SessionKeys) -> tuple[int, int]:
+        asked.append(keys.session)
+        return await real(backlog, keys)
+
+    monkeypatch.setattr(Backlog, "parked_of", parked_of)
+    inbox = Inbox(store, 100, 100)
+    accepting = Accepting(inbox, LossWatch(store, inbox, monotonic), 0.5)
+    message = InboundMessage(content="hi", session_id="s1", tenant_id="acme", message_id="m1")
+    await accepting.accept(message, SessionKeys(0, "acme", "s1"))
+    assert asked == []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,11 @@ import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.services.gateway.domain.move import MoveRequest
+from pentad.services.gateway.moving import Moving
+from pentad.services.gateway.queries import Queries
+from pentad.shared.actors.actors import TASK_MESSAGES, Taken
+from pentad.shared.actors.commit import Commit
 from pentad.shared.keys import load, timers
 from pentad.shared.kinds import ControlKind
 from pentad.shared.models.ports import ChatRequest, ModelUnavailable
@@ -33,6 +39,17 @@ async def told(store: Store, *kinds: str) -> list[dict[str, Any]]:
 
 async def statuses(store: Store) -> list[tuple[str, str]]:
     return [(e["status"], e["reason"]) for e in await told(store, "task_status", "task_end")]
+
+
+async def counted(store: Store) -> dict[str, int]:
+    """What back-pressure sees."""
+    raw = await store.call("HGETALL", load(0))
+    return {name.decode(): int(value) for name, value in zip(raw[::2], raw[1::2], strict=True)}
+
+
+def parked(number: int) -> dict[str, int]:
+    """So many messages that lie with paused tasks, all of one session."""
+    return dict.fromkeys(("parked", "parked:default", "parked:default/s1"), number)
 
 
 async def contents(flow: Flow) -> list[Any]:
@@ -84,9 +101,10 @@ async def test_a_message_waits_in_the_mailbox_and_its_sender_is_told(store: Stor
     assert await statuses(store) == 3 * [("waiting", "paused")]
     whose = [e["correlation_id"] for e in await told(store, "task_status")]
     assert whose == ["u1", "u2", "u3"]
-    assert await store.call("HGET", load(0), "mail") == b"3", "they count as waiting"
+    assert await counted(store) == {"mail": 0, **parked(3)}, "they wait for a person: nobody else's are held up by them"
     await ask(flow, "resume")
     await flow.drive()
+    assert await counted(store) == {"mail": 0}
     assert await contents(flow) == ["hello", "one", "two", "so: two"]
     assert (await flow.status(), flow.model.asked) == ("completed", 1)
 
@@ -242,3 +260,105 @@ async def test_thousands_of_messages_to_a_paused_task_do_not_keep_the_runner_bus
     await ask(flow, "resume")
     await flow.drive()
     assert (await flow.status(), len(await contents(flow))) == ("completed", 601 + flow.model.asked)
+
+
+async def paused_with(store: Store, folder: Path, *texts: str, **settings: Any) -> Flow:
+    """A paused task with these messages."""
+    flow = await Flow(store, folder, calling(), **settings).prepare()
+    for text in texts:
+        await flow.say(text)
+    await flow.once(SESSION_WAKE)
+    await ask(flow, "pause")
+    await flow.drive()
+    return flow
+
+
+async def test_messages_that_are_resumed_count_as_waiting_again_until_a_step_takes_them_in(
+    store: Store, tmp_path: Path
+) -> None:
+    flow = await paused_with(store, tmp_path, "one", "two")
+    assert await counted(store) == {"mail": 0, **parked(2)}
+    await flow.say("three")
+    assert await counted(store) == {"mail": 1, "tenant:default": 1, **parked(2)}, "it is not with its task yet"
+    await flow.drive()
+    assert await counted(store) == {"mail": 0, **parked(3)}
+    await ask(flow, "resume")
+    await flow.once(TASK_WAKE)
+    assert await counted(store) == {"mail": 3, "tenant:default": 3}
+    await flow.drive()
+    assert await counted(store) == {"mail": 0}
+
+
+async def test_more_messages_than_a_handling_reads_are_parked(store: Store, tmp_path: Path) -> None:
+    texts = [f"message {n}" for n in range(TASK_MESSAGES + 5)]
+    flow = await paused_with(store, tmp_path, *texts)
+    assert await counted(store) == {"mail": 0, **parked(len(texts))}
+    await ask(flow, "resume")
+    await flow.drive()
+    assert await counted(store) == {"mail": 0}
+
+
+async def test_the_end_of_a_paused_task_leaves_nothing_counted(store: Store, tmp_path: Path) -> None:
+    flow = await paused_with(store, tmp_path, *(f"message {n}" for n in range(TASK_MESSAGES + 5)))
+    await ask(flow, "cancel")
+    await flow.drive()
+    assert (await flow.status(), await counted(store)) == ("cancelled", {"mail": 0})
+
+
+async def test_a_paused_task_that_nobody_came_for_leaves_nothing_counted(store: Store, tmp_path: Path) -> None:
+    flow = await paused_with(store, tmp_path, "one", "two")
+    await store.call("HSET", (await flow.task()).header, "waiting_at", 1)
+    await flow.actors.post(await flow.task(), "wait", b"{}", LIVE)
+    await flow.drive()
+    assert await counted(store) == {"mail": 0}
+
+
+async def test_a_message_that_is_moved_away_from_a_paused_task_counts_as_waiting(store: Store, tmp_path: Path) -> None:
+    flow = await paused_with(store, tmp_path, "one", "two", "three")
+    task = await flow.task()
+    moving = Moving(store, Queries(store, flow.records, 1))
+    await moving.move("default", task.task, MoveRequest("u2", "new"))
+    await flow.once(TASK_WAKE)
+    assert await counted(store) == {"mail": 1, "tenant:default": 1, **parked(2)}
+    await flow.drive()
+    assert await counted(store) == {"mail": 0, **parked(2)}
+
+
+async def test_a_message_that_is_moved_to_a_paused_task_is_parked_there(store: Store, tmp_path: Path) -> None:
+    flow = await paused_with(store, tmp_path, "one")
+    task = await flow.task()
+    await flow.say("elsewhere", task_id="new")
+    await flow.drive()
+    (other,) = {n.decode() for n in await store.call("ZRANGE", "pentad:{0}:tasks:default", 0, -1)} - {task.task}
+    moving = Moving(store, Queries(store, flow.records, 1))
+    await moving.move("default", other, MoveRequest("u2", task.task))
+    await flow.drive()
+    assert await counted(store) == {"mail": 0, **parked(2)}
+
+
+async def test_a_task_that_an_earlier_version_paused_parks_its_messages_with_the_next_one(
+    store: Store, tmp_path: Path
+) -> None:
+    flow = await paused_with(store, tmp_path, "one", "two")
+    await store.call("HDEL", (await flow.task()).header, "parked")
+    await store.call("DEL", load(0))
+    await store.call("HSET", load(0), "mail", 2, "tenant:default", 2)
+    await flow.say("three")
+    await flow.drive()
+    assert await counted(store) == {"mail": 0, **parked(3)}
+
+
+async def test_a_handling_that_is_lost_parks_nothing_and_its_repetition_once(store: Store, tmp_path: Path) -> None:
+    flow = await paused_with(store, tmp_path, "one")
+    await flow.say("two")
+    await flow.once(SESSION_WAKE)
+    keys = await flow.task()
+    wake: bytes = await store.call("HGET", keys.header, "wake")
+    taken = await flow.actors.take(keys, wake.decode(), 0)
+    assert isinstance(taken, Taken)
+    commit = Commit(keys, "step-one")
+    assert await flow.actors.commit(commit, replace(taken, lease=replace(taken.lease, token="0.x"))) == "lost"
+    assert await counted(store) == {"mail": 1, "tenant:default": 1, **parked(1)}
+    assert await flow.actors.commit(commit, taken) == "committed"
+    assert await flow.actors.commit(commit, taken) == "committed", "its reply was lost"
+    assert await counted(store) == {"mail": 0, **parked(2)}

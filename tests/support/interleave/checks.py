@@ -100,6 +100,8 @@ def _keys(world: "World") -> Iterator[str]:
             yield f"the key {key.decode()} has neither an owner nor a TTL"
         if key.endswith(b":mail"):
             yield f"mail is left in {key.decode()}"
+    if (parked := world.server.ask("HGET", load(0), "parked")) is not None:
+        yield f"{parked!r} messages are said to lie with paused tasks"
     if world.server.ask("HGET", load(0), "mail") not in (None, b"0"):
         yield f"{world.server.ask('HGET', load(0), 'mail')!r} messages are said to wait"
 
