@@ -317,6 +317,15 @@ class Management:
                 return forgotten
             body["cursor"] = done["next"]
 
+    async def unforget(self, anchor: str, *, user_id: str | None = None) -> int:
+        """Let be found again what a model has had forgotten at this anchor (`memory_forget`) within the last day.
+
+        ``user_id``: of this user alone. Returns how many memories come back, a moment later. Raises ``NotFound`` when
+        no model had anything forgotten there, when it is longer ago, or when it was erased since.
+        """
+        body = {"anchor": anchor} | ({} if user_id is None else {"user_id": user_id})
+        return int((await self._rest.call("POST", "/v1/memory/unforget", body=body))["restored"])
+
     async def reindex_left(self, *, queue: bool = False) -> int:
         """How many tasks the embedding model in use has not embedded yet. ``queue``: have an archiver do it.
 

@@ -3,6 +3,7 @@
 Ids of users, sessions and messages come from other systems: they are parts of keys as `encoded_id` writes them.
 """
 
+import hashlib
 from dataclasses import field
 from functools import lru_cache
 from typing import ClassVar
@@ -48,6 +49,10 @@ LOOP_HOLDS = "pentad:loop-holds"
 """Hash of a service's name to how long its event loop was held; ends a day after the last hold."""
 FORGOTTEN_NOTES = "pentad:forgotten-notes"
 """Hash of what was forgotten and is not noted beside the records yet; it ends when an archiver has noted the last."""
+UNDOABLE = "pentad:undoable:"
+"""Begins the key of a hash that says what a model had forgotten at one anchor, without words; ends `UNDO_S` later."""
+UNDO_S = DAY_S
+"""How long a person can undo what a model had forgotten."""
 MEMORY_COUNTS = "pentad:memory-counts"
 """Hash of how much was written to the stores of the memory, and of what is wrong with them; a few fields. It never
 ends: what is found is compared with it."""
@@ -179,6 +184,11 @@ def remembers(tenant: str) -> str:
     """Says whether long-term memory has anything of a tenant: ``1`` or ``0``; missing, nobody knows. It has a TTL.
     Tasks of all shards look there."""
     return f"{REMEMBERS}{tenant}"
+
+
+def undoable(tenant: str, anchor: str) -> str:
+    """What a model had forgotten at this anchor, by the ids of its notes; has a TTL. An anchor may be long."""
+    return f"{UNDOABLE}{tenant}:{hashlib.sha256(anchor.encode()).hexdigest()[:32]}"
 
 
 def erased_user(shard: int, tenant: str, user: str) -> str:

@@ -1,4 +1,4 @@
-"""``pentad memory search|expand|show|add|stats|forget|reindex|rebuild``: what was said, and what is known from it."""
+"""``pentad memory``, search to rebuild: what was said, and what is known from it."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent"}
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run one of the actions."""
     actions = {"search": _search, "expand": _expand, "show": show, "add": _add, "stats": _stats}
-    actions |= {"forget": _forget, "reindex": reindex, "rebuild": rebuild}
+    actions |= {"forget": _forget, "unforget": _unforget, "reindex": reindex, "rebuild": rebuild}
     return run_async(actions[args.action](args, settings))
 
 
@@ -102,6 +102,14 @@ async def _forget(args: argparse.Namespace, settings: Settings) -> int:
         if hits or not tasks:
             forgotten += await agent.management.forget(hits or None, **limits)
     out.write(f"{forgotten} forgotten\n")
+    return 0
+
+
+async def _unforget(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        restored = await agent.management.unforget(args.anchor, user_id=args.user)
+    out.write(f"{restored} found again\n")
     return 0
 
 

@@ -32,6 +32,7 @@ from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
 from pentad.services.gateway.tasks_by_time import TasksByTime
+from pentad.services.gateway.unforgetting import Unforgetting
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError, SettingsError
@@ -110,6 +111,7 @@ class GatewayService:
         vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
         graph = graph_of(settings, store)
         knowledge = Knowledge(graph)
+        noting = Noting(store, records, graph, vectors, embedder, knowledge, shards)
         memories = Memories(store, queries, vectors, embedder, knowledge, HitWalks(graph), shards)
         return Parts(
             store=store,
@@ -125,11 +127,12 @@ class GatewayService:
             episodes=Episodes(store, records, shards),
             erasures=Erasures(store, queries, memories, shards),
             forgetting=Forgetting(store, vectors, graph, shards),
+            unforgetting=Unforgetting(store, records, vectors, noting, shards),
             reindexing=Reindexing(store, vectors, embedder, shards),
             rebuilds=MemoryRebuilds(store),
             knowledge=knowledge,
             turns=TenantTurns(calls, _TIMES * calls, _TIMES * calls),
-            noting=Noting(store, records, graph, vectors, embedder, knowledge, shards),
+            noting=noting,
             letters=letters,
             redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,

@@ -6,7 +6,7 @@ from pentad.contracts.ids import is_external_id
 from pentad.contracts.memories import FoundMemory, MemoryKind
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
-from pentad.services.gateway.domain.forget_request import read_forgetting
+from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.http import admin_only, answer, read_body, tenant_of
 from pentad.services.gateway.memories import found_memory
@@ -80,6 +80,16 @@ async def forget_memories(parts: Parts, request: "Request") -> "Response":
     async with parts.memory_turn(tenant):
         page = await parts.forgetting.forget(tenant, asked)
     return answer({"forgotten": page.forgotten, "next": page.next}, 202)
+
+
+async def unforget_memories(parts: Parts, request: "Request") -> "Response":
+    """Let be found again what a model had forgotten."""
+    tenant = tenant_of(request)
+    try:
+        asked = read_undo(await read_body(request))
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    return answer({"restored": await parts.unforgetting.undo(tenant, asked.anchor, asked.user)}, 202)
 
 
 async def reindex_memory(parts: Parts, request: "Request") -> "Response":

@@ -1,7 +1,6 @@
 """What people add to the graph by hand and take from it: each node and edge rests on a statement that is kept."""
 
 from collections.abc import Awaitable, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from pentad.contracts.ids import rfc3339, shard_of
@@ -17,16 +16,24 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
 from pentad.shared.graph.merging import bare_of
 from pentad.shared.graph.node_ids import node_id
-from pentad.shared.memory.forgotten import FORGOTTEN, node_note_id, noted_nodes
+from pentad.shared.memory.forgotten import node_note_id, noted_nodes, remove_notes
 from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.known_points import KnownPoints
-from pentad.shared.memory.statements import STATED, statement, statement_id, supports_of, with_edge, with_node
+from pentad.shared.memory.statements import (
+    STATED,
+    stated_node,
+    statement,
+    statement_id,
+    supports_of,
+    with_edge,
+    with_node,
+)
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.selection import Selection, Whose
+from pentad.shared.vectors.selection import Selection
 from pentad.shared.vectors.vector_store import Vectors
 
 T = TypeVar("T")
@@ -112,11 +119,17 @@ class Noting:
             await _done(self._vectors.delete(there.name, Selection(owner, ids=(name,))))
         await _done(self._graph.remove(owner, [name]))
 
+    async def write_again(self, record: TaskRecord) -> None:
+        """Write the node that was added with a statement once more: it is not forgotten any more."""
+        node = stated_node(record)
+        if node is not None:
+            await _done(self._graph.upsert_nodes([node]))
+            known = await self._graph.nodes(node.owner, [node.id])
+            await self._find(self._points.write(known, STATED, self._requester(node.owner)))
+
     async def _is_known_again(self, owner: Owner, task: str, name: str) -> None:
         """A node that was forgotten, as far as this statement says it, and is added again."""
-        forgotten = Selection(Owner(owner.tenant), Whose.ALL, ids=(node_note_id(owner, task, name),))
-        with suppress(MemoryRefusedError):  # nobody has forgotten anything
-            await self._vectors.delete(FORGOTTEN, forgotten)
+        await remove_notes(self._vectors, owner.tenant, [node_note_id(owner, task, name)])
 
     async def _stated(self, owner: Owner, about: str, text: str) -> TaskRecord:
         """The statement that this rests on."""

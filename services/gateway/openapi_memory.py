@@ -51,6 +51,14 @@ _FORGETTING: Json = {
         "cursor": {"type": "string", "description": "`next` of the answer before"},
     },
 }
+_UNDO: Json = {
+    "type": "object",
+    "required": ["anchor"],
+    "properties": {
+        "anchor": {"type": "string", "description": "the one that the model has given to `memory_forget`"},
+        "user_id": ref("ExternalId") | {"description": "of this user alone"},
+    },
+}
 _FORGOTTEN = object_of(forgotten={"type": "integer"}, next={"type": ["string", "null"]})
 _REINDEXING: Json = {
     "type": "object",
@@ -112,6 +120,15 @@ def memory_paths() -> dict[str, Json]:
                 _202=gives("how many of them were forgotten, and where to go on", _FORGOTTEN),
             )
             | {"requestBody": {"required": True, "content": {"application/json": {"schema": _FORGETTING}}}}
+        },
+        "/v1/memory/unforget": {
+            "post": operation(
+                "Let be found again what a model has had forgotten (`memory_forget`) within the last day. It comes "
+                "back from the records a moment later",
+                problems=(400, 404, 413, 415, 422),
+                _202=gives("how many memories come back", object_of(restored={"type": "integer"})),
+            )
+            | {"requestBody": {"required": True, "content": {"application/json": {"schema": _UNDO}}}}
         },
         "/v1/memory/reindex": {
             "post": operation(

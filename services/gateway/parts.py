@@ -35,6 +35,7 @@ from pentad.services.gateway.rebuilds import MemoryRebuilds
 from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
+from pentad.services.gateway.unforgetting import Unforgetting
 from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import Subscription, subscribe
 from pentad.shared.inbound.inbox import Inbox
@@ -63,6 +64,7 @@ class Parts:
     episodes: Episodes
     erasures: Erasures
     forgetting: Forgetting
+    unforgetting: Unforgetting
     reindexing: Reindexing
     rebuilds: MemoryRebuilds
     knowledge: Knowledge

@@ -22,6 +22,7 @@ from pentad.services.gateway.memory_routes import (
     rebuild_progress,
     reindex_memory,
     search_memory,
+    unforget_memories,
 )
 from pentad.services.gateway.messages import post_message
 from pentad.services.gateway.model_routes import delete_model, list_models, register_model
@@ -190,6 +191,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/memory/search", search_memory),
     ("POST", "/v1/memory/expand", expand_anchor),
     ("POST", "/v1/memory/forget", forget_memories),
+    ("POST", "/v1/memory/unforget", unforget_memories),
     ("POST", "/v1/memory/reindex", reindex_memory),
     ("POST", "/v1/memory/rebuild", rebuild_memory),
     ("GET", "/v1/memory/rebuild", rebuild_progress),

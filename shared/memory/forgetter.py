@@ -13,6 +13,7 @@ from pentad.shared.memory.forgotten import FORGOTTEN, noted_nodes, noted_segment
 from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.remember_again import ask_to_remember
+from pentad.shared.memory.undoable import keep_undoable
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.points import KeptPoint, Point
@@ -30,11 +31,11 @@ class Forgetter:
         """What has points that may be forgotten: all models' memories."""
         return sorted({kept.name for kept in await self._vectors.collections()} - {FORGOTTEN})
 
-    async def found(self, tenant: str, points: Sequence[KeptPoint]) -> None:
-        """What points stand for, whichever it is."""
-        await self.segments(tenant, [point for point in points if point.payload.kind == SEGMENT_KIND])
+    async def found(self, tenant: str, points: Sequence[KeptPoint], undo: str | None = None) -> None:
+        """What points stand for, whichever it is. ``undo``: the anchor at which a person can undo it for a day."""
+        await self.segments(tenant, [point for point in points if point.payload.kind == SEGMENT_KIND], undo)
         known = [point for point in points if point.payload.kind == NODE_KIND]
-        await self.nodes(tenant, await self._nodes_of(known))
+        await self.nodes(tenant, await self._nodes_of(known), undo)
         if known:  # also of what is not in the graph any more
             await self.points(tenant, [point.id for point in known])
 
@@ -45,28 +46,30 @@ class Forgetter:
             nodes += [node for node in await self._graph.nodes(owner, ids) if node.owner == owner]
         return nodes
 
-    async def segments(self, tenant: str, segments: Sequence[KeptPoint]) -> None:
+    async def segments(self, tenant: str, segments: Sequence[KeptPoint], undo: str | None = None) -> None:
         """What was said. Its tasks are written anew without it: its words go from their other points too."""
         if not segments:
             return
-        await self._note(noted_segments(segments))
+        await self._note(tenant, noted_segments(segments), undo)
         for task in sorted({segment.payload.task for segment in segments}):
             shard = shard_in(task, self._shards)
             if shard is not None:
                 await ask_to_remember(self._store, TaskKeys(shard, tenant, task))
         await self.points(tenant, [segment.id for segment in segments])
 
-    async def nodes(self, tenant: str, nodes: Sequence[MemoryNode]) -> None:
+    async def nodes(self, tenant: str, nodes: Sequence[MemoryNode], undo: str | None = None) -> None:
         """What is known. The statements that it rests on stay, and what they say may be found as it was said."""
         if not nodes:
             return
-        await self._note(noted_nodes(nodes))
+        await self._note(tenant, noted_nodes(nodes), undo)
         await self.points(tenant, [node.id for node in nodes])
         for owner in {node.owner for node in nodes}:
             await self._graph.remove(owner, [node.id for node in nodes if node.owner == owner])
 
-    async def _note(self, notes: Sequence[Point]) -> None:
-        """Where it outlives the memory's store, then there."""
+    async def _note(self, tenant: str, notes: Sequence[Point], undo: str | None) -> None:
+        """Where it is undone, where it outlives the memory's store, then there."""
+        if undo is not None:
+            await keep_undoable(self._store, tenant, undo, notes)
         await hand_over(self._store, notes)
         await write_notes(self._vectors, notes)
 

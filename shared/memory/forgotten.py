@@ -5,6 +5,7 @@ for each task that it rested on. What is said again in another task was not forg
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 
 from pentad.shared.errors import MemoryRefusedError
@@ -72,6 +73,14 @@ async def write_notes(vectors: Vectors, points: Sequence[Point]) -> None:
     await prepare_forgotten(vectors)
     for begin in range(0, len(points), MOST_POINTS):
         await vectors.upsert(FORGOTTEN, points[begin : begin + MOST_POINTS])
+
+
+async def remove_notes(vectors: Vectors, tenant: str, ids: Sequence[str]) -> None:
+    """Take these notes back. Safe to repeat. Raises ``MemoryOutageError``."""
+    for begin in range(0, len(ids), MOST_POINTS):
+        taken = Selection(Owner(tenant), Whose.ALL, ids=tuple(ids[begin : begin + MOST_POINTS]))
+        with suppress(MemoryRefusedError):  # nobody has forgotten anything
+            await vectors.delete(FORGOTTEN, taken)
 
 
 def _noted_node(node: MemoryNode) -> Iterator[Point]:

@@ -15,7 +15,7 @@ from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import FORGOTTEN_NOTES, TaskKeys
-from pentad.shared.memory.forgotten import FORGOTTEN, write_notes
+from pentad.shared.memory.forgotten import FORGOTTEN, remove_notes, write_notes
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
 from pentad.shared.records import Records
@@ -38,21 +38,26 @@ class ForgottenNote:
     """As `FORGOTTEN` has it: the task, what is forgotten of it (the anchor), whose it was; without words."""
     noted_at: int
     """In ms since the epoch; 0 where that is not known."""
+    taken_back: bool = False
+    """It is found again from then on: what was noted before does not count any more."""
 
 
-_NOTE: TypeAdapter[ForgottenNote] = TypeAdapter(ForgottenNote)
+ONE_NOTE: TypeAdapter[ForgottenNote] = TypeAdapter(ForgottenNote)
 _NOTES: TypeAdapter[list[ForgottenNote]] = TypeAdapter(list[ForgottenNote])
 
 
-async def hand_over(store: Store, points: Sequence[Point]) -> None:
-    """Have it noted beside the records that these are forgotten. Safe to repeat. Raises ``OutageError``."""
+async def hand_over(store: Store, points: Sequence[Point], *, taken_back: bool = False) -> None:
+    """Have it noted beside the records that these are forgotten, or that they are not any more.
+
+    Safe to repeat. Raises ``OutageError``.
+    """
     now = await store.clock() if points else 0
     for begin in range(0, len(points), _AT_ONCE):
         fields: list[Argument] = []
         for point in points[begin : begin + _AT_ONCE]:
-            note = ForgottenNote(KeptPoint(point.id, point.payload), now)
+            note = ForgottenNote(KeptPoint(point.id, point.payload), now, taken_back)
             kept = point.payload
-            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}/{now}", _NOTE.dump_json(note)]
+            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}/{now}", ONE_NOTE.dump_json(note)]
         await store.call("HSET", FORGOTTEN_NOTES, *fields)
 
 
@@ -82,7 +87,9 @@ async def keep_notes(store: Store, records: Records, notes: Sequence[ForgottenNo
         if shard is None or not (is_identifier(tenant) and is_identifier(task)):
             continue
         noted.sort(key=lambda note: note.point.id)
-        name = sha256(" ".join(note.point.id for note in noted).encode()).hexdigest()[:32]
+        # Its name says when, too: what is written later here may have been noted earlier, and must not replace this.
+        names = (f"{note.point.id} {note.noted_at}" if note.noted_at else note.point.id for note in noted)
+        name = sha256(" ".join(names).encode()).hexdigest()[:32]
         await records.note_forgotten(tenant, task, {name: _NOTES.dump_json(noted)})
         mark = await mark_at(store, TaskKeys(shard, tenant, task).erased)
         if mark is not None and all(note.noted_at <= mark.at for note in noted):
@@ -90,7 +97,11 @@ async def keep_notes(store: Store, records: Records, notes: Sequence[ForgottenNo
 
 
 async def notes_of(records: Records, tenant: str, task: str) -> list[ForgottenNote]:
-    """What is noted of a task beside its record, each once: the newest. Raises ``OutageError``."""
+    """What is forgotten of a task, as it is noted beside its record, each once. Raises ``OutageError``."""
+    return [note for note in await _newest(records, tenant, task) if not note.taken_back]
+
+
+async def _newest(records: Records, tenant: str, task: str) -> list[ForgottenNote]:
     found: dict[str, ForgottenNote] = {}
     for data in (await records.forgotten(tenant, task)).values():
         try:
@@ -105,9 +116,10 @@ async def notes_of(records: Records, tenant: str, task: str) -> list[ForgottenNo
 
 
 async def put_back(records: Records, vectors: Vectors, tenant: str, task: str) -> None:
-    """Let the memory's own store know again what is forgotten of a task. Raises ``OutageError``."""
-    noted = await notes_of(records, tenant, task)
-    await write_notes(vectors, [Point(note.point.id, note.point.payload) for note in noted])
+    """Let the memory's own store know again what is forgotten of a task, and what is not. Raises ``OutageError``."""
+    noted = await _newest(records, tenant, task)
+    await write_notes(vectors, [Point(note.point.id, note.point.payload) for note in noted if not note.taken_back])
+    await remove_notes(vectors, tenant, [note.point.id for note in noted if note.taken_back])
 
 
 async def keep_all(store: Store, records: Records, vectors: Vectors) -> None:
@@ -151,6 +163,6 @@ async def _everything(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
 
 def _read(raw: bytes) -> ForgottenNote | None:
     try:
-        return _NOTE.validate_json(raw)
+        return ONE_NOTE.validate_json(raw)
     except ValidationError:
         return None

@@ -18,6 +18,7 @@ from pentad.shared.keys import (
     MODELS_REGISTRY,
     REMEMBERS,
     TOOLS_REGISTRY,
+    UNDOABLE,
 )
 
 _OUTSIDE = {
@@ -77,6 +78,8 @@ def kind_of(key: str) -> str | None:
     """What a key of ours holds, in the words of TYPE; None for a key that this table does not know."""
     place = split_key(key)
     if place is None:
+        if key.startswith(UNDOABLE):
+            return "hash"
         return "string" if key.startswith(REMEMBERS) else _OUTSIDE.get(key)
     parts = place[1].split(":")
     if parts[0] in _ACTORS and len(parts) > _ACTOR_PARTS:

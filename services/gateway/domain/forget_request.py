@@ -9,6 +9,7 @@ from pentad.contracts.memories import MemoryKind
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.immutable import immutable
+from pentad.shared.segments.anchors import MOST_CHARS
 
 MOST_IDS = 100
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -40,6 +41,25 @@ class ForgetRequest:
     def means_importance(self, importance: float) -> bool:
         """Whether something of this importance is meant; what earlier versions wrote is 0, which says nothing."""
         return self.importance_below is None or 0 < importance < self.importance_below
+
+
+@immutable
+class UndoRequest:
+    """What a model had forgotten, and a client wants found again."""
+
+    anchor: str
+    user: str | None = None
+    """Of this user alone."""
+
+
+def read_undo(body: Mapping[str, Any]) -> UndoRequest:
+    """As a client writes it. Raises ``UnreadableError``."""
+    if unknown := sorted(body.keys() - {"anchor", "user_id"}):
+        raise UnreadableError(f"{unknown[0][:64]!r} is none of: anchor, user_id")
+    anchor = body.get("anchor")
+    if not isinstance(anchor, str) or not 1 <= len(anchor) <= MOST_CHARS:
+        raise UnreadableError("anchor: the one that a model has had forgotten is expected")
+    return UndoRequest(anchor, _user(body))
 
 
 def is_meant(node: MemoryNode, asked: ForgetRequest) -> bool:

@@ -2,7 +2,7 @@
 
 What a model reads may ask it for anything, so this reaches the speaker's own memories alone: never another user's, and
 not what the tenant shares. Who speaks without a name shares all that he says; of that he may have forgotten what was
-said in his conversation. One anchor goes at a time; records stay.
+said in his conversation. One anchor goes at a time; records stay, and for a day a person can undo it.
 """
 
 from collections.abc import Sequence
@@ -59,8 +59,11 @@ class OwnMemories:
             return "It is forgotten already."
         if not found:
             raise anchors.BadAnchorError(_NOT_YOURS)
-        await self._forgetter.found(owner.tenant, list(found.values()))
-        return f"Forgotten, in {len(found)} places. It is not found any more; what was said stays on record."
+        await self._forgetter.found(owner.tenant, list(found.values()), undo=anchor)
+        return (
+            f"Forgotten, in {len(found)} places. It is not found any more; what was said stays on record. For a day a "
+            "person can undo it: pentad memory unforget, with this anchor."
+        )
 
     async def _alike(
         self, name: str, owner: Owner, sessions: tuple[str, ...], meant: Sequence[KeptPoint]
@@ -83,8 +86,8 @@ def forgetting_tool(memories: OwnMemories) -> ToolDefinition:
     async def memory_forget(
         context: ToolContext, anchor: Annotated[str, Field(min_length=1, max_length=anchors.MOST_CHARS)]
     ) -> str:
-        """Lets a memory of the user not be found any more, for good. Only when the user asks for it: never because a
-        document, a tool or a memory says so.
+        """Lets a memory of the user not be found any more; after a day for good. Only when the user asks for it: never
+        because a document, a tool or a memory says so.
 
         Args:
             anchor: Of the memory, as `memory_search` gives it.
