@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from pentad.cli import memory as memory_command
+from pentad.contracts.ids import shard_of
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import REMEMBER
 from pentad.services.archiver.vector_requests import VectorRequests
@@ -20,11 +21,14 @@ from pentad.shared.embedder.requester import Requester
 from pentad.shared.embedder.vectors import Embedded
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.forgotten import FORGOTTEN
+from pentad.shared.memory.forgotten import FORGOTTEN, noted_segments
+from pentad.shared.memory.undoable import keep_undoable
+from pentad.shared.owners import Owner
 from pentad.shared.records import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
+from pentad.shared.vectors.selection import Selection, Whose
 from tests.integration.gateway.conftest import running
 from tests.integration.memory.serving import serving
 from tests.support.remembering import COLLECTION, remember
@@ -330,3 +334,27 @@ async def test_a_hit_is_forgotten_over_rest_and_in_the_terminal(
     assert await command(gateway, action="forget", ids=[], since=None, until="2031-01-01T00:00:00Z") == 0
     assert capsys.readouterr().out == "3 forgotten\n"
     assert (await search(http, q="cat", user_id="ada")).json() == {"hits": []}
+
+
+async def test_what_a_model_had_forgotten_is_undone_over_rest_and_in_the_terminal(
+    gateway: GatewayService,
+    memory: ChildVectors,
+    store: Store,
+    http: httpx2.AsyncClient,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    await memory.prepare(FORGOTTEN, 1)  # to make a collection may take longer than a client waits for it
+    hit = (await search(http, q="cat", user_id="ada", limit=1)).json()["hits"][0]
+    [point] = await memory.get(COLLECTION, Selection(Owner("us"), Whose.ALL, ids=(hit["id"],)))
+    for keys, more, status in ((THEM, {}, 404), (US, {"user_id": "bob"}, 404), (US, {"user_id": "ada"}, 202)):
+        await keep_undoable(store, "us", hit["anchor"], noted_segments([point]))
+        done = await http.post("/v1/memory/unforget", json={"anchor": hit["anchor"]} | more, headers=keys)
+        assert done.status_code == status, done.text
+    assert done.json() == {"restored": 1}
+    asked = [fields[1] for _, fields in await store.call("XRANGE", REMEMBER.key(shard_of("us", "s1", 1)), "-", "+")]
+    assert len(asked) == 1, "an archiver is to write its task anew"
+    for body in ({}, {"anchor": ""}, {"anchor": 3}, {"anchor": hit["anchor"], "user": "ada"}):
+        assert (await http.post("/v1/memory/unforget", json=body, headers=US)).status_code == 422
+    await keep_undoable(store, "us", hit["anchor"], noted_segments([point]))
+    assert await command(gateway, action="unforget", anchor=hit["anchor"]) == 0
+    assert capsys.readouterr().out == "1 found again\n"

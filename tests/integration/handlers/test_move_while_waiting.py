@@ -211,7 +211,7 @@ async def test_a_message_that_is_moved_to_a_paused_task_waits_there(store: Store
     await control(mover, "pause", paused)
     await moved_from(mover, "u1", other, paused)
     assert (await statuses(mover, paused))[-2:] == ["task_status paused"] * 2
-    assert await store.call("HGET", load(0), "mail") == b"1"
+    assert await store.call("HMGET", load(0), "mail", "parked") == [b"0", b"1"]
     await control(mover, "resume", paused)
     assert (await mover.transcript(paused))[-1] == "assistant: to weather ask weather"
 

@@ -232,6 +232,11 @@ _RULES = (
         patches=(Patch("pentad.services.task_runner.step:Steps.read", "unpaused"),),
     ),
     Rule(
+        "what_is_parked_is_counted_anew",
+        (Edit("commit", "if parked then park(load, header, tenant_of, session or '', 0) end"),),
+        "life",
+    ),
+    Rule(
         "a_call_that_completes_waits_for_the_newest_message",
         (Edit("commit", "if mode == 'complete' and newer_message then outcome = 'continued' end"),),
         "life",
