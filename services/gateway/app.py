@@ -127,7 +127,9 @@ class GatewayService:
             episodes=Episodes(store, records, shards),
             erasures=Erasures(store, queries, memories, shards),
             forgetting=Forgetting(store, vectors, graph, shards),
-            unforgetting=Unforgetting(store, records, vectors, noting, shards),
+            unforgetting=Unforgetting(
+                store, records, vectors, noting, shards, extracts=settings.pentad_extract == "auto"
+            ),
             reindexing=Reindexing(store, vectors, embedder, shards),
             rebuilds=MemoryRebuilds(store),
             knowledge=knowledge,

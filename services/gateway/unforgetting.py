@@ -24,9 +24,12 @@ from pentad.shared.vectors.vector_store import Vectors
 class Unforgetting:
     """Raises ``ProblemError``, and ``OutageError`` while a store is away: asked again, it goes on."""
 
-    def __init__(self, store: Store, records: Records, vectors: Vectors, noting: Noting, shards: int) -> None:
+    def __init__(
+        self, store: Store, records: Records, vectors: Vectors, noting: Noting, shards: int, *, extracts: bool
+    ) -> None:
+        """``extracts``: archivers write what models have extracted; else that comes back with the next rebuild."""
         self._store, self._records, self._vectors = store, records, vectors
-        self._noting, self._shards = noting, shards
+        self._noting, self._shards, self._extracts = noting, shards, extracts
 
     async def undo(self, tenant: str, anchor: str, user: str | None) -> int:
         """How many memories come back that a model had forgotten at this anchor. ``user``: of this one alone."""
@@ -63,7 +66,7 @@ class Unforgetting:
             await self._noting.write_again(record)
             return
         await ask_to_remember(self._store, keys)
-        if record is not None and record.extraction is not None:
+        if self._extracts and record is not None and record.extraction is not None:
             wake_up = WakeUp(actor=keys.actor)  # an archiver writes the answer that is kept, and asks no model
             await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", wake_up.to_json())
             metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
