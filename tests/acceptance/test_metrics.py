@@ -296,7 +296,11 @@ async def erases(running: System) -> None:
 
 
 async def loses_memory(running: System) -> None:
-    """There were a thousand points in a collection that is no more."""
+    """The memory is rebuilt; later there were a thousand points in a collection that is no more."""
+    request = urllib.request.Request(f"{running.url}/v1/memory/rebuild", b"", method="POST")
+    request.add_header("Authorization", f"Bearer {running.up.admin_key}")
+    await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
+    await running.until("the memory to be rebuilt", lambda page: page.of(metrics.memory_rebuilt, outcome="done") > 0)
     await running.bus.redis.hset(MEMORY_COUNTS, "points gone", json.dumps({"found": 1_000, "removed": 0}))
     await running.until("the loss to be noticed", lambda page: page.of(metrics.memory_damaged, store=VECTORS) == 1)
 

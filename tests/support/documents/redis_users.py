@@ -28,10 +28,15 @@ _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 
 EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS)
 """What each service reads and writes beside its streams."""
+_OF_MEMORY = (keys.FORGOTTEN_NOTES, keys.MEMORY_COUNTS)
+"""What whoever removes something from the memory writes."""
 SHARES: Mapping[Service, Sequence[str]] = {
     "gateway": (
         _WHOLE_SHARDS,
         f"{keys.REMEMBERS}*",
+        *_OF_MEMORY,
+        keys.MEMORY_REBUILD,
+        keys.MEMORY_REBUILD_LATER,
         *_REGISTRIES,
         keys.MODEL_HEALTH,
         f"pentad:{{{STREAMS['inbound-dead'].template}}}:*",
@@ -53,6 +58,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.attempts(_ANY),
         keys.TOOLS_REGISTRY,
         keys.INSTRUCTIONS_PUBLISHED,
+        *_OF_MEMORY,
     ),
     "embedding": (keys.attempts(_ANY), keys.vector(_ANY, "*"), _OF_MODELS, keys.MODEL_HEALTH, f"{keys.IN_USE}*"),
     "archiver": (
@@ -60,6 +66,10 @@ SHARES: Mapping[Service, Sequence[str]] = {
         INBOUND.template,
         STREAMS["inbound-dead"].template,
         f"{keys.REMEMBERS}*",
+        *_OF_MEMORY,
+        keys.MEMORY_REBUILD,
+        keys.MEMORY_REBUILD_LATER,
+        keys.MEMORY_REBUILD_LEASE,
         _OF_MODELS,
         keys.MODEL_HEALTH,
         f"{keys.IN_USE}*",
@@ -67,7 +77,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
 }
 """What a service reads and writes besides."""
 LOOKS: Mapping[Service, Sequence[str]] = {
-    "gateway": (keys.INBOUND_LEASE, keys.TOOLS_REGISTRY, keys.INSTRUCTIONS_PUBLISHED),
+    "gateway": (keys.INBOUND_LEASE, keys.MEMORY_REBUILD_LEASE, keys.TOOLS_REGISTRY, keys.INSTRUCTIONS_PUBLISHED),
     "router": (*_REGISTRIES, keys.INSTRUCTIONS_PUBLISHED),
     "task-runner": (*_REGISTRIES, keys.TOOLS_REGISTRY, keys.INSTRUCTIONS_PUBLISHED),
     "tool-worker": (),
