@@ -88,6 +88,13 @@ class System:
         request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/move", body, headers, method="POST")
         await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
 
+    async def rebuild(self, method: str) -> Any:
+        """Begin to rebuild the memory (POST) or look how far it is (GET); returns what it is at."""
+        request = urllib.request.Request(f"{self.url}/v1/memory/rebuild", method=method)
+        request.add_header("Authorization", f"Bearer {self.up.admin_key}")
+        with await asyncio.to_thread(urllib.request.urlopen, request, timeout=PATIENCE_S) as answer:
+            return json.load(answer)["stage"]
+
     async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = PATIENCE_S) -> None:
         """Wait until a page says so."""
 
@@ -297,10 +304,12 @@ async def erases(running: System) -> None:
 
 async def loses_memory(running: System) -> None:
     """The memory is rebuilt; later there were a thousand points in a collection that is no more."""
-    request = urllib.request.Request(f"{running.url}/v1/memory/rebuild", b"", method="POST")
-    request.add_header("Authorization", f"Bearer {running.up.admin_key}")
-    await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
-    await running.until("the memory to be rebuilt", lambda page: page.of(metrics.memory_rebuilt, outcome="done") > 0)
+    await running.rebuild("POST")
+
+    async def ended() -> bool:
+        return await running.rebuild("GET") == "ended"
+
+    await wait_until("the memory to be rebuilt", ended)
     await running.bus.redis.hset(MEMORY_COUNTS, "points gone", json.dumps({"found": 1_000, "removed": 0}))
     await running.until("the loss to be noticed", lambda page: page.of(metrics.memory_damaged, store=VECTORS) == 1)
 

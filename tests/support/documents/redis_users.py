@@ -28,7 +28,7 @@ _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 
 EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS)
 """What each service reads and writes beside its streams."""
-_OF_MEMORY = (keys.FORGOTTEN_NOTES, keys.MEMORY_COUNTS)
+_OF_MEMORY = (keys.FORGOTTEN_NOTES, keys.MEMORY_COUNTS, f"{keys.UNDOABLE}*")
 """What whoever removes something from the memory writes."""
 SHARES: Mapping[Service, Sequence[str]] = {
     "gateway": (
