@@ -88,12 +88,13 @@ class System:
         request = urllib.request.Request(f"{self.url}/v1/tasks/{task}/move", body, headers, method="POST")
         await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
 
-    async def rebuild(self, method: str) -> Any:
+    async def rebuild(self, method: str) -> str | None:
         """Begin to rebuild the memory (POST) or look how far it is (GET); returns what it is at."""
         request = urllib.request.Request(f"{self.url}/v1/memory/rebuild", method=method)
         request.add_header("Authorization", f"Bearer {self.up.admin_key}")
         with await asyncio.to_thread(urllib.request.urlopen, request, timeout=PATIENCE_S) as answer:
-            return json.load(answer)["stage"]
+            stage: str | None = json.load(answer)["stage"]
+        return stage
 
     async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = PATIENCE_S) -> None:
         """Wait until a page says so."""
