@@ -25,7 +25,7 @@ from tests.support.chaos.report import Report, longest_silence, percentile, reco
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
 from tests.support.chaos.teaching import Teaching
-from tests.support.chaos.troubles import EVERYTHING, KILLS, Troubles
+from tests.support.chaos.troubles import EVERYTHING, KILLS, WITH_DISKS, Troubles
 from tests.support.clients.follower import Follower
 from tests.support.clients.sse_follower import SseFollower
 from tests.support.models.model_server import ScriptedModel
@@ -33,9 +33,11 @@ from tests.support.models.prompts import ill_formed
 from tests.support.processes.system import System
 from tests.support.redis.failover import Redundant
 from tests.support.redis.redis_server import RedisServer
+from tests.support.small_disk import mounted
 
 _CALM_S = 120.0
 _PULSE_S = 0.1
+_DISK_MIB = 400
 
 
 class Chaos:
@@ -63,15 +65,19 @@ class Chaos:
         self._ledger.path.touch()
         begun = time.monotonic()
         async with AsyncExitStack() as stack:
-            self._redis = await stack.enter_async_context(Redundant())
+            small = ("memory", "records", "redis") if self._setup.full_s else ()
+            disks = {each: stack.enter_context(mounted(self._directory / each, _DISK_MIB)) for each in small}
+            within = disks["redis"].path if disks else None
+            self._redis = await stack.enter_async_context(Redundant(within=within))
             self._model = await stack.enter_async_context(ScriptedModel(self._sessions.plays.script))
             model, tools = self._model.base_url, self._ledger.path
             system = System(self._redis.url, self._directory, self._setup.counts, self._setup.environment(model, tools))
             system.launcher = self._setup.launcher
             self._system = await stack.enter_async_context(system)
             self._troubles = Troubles(
-                self._system, self._redis, self._rng, self.report, self._setup.lease_s, self._look_for_losses
-            )
+                self._system, self._redis, self._rng, self.report, self._setup.lease_s, self._look_for_losses,
+                disks, self._setup.full_s,
+            )  # fmt: skip
             clients = await stack.enter_async_context(AsyncExitStack())
             await self._burn(at_once, fire, clients)
             self.report.seconds = time.monotonic() - begun
@@ -185,9 +191,10 @@ class Chaos:
         """How long clients waited for nothing."""
         at_work = self._ledger.at_work([trouble.begun for trouble in self._troubles.done])
         thinking, troubles = self._sessions.plays.thinking, [(t.begun, t.over, t.kind) for t in self._troubles.done]
+        full = [(t.begun, t.over) for t in self._troubles.done if t.kind == "full disk of redis"]  # nobody goes on then
         for name, news, numbers in self._sessions.tasks():
             work = [span for number in numbers for span in (*at_work.get(number, ()), *thinking.get(number, ()))]
-            work += self.report.stalls
+            work += self.report.stalls + full
             happened = sorted(((each.happened, each.tells) for each in news), key=itemgetter(0))
             self.report.silences.append(longest_silence(name, happened, work, troubles))
             learnt = sorted(((each.learnt, each.tells) for each in news), key=itemgetter(0))
@@ -220,12 +227,16 @@ def main() -> int:
     cli.add_argument("--replicas", type=int, default=0, help="PENTAD_REDIS_REPLICAS of the run")
     cli.add_argument("--grace", type=float, default=2.0, help="seconds after which a task that was alone is archived")
     cli.add_argument("--kills-only", action="store_true", help="no stops, no failovers")
+    cli.add_argument(
+        "--full-disks", type=float, default=0, metavar="S", help="disks are full for so many seconds, too; needs root"
+    )
     cli.add_argument("--victims", nargs="+", choices=SEVERAL, default=[], help="the services to kill and stop, not all")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
     grace_s = args.grace if args.each == 1 else None
-    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s)
-    fire = Fire(KILLS if args.kills_only else EVERYTHING, victims=args.victims, calm_s=_CALM_S)
+    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s, full_s=args.full_disks)
+    kinds = KILLS if args.kills_only else WITH_DISKS if args.full_disks else EVERYTHING
+    fire = Fire(kinds, victims=args.victims, calm_s=_CALM_S)
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)
         report = asyncio.run(chaos.run(args.at_once, fire))

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,9 +36,20 @@ class SmallDisk:
 @contextmanager
 def small_disk(folder: Path, mib: int) -> Iterator[SmallDisk]:
     """A disk of so many MiB while it lasts; the test is skipped, with the reason, where none can be mounted."""
-    image, path = folder / "disk.img", folder / "disk"
+    with ExitStack() as stack:
+        try:
+            disk = stack.enter_context(mounted(folder / "disk", mib))
+        except RuntimeError as error:
+            pytest.skip(str(error))
+        yield disk
+
+
+@contextmanager
+def mounted(path: Path, mib: int) -> Iterator[SmallDisk]:
+    """A disk of so many MiB at this path. Raises ``RuntimeError`` where none can be mounted."""
     if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-        pytest.skip("to mount a small disk needs root and mkfs.ext4")
+        raise RuntimeError("to mount a small disk needs root and mkfs.ext4")
+    image = path.with_name(f"{path.name}.img")
     path.mkdir()
     with image.open("wb") as file:
         file.truncate(mib << 20)
@@ -46,7 +57,7 @@ def small_disk(folder: Path, mib: int) -> Iterator[SmallDisk]:
     if not made.returncode:
         made = _run("mount", "-o", "loop", str(image), str(path))
     if made.returncode:
-        pytest.skip(f"no disk can be mounted here: {made.stderr.strip()}")
+        raise RuntimeError(f"no disk can be mounted here: {made.stderr.strip()}")
     try:
         yield SmallDisk(path)
     finally:

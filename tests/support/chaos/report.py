@@ -35,6 +35,7 @@ class Report:
     kills: Counter[str] = field(default_factory=Counter)
     stops: Counter[str] = field(default_factory=Counter)
     failovers: Counter[str] = field(default_factory=Counter)
+    full_disks: Counter[str] = field(default_factory=Counter)
     prompts: int = 0
     reconnects: int = 0
     started_over: int = 0
@@ -81,6 +82,7 @@ class Report:
             f"kills {_counted(self.kills)}, stops past the lease {_counted(self.stops)}",
             f"failovers {_counted(self.failovers)}; a new primary never had {len(self.never_had)} accepted messages "
             f"and the start of {self.unknown_starts} unsafe calls; {self.woken_anew} actors had lost their wake-up",
+            *([f"full disks {_counted(self.full_disks)}"] if self.full_disks else []),
             f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",
             f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}, "
             f"killed their own process {self.brought_down}",

@@ -48,6 +48,8 @@ class Setup:
     """In the end memory is asked for all that was said, and for what was erased meanwhile."""
     grace_s: float | None = None
     """Tasks are archived and learned from so long after their end; None: not before the run is over."""
+    full_s: float = 0.0
+    """How long a disk is full: the memory, the records and Redis have small ones then. 0: they have not."""
     each: int = 1
     """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""
 

@@ -12,11 +12,13 @@ from tests.support.chaos.report import Report
 from tests.support.processes.system import Process, System
 from tests.support.redis.failover import End, Redundant
 from tests.support.redis.redis_server import RedisServer
+from tests.support.small_disk import SmallDisk
 
-Kind = Literal["kill", "stop", "demotion", "new primary"]
+Kind = Literal["kill", "stop", "demotion", "new primary", "full disk"]
 EVERYTHING: Mapping[Kind, float] = {"kill": 0.5, "stop": 0.25, "demotion": 0.1, "new primary": 0.15}
 """How often each kind is chosen, of 1."""
 KILLS: Mapping[Kind, float] = {"kill": 1}
+WITH_DISKS: Mapping[Kind, float] = {**EVERYTHING, "full disk": 0.1}
 _ENDS: Sequence[End] = ("killed", "paused", "demoted")
 _LAGS_S = (0.0, 0.1, 0.5)
 _LOST_BEFORE_S = 0.5
@@ -37,10 +39,12 @@ class Troubles:
 
     def __init__(
         self, system: System, redis: Redundant, rng: random.Random, report: Report, lease_s: float,
-        check: Callable[[RedisServer], None],
+        check: Callable[[RedisServer], None], disks: Mapping[str, SmallDisk], full_s: float,
     ) -> None:  # fmt: skip
+        """``disks``: by what is on them; ``full_s``: how long one is full."""
         self._system, self._redis, self._rng, self._report = system, redis, rng, report
         self._lease_s, self._check = lease_s, check
+        self._disks, self._full_s = disks, full_s
         self.done: list[Trouble] = []
         self._rising: set[asyncio.Task[None]] = set()
         """Waits for killed processes to be ready again, each named as its service is."""
@@ -57,6 +61,11 @@ class Troubles:
             old, lag = self._rng.choice(_ENDS), self._rng.choice(_LAGS_S)
             self._report.failovers[f"{kind} ({old}{', lag' if lag else ''})"] += 1
             await self._redis.take_over(old, lag, self._check)
+        elif kind == "full disk":
+            whose = self._rng.choice(sorted(self._disks))
+            kind = f"full disk of {whose}"
+            self._report.full_disks[whose] += 1
+            await self._fill(self._disks[whose])
         elif kind == "stop":
             victim = self._rng.choice(targets)
             kind = f"stop of {victim.name}"
@@ -78,6 +87,14 @@ class Troubles:
     async def close(self) -> None:
         """Wait until all that was killed is ready again."""
         await asyncio.gather(*self._rising, return_exceptions=True)
+
+    async def _fill(self, disk: SmallDisk) -> None:
+        """No room for a while; others write on meanwhile."""
+        await asyncio.to_thread(disk.fill)
+        try:
+            await asyncio.sleep(self._full_s)
+        finally:
+            await asyncio.to_thread(disk.free)
 
     async def _stop(self, victim: Process) -> None:
         """Longer than its leases: what it holds goes to others, and then it goes on with what it knows."""

@@ -8,6 +8,7 @@ async with Redundant() as redis:
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
@@ -26,8 +27,9 @@ def _nothing(_: RedisServer) -> None:
 class Redundant:
     """A primary and its replica. Clients connect to ``url`` whoever is the primary."""
 
-    def __init__(self, aof: Aof = "everysec") -> None:
-        self._aof = aof
+    def __init__(self, aof: Aof = "everysec", within: Path | None = None) -> None:
+        """``within``: where both keep their files; see `RedisServer`."""
+        self._aof, self._within = aof, within
         self.primary = self._server()
         self.replica = self._server()
         self._old: list[RedisServer] = []
@@ -40,7 +42,7 @@ class Redundant:
         return self._front.url
 
     def _server(self) -> RedisServer:
-        return RedisServer(self._aof, {"repl-diskless-sync-delay": "0"})
+        return RedisServer(self._aof, {"repl-diskless-sync-delay": "0"}, within=self._within)
 
     async def demote_for(self, seconds: float) -> None:
         """The primary refuses writes for a while, and goes on with all that it had."""

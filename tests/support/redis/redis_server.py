@@ -37,9 +37,12 @@ class RedisServer:
     ``config``: further settings, e.g. ``{"maxmemory": "50mb"}``.
     """
 
-    def __init__(self, aof: Aof = "no", config: dict[str, str] | None = None, port: int = 0) -> None:
+    def __init__(
+        self, aof: Aof = "no", config: dict[str, str] | None = None, port: int = 0, within: Path | None = None
+    ) -> None:
+        """``within``: where its folder is made; None: among the machine's temporary files."""
         self.port = port or free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix="pentad-redis-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="pentad-redis-", dir=within))
         self._aof, self._config = aof, config or {}
         self.command_line: list[str] = []
         """What comes before its settings: a file of them, another mode."""
