@@ -216,4 +216,7 @@ async def test_a_large_result_is_served_by_its_reference_wherever_it_lies(
     assert (await http.get(path)).status_code == 404
     await Records(str(records)).write(kept().model_copy(update={"messages": [message]}))
     assert (await http.get(path)).json() == expected, "from the record"
+    part = kept().model_copy(update={"messages": [message | {"content": "x ..."}], "results": {"call-0-1": whole}})
+    await Records(str(records)).write(part)
+    assert (await http.get(path)).json() == expected, "the whole, of which the transcript has a part"
     assert (await http.get("/v1/tasks/task-0-other/values/call-0-1")).status_code == 404

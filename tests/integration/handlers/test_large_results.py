@@ -117,6 +117,16 @@ async def test_nothing_else_is_read_by_it(store: Store, tmp_path: Path, ref: str
         await reading(store)(context, ref)
 
 
+async def test_what_else_is_kept_beside_the_task_is_not_read_by_it(store: Store, tmp_path: Path) -> None:
+    flow, _ = await flow_of(store, tmp_path, LONG)
+    context, ref = await context_of(flow)
+    others = {name.decode() for name in await store.call("HKEYS", (await flow.task()).big)} - {ref}
+    assert {name.partition(":")[0] for name in others} == {"instruction", "tools"}
+    for name in others:
+        with pytest.raises(LookupError, match="no result of this task"):
+            await reading(store)(context, name)
+
+
 async def test_another_tenants_and_another_tasks_results_are_not_read(store: Store, tmp_path: Path) -> None:
     flow, _ = await flow_of(store, tmp_path, LONG)
     context, ref = await context_of(flow)
