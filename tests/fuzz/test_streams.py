@@ -6,14 +6,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pentad.shared.models.answer_reader import AnswerReader
-from pentad.shared.models.assembly import Assembly
+from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.assembly import AnswerAssembly, Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.ports import ModelAnswer
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 NAMES = st.from_regex(r"[a-z][a-z_]{0,11}", fullmatch=True)
@@ -159,38 +161,150 @@ def chunks(draw: st.DrawFn, whole: Whole, habit: Habits) -> list[dict[str, Any]]
     return found
 
 
+def framed(draw: st.DrawFn, events: Sequence[tuple[str, Any]], line: bytes, space: bytes) -> list[bytes]:
+    """The parts of the body that events come in: each the name of its kind, '' for none, and what it says."""
+    body = b""
+    for name, said in events:
+        if draw(st.integers(0, 7)) == 0:
+            body += b": keep-alive" + line * 2
+        if name or draw(st.integers(0, 7)) == 0:
+            body += b"event: " + (name or "message").encode() + line
+        text = said if isinstance(said, bytes) else json.dumps(said, ensure_ascii=False).encode()
+        body += b"data:" + space + text + line * 2
+    cuts = sorted(draw(st.lists(st.integers(0, len(body)), max_size=8)))
+    return [body[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[Whole, list[bytes]]:
     """An answer, and the parts of the body that it comes in."""
     whole, habit = draw(ANSWERS), draw(habits())
-    line, body = habit.newline, b""
-    for chunk in chunks(draw, whole, habit):
-        if draw(st.integers(0, 7)) == 0:
-            body += b": keep-alive" + line * 2
-        if draw(st.integers(0, 7)) == 0:
-            body += b"event: message" + line
-        body += b"data:" + habit.space + json.dumps(chunk, ensure_ascii=False).encode() + line * 2
+    events: list[tuple[str, Any]] = [("", chunk) for chunk in chunks(draw, whole, habit)]
     if habit.done:
-        body += b"data:" + habit.space + b"[DONE]" + line * 2
-    cuts = sorted(draw(st.lists(st.integers(0, len(body)), max_size=8)))
-    return whole, [body[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+        events.append(("", b"[DONE]"))
+    return whole, framed(draw, events, habit.newline, habit.space)
+
+
+class Shown:
+    """What clients are shown while the answer comes."""
+
+    def __init__(self) -> None:
+        self.content = self.thinking = ""
+
+    def add(self, kind: Literal["content", "thinking"], text: str) -> None:
+        """Take a delta."""
+        setattr(self, kind, getattr(self, kind) + text)
+
+
+def read(assembly: AnswerAssembly, parts: Sequence[bytes]) -> ModelAnswer:
+    """The answer that a body says."""
+    reader = AnswerReader(Endpoint("http://127.0.0.1:1", "key"), assembly)
+    for part in parts:
+        reader.feed(part)
+    reader.end()
+    return reader.answer("m")
+
+
+def check(whole: Whole, answer: ModelAnswer, shown: Shown) -> None:
+    """What was said is put together, and was shown as it is kept."""
+    assert (answer.text, answer.thinking) == (whole.text, whole.thinking)
+    assert (shown.content, shown.thinking) == (whole.text, whole.thinking)
+    assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == list(whole.calls)
+    assert answer.finish_reason == ("tool_calls" if whole.calls else "stop")
 
 
 @given(streams())
 def test_the_same_answer_comes_out(stream: tuple[Whole, list[bytes]]) -> None:
     """Promise: what a server splits, misnumbers or repeats is put together as it was meant, and shown as it is kept."""
     whole, parts = stream
-    shown: dict[str, str] = {"content": "", "thinking": ""}
+    shown = Shown()
+    answer = read(Assembly(shown.add), parts)
+    check(whole, answer, shown)
+    if whole.calls:
+        assert answer.thoughts is not None
+        assert answer.thoughts.get("ids", [""] * len(whole.calls)) == [f"call_{n}" for n in range(len(whole.calls))]
 
-    def show(kind: str, text: str) -> None:
-        shown[kind] += text
 
-    reader = AnswerReader(Endpoint("http://127.0.0.1:1", "key"), Assembly(show))
-    for part in parts:
-        reader.feed(part)
-    reader.end()
-    answer = reader.answer("m")
-    assert (answer.text, answer.thinking) == (whole.text, whole.thinking)
-    assert shown == {"content": whole.text, "thinking": whole.thinking}
-    assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == list(whole.calls)
-    assert answer.finish_reason == ("tool_calls" if whole.calls else "stop")
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>"), min_size=1, max_size=20).filter(
+    lambda text: text.strip() == text
+)
+"""Text that is none of the marks and keeps its spaces."""
+
+
+@st.composite
+def tagged_streams(draw: st.DrawFn) -> tuple[Whole, bool, list[bytes]]:
+    """An answer with its thoughts in the text, whether the template has opened the first tag, and the parts of it."""
+    whole, begun = Whole(draw(WORDS), draw(WORDS), []), draw(st.booleans())
+    said = f"{'' if begun else '<think>'}{whole.thinking}</think>{whole.text}"
+    told = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces(draw, said)]
+    told.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    return whole, begun, framed(draw, [("", each) for each in told], b"\n", b" ")
+
+
+@given(tagged_streams())
+def test_thoughts_between_tags_come_out_as_thoughts(stream: tuple[Whole, bool, list[bytes]]) -> None:
+    """A server may cut its stream within a tag."""
+    whole, begun, parts = stream
+    shown = Shown()
+    check(whole, read(TaggedAssembly(shown.add, begun), parts), shown)
+
+
+def blocks(draw: st.DrawFn, whole: Whole, signature: str) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The blocks of a message in Anthropic's protocol: how each begins, and its deltas."""
+    found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if whole.thinking:
+        thought = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(draw, whole.thinking)]
+        thought.append({"type": "signature_delta", "signature": signature})  # official clients take the last one
+        found.append(({"type": "thinking", "thinking": "", "signature": ""}, thought))
+    if draw(st.booleans()):
+        found.append(({"type": "redacted_thinking", "data": signature}, []))
+    if whole.text:
+        at_once = draw(st.booleans())  # some servers begin a block with its text
+        said = [{"type": "text_delta", "text": piece} for piece in ([] if at_once else pieces(draw, whole.text))]
+        found.append(({"type": "text", "text": whole.text if at_once else ""}, said))
+    for number, (name, args) in enumerate(whole.calls):
+        head = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
+        at_once = bool(args) and draw(st.booleans())
+        written = [] if at_once else pieces(draw, json.dumps(args, ensure_ascii=False))
+        deltas_of = [{"type": "input_json_delta", "partial_json": piece} for piece in written]
+        found.append((head | ({"input": args} if at_once else {}), deltas_of))
+    return found
+
+
+@st.composite
+def message_streams(draw: st.DrawFn) -> tuple[Whole, str, list[bytes]]:
+    """An answer in Anthropic's protocol, the signature of its thoughts, and the parts of the body that it comes in."""
+    whole = draw(ANSWERS)
+    signature = draw(st.from_regex(r"[A-Za-z0-9+/]{4,40}={0,2}", fullmatch=True))
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3}}}]
+    for index, (head, said) in enumerate(blocks(draw, whole, signature)):
+        events.append({"type": "content_block_start", "index": index, "content_block": head})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in said]
+        events.append({"type": "content_block_stop", "index": index})
+        if draw(st.integers(0, 5)) == 0:
+            events.append({"type": draw(st.sampled_from(["ping", "of_another_time"]))})
+    reason = "tool_use" if whole.calls else "end_turn"
+    events += [{"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 4}}]
+    events.append({"type": "message_stop"})
+    named = draw(st.booleans())
+    told = [(each["type"] if named else "", each) for each in events]
+    return (
+        whole,
+        signature,
+        framed(draw, told, draw(st.sampled_from([b"\n", b"\r\n"])), draw(st.sampled_from([b"", b" "]))),
+    )
+
+
+@given(message_streams())
+def test_the_same_message_comes_out_of_anthropics_protocol(stream: tuple[Whole, str, list[bytes]]) -> None:
+    """With the signature of its thoughts, which it must be sent back with its calls."""
+    whole, signature, parts = stream
+    shown = Shown()
+    answer = read(MessageAssembly(shown.add), parts)
+    check(whole, answer, shown)
+    if whole.calls:
+        assert answer.thoughts is not None
+        assert answer.thoughts["ids"] == [f"toolu_{number}" for number in range(len(whole.calls))]
+        signed = answer.thoughts["fields"].get("blocks", [])
+        assert [block.get("signature") or block.get("data") for block in signed] == [signature] * len(signed)
+        assert bool(signed) >= bool(whole.thinking)
