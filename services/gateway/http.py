@@ -1,9 +1,9 @@
 """Reading HTTP requests and writing answers: bounded bodies, checked parameters, JSON."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
@@ -21,6 +21,7 @@ BODY_LIMIT = 1 << 20
 """Bytes of a request's body."""
 PAGE_DEFAULT, PAGE_LIMIT = 50, 500
 WAIT_LIMIT_S = 600.0
+Asked = TypeVar("Asked")
 
 
 def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
@@ -33,6 +34,18 @@ def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
 async def read_body(request: "Request") -> dict[str, Any]:
     """The body's JSON object. Raises ``ProblemError``: 415, 413, 400."""
     return _object(await _read_bytes(request))
+
+
+async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
+    """What the request's body asks for, as ``read`` makes it of the JSON object. ``read`` raises ``UnreadableError``.
+
+    Raises ``ProblemError``: as `read_body`, and 422 for what ``read`` does not take.
+    """
+    body = await read_body(request)
+    try:
+        return read(body)
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
 
 
 async def _read_bytes(request: "Request") -> bytes:

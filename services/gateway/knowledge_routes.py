@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain.additions import read_edge, read_node
-from pentad.services.gateway.domain.frames import UnreadableError
-from pentad.services.gateway.http import answer, read_body, tenant_of
+from pentad.services.gateway.http import answer, read_asked, tenant_of
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid, missing
 from pentad.services.gateway.query_values import number_of, owner_of, time_of
@@ -52,10 +51,7 @@ async def get_neighbours(parts: Parts, request: "Request") -> "Response":
 async def add_node(parts: Parts, request: "Request") -> "Response":
     """Keep something that a person knows."""
     tenant = tenant_of(request)
-    try:
-        asked = read_node(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
+    asked = await read_asked(request, read_node)
     async with parts.memory_turn(tenant):
         node = await parts.noting.add_node(tenant, asked)
     return answer(node.model_dump(mode="json"), 201)
@@ -64,10 +60,7 @@ async def add_node(parts: Parts, request: "Request") -> "Response":
 async def add_edge(parts: Parts, request: "Request") -> "Response":
     """Keep how two nodes belong together."""
     tenant = tenant_of(request)
-    try:
-        asked = read_edge(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
+    asked = await read_asked(request, read_edge)
     async with parts.memory_turn(tenant):
         edge = await parts.noting.add_edge(tenant, asked)
     return answer(edge.model_dump(mode="json"), 201)

@@ -7,8 +7,7 @@ from pentad.contracts.memories import FoundMemory, MemoryKind
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
-from pentad.services.gateway.domain.frames import UnreadableError
-from pentad.services.gateway.http import admin_only, answer, read_body, tenant_of
+from pentad.services.gateway.http import admin_only, answer, read_asked, read_body, tenant_of
 from pentad.services.gateway.memories import found_memory
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import invalid
@@ -60,10 +59,7 @@ def _told(hit: FoundMemory) -> dict[str, Any]:
 async def expand_anchor(parts: Parts, request: "Request") -> "Response":
     """The very words that an anchor points at, in their place."""
     tenant = tenant_of(request)
-    try:
-        asked = read_expansion(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
+    asked = await read_asked(request, read_expansion)
     reader = Owner(tenant, asked.user, asked.session)
     async with parts.memory_turn(tenant):
         opened = await parts.memories.expand(reader, asked.anchor, asked.window)
@@ -73,10 +69,7 @@ async def expand_anchor(parts: Parts, request: "Request") -> "Response":
 async def forget_memories(parts: Parts, request: "Request") -> "Response":
     """Let segments not be found any more."""
     tenant = tenant_of(request)
-    try:
-        asked = read_forgetting(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
+    asked = await read_asked(request, read_forgetting)
     async with parts.memory_turn(tenant):
         page = await parts.forgetting.forget(tenant, asked)
     return answer({"forgotten": page.forgotten, "next": page.next}, 202)
@@ -85,11 +78,10 @@ async def forget_memories(parts: Parts, request: "Request") -> "Response":
 async def unforget_memories(parts: Parts, request: "Request") -> "Response":
     """Let be found again what a model had forgotten."""
     tenant = tenant_of(request)
-    try:
-        asked = read_undo(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
-    return answer({"restored": await parts.unforgetting.undo(tenant, asked.anchor, asked.user)}, 202)
+    asked = await read_asked(request, read_undo)
+    async with parts.memory_turn(tenant):
+        restored = await parts.unforgetting.undo(tenant, asked.anchor, asked.user)
+    return answer({"restored": restored}, 202)
 
 
 async def reindex_memory(parts: Parts, request: "Request") -> "Response":
@@ -116,10 +108,7 @@ async def rebuild_progress(parts: Parts, request: "Request") -> "Response":
 async def keep_episode(parts: Parts, request: "Request") -> "Response":
     """Keep what was said elsewhere."""
     tenant = tenant_of(request)
-    try:
-        asked = read_episode(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
+    asked = await read_asked(request, read_episode)
     return answer((await parts.episodes.keep(tenant, asked)).model_dump(mode="json"), 202)
 
 

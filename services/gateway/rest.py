@@ -8,9 +8,8 @@ from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
 from pentad.services.gateway.browsers import make_token
-from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.http import answer, page_of, read_body, task_of, tenant_of
+from pentad.services.gateway.http import answer, page_of, read_asked, task_of, tenant_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
 from pentad.services.gateway.knowledge_routes import add_edge, add_node, delete_node, get_neighbours, get_node
 from pentad.services.gateway.memory_routes import (
@@ -116,10 +115,7 @@ async def archive_task(parts: Parts, request: "Request") -> "Response":
 async def move_message(parts: Parts, request: "Request") -> "Response":
     """Ask a task to give a message to another."""
     task, tenant = task_of(request), tenant_of(request)
-    try:
-        asked = read_move(await read_body(request))
-    except UnreadableError as error:
-        raise invalid(str(error)) from None
+    asked = await read_asked(request, read_move)
     await parts.moving.move(tenant, task, asked)
     return answer({"message_id": asked.message_id, "to": asked.to}, 202)
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from pentad.shared.errors import PentadError
 
@@ -69,15 +69,23 @@ class TenantTurns:
             if not self._free:
                 return
             if self._running[tenant] < self._each:
-                queue = self._waiting.pop(tenant)
-                place = queue.popleft()
-                if queue:
-                    self._waiting[tenant] = queue
+                self._serve(tenant)
+
+    def _serve(self, tenant: str) -> None:
+        """Give a place to the tenant's next call; the tenant's turn comes again after all others'."""
+        queue = self._waiting.pop(tenant)
+        while queue:
+            place = queue.popleft()
+            if not place.cancelled():  # else its call is about to leave the queue
                 self._begin(tenant)
                 place.set_result(None)
+                break
+        if queue:
+            self._waiting[tenant] = queue
 
     def _leave(self, tenant: str, place: "asyncio.Future[None]") -> None:
-        queue = self._waiting[tenant]
-        queue.remove(place)
+        queue = self._waiting.get(tenant, deque())
+        with suppress(ValueError):  # passed over already
+            queue.remove(place)
         if not queue:
-            del self._waiting[tenant]
+            self._waiting.pop(tenant, None)

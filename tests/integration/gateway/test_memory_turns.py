@@ -10,6 +10,7 @@ import pytest
 
 from pentad.contracts.memories import RecalledMemories
 from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.rest import ROUTES
 from pentad.shared.owners import Owner
 from tests.integration.gateway.conftest import running
 from tests.support.waiting import wait_until
@@ -84,3 +85,47 @@ async def test_a_call_that_ends_gives_its_place_to_the_next(
         await wait_until("the last to be begun", lambda: len(searches.begun) == AT_ONCE + 1)
         searches.end(AT_ONCE)
         assert {(await each).status_code for each in asked} == {200}
+
+
+CALLS: dict[tuple[str, str], dict[str, Any]] = {
+    ("GET", "/v1/memory/search"): {"params": {"q": "cat"}},
+    ("POST", "/v1/memory/expand"): {"json": {"anchor": "s0.task:1:0"}},
+    ("POST", "/v1/memory/forget"): {"json": {"ids": ["3f2504e0-4f89-11d3-9a0c-0305e82c3301"]}},
+    ("POST", "/v1/memory/unforget"): {"json": {"anchor": "s0.task:1:0"}},
+    ("GET", "/v1/memory/stats"): {},
+    ("POST", "/v1/memory/nodes"): {"json": {"kind": "concept", "text": "Ada"}},
+    ("POST", "/v1/memory/edges"): {"json": {"source": "a", "target": "b", "type": "related_to"}},
+    ("GET", "/v1/memory/nodes/{node}"): {},
+    ("DELETE", "/v1/memory/nodes/{node}"): {},
+    ("GET", "/v1/memory/nodes/{node}/neighbours"): {},
+}
+OF_OPERATORS_OR_RECORDS = {
+    ("POST", "/v1/memory/reindex"),
+    ("POST", "/v1/memory/rebuild"),
+    ("GET", "/v1/memory/rebuild"),
+    ("POST", "/v1/memory/episodes"),
+}
+"""The admin key's, and the one that writes a record and leaves memory to the archiver, which has turns of its own."""
+
+
+def test_every_route_of_memory_is_named_here() -> None:
+    routes = {(method, path) for method, path, _ in ROUTES if path.startswith("/v1/memory/")}
+    assert routes == CALLS.keys() | OF_OPERATORS_OR_RECORDS
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+async def test_every_route_of_memory_waits_for_its_tenants_turn(
+    gateway: GatewayService, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    searches = Searches()
+    monkeypatch.setattr(gateway._parts.memories, "search", searches.search)
+    places = AT_ONCE + 4 * AT_ONCE
+    async with httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=60) as http:
+        deep = [asyncio.create_task(http.get("/v1/memory/search?q=cat", headers=GREEDY)) for _ in range(places + 1)]
+        await wait_until("all places to be taken", lambda: sum(task.done() for task in deep) == 1)
+        refused = await http.request(method, path.replace("{node}", "some-node"), headers=GREEDY, **CALLS[method, path])
+        assert (refused.status_code, refused.headers.get("retry-after")) == (429, "1")
+        for number in range(places):
+            await wait_until("the next to be begun", lambda n=number: len(searches.begun) > n)  # type: ignore[misc]
+            searches.end(number)
+        await _all(deep)

@@ -81,3 +81,18 @@ async def test_who_leaves_takes_no_place_along(given: bool) -> None:
     await calls.end("a3")
     calls.ask("b1")
     await wait_until("another to begin", lambda: "b1" in calls.begun)
+
+
+async def test_a_call_that_is_cancelled_in_the_moment_in_which_a_place_becomes_free_loses_no_place() -> None:
+    calls = Calls(TenantTurns(each=2, total=1))
+    calls.ask("a1", "a2", "a3")
+    await calls.until("a1")
+    calls._ends["a1"].set()
+    calls.tasks["a2"].cancel()  # wakes up after the first, whose end finds its cancelled place in the queue
+    await asyncio.wait([calls.tasks["a1"], calls.tasks["a2"]])
+    assert calls.tasks["a1"].exception() is None
+    assert calls.tasks["a2"].cancelled()
+    await wait_until("the third to begin", lambda: "a3" in calls.begun)
+    await calls.end("a3")
+    calls.ask("b1")
+    await wait_until("another to begin", lambda: "b1" in calls.begun)
