@@ -241,6 +241,29 @@ async def by_tool_and_prompt(agents: dict[str, Agent]) -> None:
         await looks(reader)
 
 
+async def by_note(agents: dict[str, Agent]) -> None:
+    """What a model notes by itself belongs to the user with whom it speaks, or to the session where nobody is named."""
+    agent = agents["north"]
+    notes = {"Zweifarbig": Reader("north", "ada"), "Zirkelquint": Reader("north", None, "desk-1")}
+
+    async def found(note: str, reader: Reader) -> bool:
+        hits = await agents[reader.tenant].inspection.search_memory(note, limit=100, kind="semantic", **reader.where)
+        return note in " ".join(hit.content for hit in hits)
+
+    for note, owner in notes.items():
+        spelt = "".join(
+            f"\\u{ord(letter):04x}" for letter in note
+        )  # so that the note alone has the word, not the message
+        session = owner.session or "home-of-ada"
+        text = f'[[memory_note {{"text": "{spelt} is what is preferred here."}}]]'
+        await agent.ask(text, session_id=session, user_id=owner.user, task_id="new")
+    for note, owner in notes.items():
+        await wait_until("the note to be learned", lambda n=note, who=owner: found(n, who), 60)  # type: ignore[misc]
+        for reader in READERS:
+            owns = reader.tenant == "north" and (reader.user == "ada" if owner.user else reader.session == "desk-1")
+            assert await found(note, reader) == owns, (note, reader)
+
+
 async def test_each_finds_what_is_his_by_every_route_tool_and_prompt_and_nothing_crosses(tmp_path: Path) -> None:
     """Law 13: a memory belongs to the user who is named, else to its session alone, and no query crosses."""
     assert len(FACTS) == 40
@@ -258,6 +281,7 @@ async def test_each_finds_what_is_his_by_every_route_tool_and_prompt_and_nothing
                 await by_rest(agents)
                 await by_node_and_anchor(agents)
                 await by_tool_and_prompt(agents)
+                await by_note(agents)
 
 
 async def test_the_commands_speak_as_who_is_logged_in_so_that_the_cat_is_found_from_another_session(
