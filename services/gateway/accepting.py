@@ -18,7 +18,7 @@ from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.immutable import immutable
-from pentad.shared.inbound.arrival import another_text, text_digest
+from pentad.shared.inbound.arrival import another_message, message_digest
 from pentad.shared.inbound.backlog import UnusableError
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
@@ -87,9 +87,9 @@ class Accepting:
             accepted = await persist(lambda: self._inbox.accepted_text(keys, message.message_id or ""))
         except OutageError:
             raise not_appended() from None
-        sent = text_digest(message.content)
+        sent = message_digest(message)
         if accepted and accepted != sent:
-            raise ProblemError(409, another_text(accepted, sent), ErrorCode.BAD_MESSAGE)
+            raise ProblemError(409, another_message(accepted, sent), ErrorCode.BAD_MESSAGE)
         return accepted is not None
 
     async def _full(self, keys: SessionKeys) -> str | None:

@@ -141,6 +141,5 @@ def _worst(health: Sequence[ModelHealth]) -> dict[str, Any]:
     if not health:
         return {"state": "unknown", "since": None, "error": None, "refused": False, "learned": [], "processes": 0}
     found = worst(health)
-    learned = list(dict.fromkeys(line for each in health for line in each.learned))
-    told = {"since": found.since, "error": found.error, "refused": found.refused, "learned": learned}
+    told = {"since": found.since, "error": found.error, "refused": found.refused, "learned": list(found.learned)}
     return {"state": found.state, "processes": len(health), **told}

@@ -16,7 +16,7 @@ from pentad.shared.actors.sessions import CONTEXT_TURNS, as_context, as_session_
 from pentad.shared.actors.transcript import remaining
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.inbound.arrival import text_digest
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.random_hex import random_hex
@@ -63,7 +63,7 @@ class Deciding:
         """The message enters its session with this commit. ``generation``: of the inbound stream."""
         message_id = said.message.message_id or said.entry_id
         user, ttl_s = said.message.user_id, self._settings.session_ttl_s
-        digest = text_digest(said.message.content)
+        digest = message_digest(said.message)
         commit.arrive(said.keys, said.entry_id, message_id, digest, user, generation, ttl_s)
 
     async def look(self, said: IncomingMessage, session: SessionHeader, now: int) -> View:

@@ -110,7 +110,7 @@ class Commit:
     ) -> None:
         """An inbound message enters this session, and then waits elsewhere. Refuse the whole as ``overtaken`` unless
         it is newer than the last one, its id is not known, and neither its session nor its user was erased since.
-        ``digest``: of its text (`text_digest`). ``generation``: of the inbound stream.
+        ``digest``: of what it asks for (`message_digest`). ``generation``: of the inbound stream.
         """
         shard, tenant = session.shard, session.tenant
         seen = self._k(dedup(shard, tenant, session.session, message_id))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_external_id, is_identifier, rfc3339, shard_of
@@ -18,6 +18,8 @@ MOST_ENTRY_BYTES = 8 << 20
 """Of one inbound entry, names and values of its fields together: any message fits, however its JSON is written."""
 _ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
 _FIRST_ID = FIRST_ID.encode()
+_NAMED = ("user_id", "task_id", "instruction")
+"""What decides, beside its text, what a message asks for and who may hear the answer."""
 
 
 @immutable
@@ -49,15 +51,21 @@ class Arrival:
         return given if isinstance(given, str) and is_external_id(given) else self.first_id
 
 
-def text_digest(text: str) -> str:
-    """Tells one message's text from another's: the first 16 hexadecimal digits of its SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def message_digest(message: InboundMessage) -> str:
+    """Tells what one message asks for from what another does: by its text, and the user, task and instruction it names.
+
+    The first 16 hexadecimal digits of a SHA-256: of the text alone, where nothing else is named.
+    """
+    named = {name: value for name in _NAMED if (value := getattr(message, name)) is not None}
+    said = to_json([message.content, named]) if named else message.content.encode()
+    return hashlib.sha256(said).hexdigest()[:16]
 
 
-def another_text(accepted: str, sent: str) -> str:
-    """Why a message is refused whose id was accepted with another text. Both digests are of `text_digest`."""
+def another_message(accepted: str, sent: str) -> str:
+    """Why a message is refused whose id another was accepted with. Both digests are of `message_digest`."""
     return (
-        f"message_id: it was accepted before with another text (digest {accepted}, this one's is {sent}): "
+        "message_id: it was accepted before with another text, user_id, task_id or instruction "
+        f"(digest {accepted}, this one's is {sent}): "
         "send a new message under an id of its own"
     )
 

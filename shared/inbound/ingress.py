@@ -24,7 +24,7 @@ from pentad.contracts.streams import INBOUND, SESSION_WAKE
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES, Arrival, fields_of, read_entry, text_digest, too_large
+from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES, Arrival, fields_of, message_digest, read_entry, too_large
 from pentad.shared.inbound.at_once import RoutesAtOnce, Source
 from pentad.shared.inbound.news import News
 from pentad.shared.inbound.unreadable import Refusing
@@ -281,7 +281,7 @@ class Ingress:
                 session.erased,
                 erased_user(shard, session.tenant, message.user_id) if message.user_id else session.erased,
             )
-            digest = text_digest(message.content)
+            digest = message_digest(message)
             args += (arrival.entry_id, session.actor, session.tenant, session.name, digest, message.to_json())
         waiting, woken, *outcomes = await self._store.run("ingest", keys, args, on=self._connection)
         for arrival, outcome in zip(batch, outcomes, strict=False):

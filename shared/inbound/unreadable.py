@@ -8,7 +8,7 @@ from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import entry_order, mark_at
-from pentad.shared.inbound.arrival import Arrival, another_text, text_digest
+from pentad.shared.inbound.arrival import Arrival, another_message, message_digest
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, buried, dedup, told
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
@@ -55,7 +55,7 @@ class Refusing:
         session = arrival.session
         mark = await self._store.call("GET", dedup(session.shard, session.tenant, session.session, arrival.message_id))
         accepted = (mark or b"").decode(errors="replace").partition(" ")[2] or "forgotten meanwhile"
-        await self.refuse(replace(arrival, problem=another_text(accepted, text_digest(arrival.message.content))))
+        await self.refuse(replace(arrival, problem=another_message(accepted, message_digest(arrival.message))))
 
     async def _is_erased(self, session: SessionKeys, entry: str) -> bool:
         mark = await mark_at(self._store, session.erased)

@@ -72,8 +72,10 @@ def told_lately(values: Iterable[bytes], now: int) -> dict[str, list[ModelHealth
 
 
 def worst(health: Sequence[ModelHealth]) -> ModelHealth:
-    """Of what several processes say of a model, the worst."""
-    return max(health, key=lambda each: _BAD.index(each.state))
+    """Of what several processes say of a model, the worst; with what any of them has learned about its server."""
+    found = max(health, key=lambda each: _BAD.index(each.state))
+    learned = tuple(dict.fromkeys(line for each in health for line in each.learned))
+    return found if learned == found.learned else found.model_copy(update={"learned": learned})
 
 
 def _read(value: bytes, now: int) -> HealthReport | None:

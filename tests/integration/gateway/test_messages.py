@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
 from pentad.shared import metrics
-from pentad.shared.inbound.arrival import text_digest
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -63,16 +64,30 @@ async def test_waiting_for_a_repeated_message_brings_the_first_ones_turn(
     assert await store.call("XLEN", INBOUND.key()) == 0
 
 
+@pytest.mark.parametrize("named", [{"user_id": "bob"}, {"task_id": "task-0-b"}, {"instruction": "executor"}])
+async def test_an_accepted_id_that_names_somebody_or_something_else_is_refused(
+    http: httpx2.AsyncClient, store: Store, named: dict[str, str]
+) -> None:
+    """Promise: nobody is told what another user's message was answered under the same id."""
+    first = InboundMessage(content="hi", user_id="ada")
+    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {message_digest(first)}")
+    again = {"content": "hi", "session_id": "s1", "message_id": "m1", "user_id": "ada"}
+    assert (await http.post("/v1/messages", json=again)).status_code == 202
+    refused = await http.post("/v1/messages?wait=10", json=again | named)
+    assert refused.status_code == 409
+    assert "user_id, task_id or instruction" in refused.json()["detail"]
+
+
 @pytest.mark.parametrize("query", ["", "?wait=10"])
 async def test_another_text_under_an_accepted_id_is_refused(http: httpx2.AsyncClient, store: Store, query: str) -> None:
     """Promise: nobody takes the first message's answer for the second one's."""
-    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {text_digest('hi')}")
+    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {message_digest(InboundMessage(content='hi'))}")
     other = {"content": "other", "session_id": "s1", "message_id": "m1"}
     refused = await http.post(f"/v1/messages{query}", json=other)
     assert refused.status_code == 409
     told = refused.json()["detail"]
-    assert text_digest("hi") in told
-    assert text_digest("other") in told
+    assert message_digest(InboundMessage(content="hi")) in told
+    assert message_digest(InboundMessage(content="other")) in told
     assert await store.call("XLEN", INBOUND.key()) == 0
     assert (await http.post("/v1/messages", json=other | {"content": "hi"})).status_code == 202
 

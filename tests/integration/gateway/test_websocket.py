@@ -6,9 +6,10 @@ import json
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.inbound.arrival import text_digest
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -76,12 +77,12 @@ async def test_messages_are_accepted_and_appended(gateway: GatewayService, store
 
 
 async def test_another_text_under_an_accepted_id_is_an_error(gateway: GatewayService, store: Store) -> None:
-    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {text_digest('hi')}")
+    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {message_digest(InboundMessage(content='hi'))}")
     async with opened(gateway.address) as client:
         await client.send(type="message", content="other", message_id="m1")
         error = await client.receive()
     assert (error["type"], error["code"], error["message_id"]) == ("error", "bad_message", "m1")
-    assert text_digest("other") in error["message"]
+    assert message_digest(InboundMessage(content="other")) in error["message"]
     assert await store.call("XLEN", INBOUND.key()) == 0
 
 

@@ -18,7 +18,7 @@ from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
-from pentad.shared.inbound.arrival import text_digest
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, erased_user, load, session_index
 from pentad.shared.memory.recalling import Recalling
@@ -157,7 +157,7 @@ class Flow:
         marks = [session.erased, erased_user(0, tenant, user) if user else session.erased]
         keys = [session.wake, load(0), session.header, session.messages, seen, session_index(0, tenant), *marks]
         args: list[Argument] = [self.settings.session_ttl_s, DEDUP_TTL_S, 100_000, ""]
-        about = (session.actor, tenant, session_id, text_digest(content), message.to_json())
+        about = (session.actor, tenant, session_id, message_digest(message), message.to_json())
         _, _, *outcomes = await self.store.run("ingest", keys, [*args, entry, *about])
         return list(outcomes)
 

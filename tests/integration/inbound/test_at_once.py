@@ -12,7 +12,7 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.arrival import text_digest
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index
 from pentad.shared.records import Records
@@ -79,7 +79,10 @@ async def test_it_is_routed_without_a_mailbox_a_wake_up_or_a_lease(entering: Ent
     assert await store.call("XLEN", task.wake) == 1
     assert await store.call("HGET", load(0), "mail") == b"1"
     assert await store.call("HMGET", SESSION.header, "last_in", "v", "wake") == [b"1-1", b"1", b""]
-    assert await store.call("GET", dedup(0, "default", "s1", "1-1")) == f"1-1 {text_digest('hi')}".encode()
+    assert (
+        await store.call("GET", dedup(0, "default", "s1", "1-1"))
+        == f"1-1 {message_digest(InboundMessage(content='hi'))}".encode()
+    )
     assert await store.call("ZRANGE", session_index(0, "default"), 0, -1) == [b"s1"]
     for key in (SESSION.header, SESSION.turns, session_index(0, "default")):
         assert 0 < await store.call("TTL", key) <= SETTINGS.session_ttl_s

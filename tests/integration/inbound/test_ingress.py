@@ -17,7 +17,7 @@ from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound import ingress as inbound
-from pentad.shared.inbound.arrival import text_digest
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.inbound.at_once import Source
 from pentad.shared.inbound.ingress import Ingress
 from pentad.shared.keys import INBOUND_LEASE, SessionKeys, dedup, load
@@ -162,8 +162,8 @@ async def test_another_text_under_an_accepted_id_is_set_aside_once_and_told_once
     await wait_until("everything again", lambda: drained(store))
     [(_, fields)] = await store.call("XRANGE", INBOUND_DEAD.key(), "-", "+")
     letter = DeadLetter.model_validate_json(fields[1])
-    assert text_digest("first") in letter.reason
-    assert text_digest("second") in letter.reason
+    assert message_digest(InboundMessage(content="first")) in letter.reason
+    assert message_digest(InboundMessage(content="second")) in letter.reason
     [(_, event)] = await store.call("XRANGE", EVENTS.key(0, tenant="default", session="s1"), "-", "+")
     assert json.loads(event[1])["code"] == "bad_message"
     assert await contents(store, "s1") == ["first"]

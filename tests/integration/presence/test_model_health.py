@@ -32,6 +32,19 @@ async def test_each_process_is_heard_and_the_worst_is_what_the_doctor_sees(store
     assert await states(store) == []
 
 
+async def test_what_one_process_has_learned_of_a_model_is_said_whichever_does_worst(store: Store) -> None:
+    """Promise: what is left out for a server is said by the doctor too, not only by the process that has learned it."""
+    taught = health("ok").model_copy(update={"learned": ("does not count tokens",)})
+    async with (
+        beside(keep_reporting(store, "one", lambda _: [health("ok")])),
+        beside(keep_reporting(store, "two", lambda _: [taught])),
+        beside(keep_reporting(store, "three", lambda _: [health("open")])),
+    ):
+        await wait_until("all", lambda: _are(store, ["ok", "ok", "open"]))
+        [told] = (await diagnose(store.url, 1)).health
+        assert (told.state, told.learned) == ("open", ("does not count tokens",))
+
+
 async def _are(store: Store, expected: list[str]) -> bool:
     return await states(store) == expected
 
