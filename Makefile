@@ -52,7 +52,7 @@ eval-routing: $(STAMP)
 	$(BIN)/python -m tests.evaluation.routing --data "$(DATA)" --embed $(or $(EMBED),simple) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 chaos: $(STAMP)
-	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS))
+	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS)) $(if $(CLOCKS),--clocks)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:

@@ -18,6 +18,7 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from pentad.shared.cancelling import cancel_all
+from tests.support import small_disk
 from tests.support.chaos import checks
 from tests.support.chaos.alone import Alone
 from tests.support.chaos.ledger import Ledger
@@ -25,15 +26,15 @@ from tests.support.chaos.report import Report, longest_silence, percentile, reco
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
 from tests.support.chaos.teaching import Teaching
-from tests.support.chaos.troubles import EVERYTHING, KILLS, WITH_DISKS, Troubles
-from tests.support.clients.follower import Follower
+from tests.support.chaos.troubles import CLOCKS, EVERYTHING, FULL_DISKS, KILLS, Troubles
+from tests.support.clients.follower import Follower, News
 from tests.support.clients.sse_follower import SseFollower
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.prompts import ill_formed
+from tests.support.processes import clocks
 from tests.support.processes.system import System
 from tests.support.redis.failover import Redundant
 from tests.support.redis.redis_server import RedisServer
-from tests.support.small_disk import mounted
 
 _CALM_S = 120.0
 _PULSE_S = 0.1
@@ -54,7 +55,7 @@ class Chaos:
         )
         plays, learns = self._sessions.plays, setup.grace_s is not None
         self._teaching = Teaching(tasks, self._gateways, plays, learns=learns) if setup.remembers else None
-        self.report = Report(tasks=self._sessions.sessions * setup.each)
+        self.report = Report(tasks=self._sessions.sessions * setup.each, by_clients=setup.clocks)
         self._followers: list[Follower] = []
         self._calm = asyncio.Event()
         """Nothing goes wrong any more."""
@@ -66,17 +67,18 @@ class Chaos:
         begun = time.monotonic()
         async with AsyncExitStack() as stack:
             small = ("memory", "records", "redis") if self._setup.full_s else ()
-            disks = {each: stack.enter_context(mounted(self._directory / each, _DISK_MIB)) for each in small}
+            disks = {each: stack.enter_context(small_disk.mounted(self._directory / each, _DISK_MIB)) for each in small}
             within = disks["redis"].path if disks else None
-            self._redis = await stack.enter_async_context(Redundant(within=within))
+            theirs = clocks.Clocks(self._directory / "clocks") if self._setup.clocks else None
+            self._redis = await stack.enter_async_context(Redundant(within=within, clocks=theirs))
             self._model = await stack.enter_async_context(ScriptedModel(self._sessions.plays.script))
             model, tools = self._model.base_url, self._ledger.path
             system = System(self._redis.url, self._directory, self._setup.counts, self._setup.environment(model, tools))
-            system.launcher = self._setup.launcher
+            system.launcher, system.clocks = self._setup.launcher, theirs
             self._system = await stack.enter_async_context(system)
             self._troubles = Troubles(
                 self._system, self._redis, self._rng, self.report, self._setup.lease_s, self._look_for_losses,
-                disks, self._setup.full_s,
+                disks, self._setup.full_s, theirs,
             )  # fmt: skip
             clients = await stack.enter_async_context(AsyncExitStack())
             await self._burn(at_once, fire, clients)
@@ -103,16 +105,20 @@ class Chaos:
 
     async def _feel_the_pulse(self) -> None:
         """Note when this process, which plays the model, was given no turn: nobody else was then, or waited for us."""
-        last = time.time()
+        last = time.monotonic()
         while True:
             await asyncio.sleep(_PULSE_S)
-            if time.time() - last > 3 * _PULSE_S:
-                self.report.stalls.append((last, time.time()))
-            last = time.time()
+            if time.monotonic() - last > 3 * _PULSE_S:
+                self.report.stalls.append((last, time.monotonic()))
+            last = time.monotonic()
 
     async def _trouble(self, fire: Fire) -> None:
         targets = [p for p in self._system.processes if not fire.victims or p.name in fire.victims]
         seen = 0
+        for happens in fire.first:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._calm.wait(), fire.every_s)
+            await happens(self._troubles)
         while len(self._troubles.done) < fire.most:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._calm.wait(), fire.every_s)
@@ -195,15 +201,19 @@ class Chaos:
         for name, news, numbers in self._sessions.tasks():
             work = [span for number in numbers for span in (*at_work.get(number, ()), *thinking.get(number, ()))]
             work += self.report.stalls + full
-            happened = sorted(((each.happened, each.tells) for each in news), key=itemgetter(0))
+            happened = sorted(((self._when(each), each.tells) for each in news), key=itemgetter(0))
             self.report.silences.append(longest_silence(name, happened, work, troubles))
             learnt = sorted(((each.learnt, each.tells) for each in news), key=itemgetter(0))
             self.report.unseen.append(longest_silence(name, learnt, work, troubles))
-        events = sorted(news.happened for follower in self._followers for news in follower.news)
+        events = sorted(self._when(news) for follower in self._followers for news in follower.news)
         for trouble in self._troubles.done:
             took = recovery(trouble.begun, events)
             if took is not None:
                 self.report.recoveries.setdefault(trouble.kind, []).append(took)
+
+    def _when(self, news: News) -> float:
+        """When it happened; where clocks step the client's own is the only one that can tell."""
+        return news.learnt if self._setup.clocks else news.happened
 
     @property
     def _unsafe(self) -> set[str]:
@@ -230,12 +240,22 @@ def main() -> int:
     cli.add_argument(
         "--full-disks", type=float, default=0, metavar="S", help="disks are full for so many seconds, too; needs root"
     )
+    cli.add_argument(
+        "--clocks", action="store_true", help="clocks step ten minutes, all at once or one's alone; needs a C compiler"
+    )
     cli.add_argument("--victims", nargs="+", choices=SEVERAL, default=[], help="the services to kill and stop, not all")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
+    for why in (args.full_disks and small_disk.missing(), args.clocks and clocks.missing()):
+        if why:
+            cli.error(why)
     grace_s = args.grace if args.each == 1 else None
-    setup = Setup(SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s, full_s=args.full_disks)
-    kinds = KILLS if args.kills_only else WITH_DISKS if args.full_disks else EVERYTHING
+    setup = Setup(
+        SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s, full_s=args.full_disks,
+        clocks=args.clocks,
+    )  # fmt: skip
+    more = {**(FULL_DISKS if args.full_disks else {}), **(CLOCKS if args.clocks else {})}
+    kinds = KILLS if args.kills_only else {**EVERYTHING, **more}
     fire = Fire(kinds, victims=args.victims, calm_s=_CALM_S)
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)

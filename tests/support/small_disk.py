@@ -47,8 +47,8 @@ def small_disk(folder: Path, mib: int) -> Iterator[SmallDisk]:
 @contextmanager
 def mounted(path: Path, mib: int) -> Iterator[SmallDisk]:
     """A disk of so many MiB at this path. Raises ``RuntimeError`` where none can be mounted."""
-    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-        raise RuntimeError("to mount a small disk needs root and mkfs.ext4")
+    if (why := missing()) is not None:
+        raise RuntimeError(why)
     image = path.with_name(f"{path.name}.img")
     path.mkdir()
     with image.open("wb") as file:
@@ -63,6 +63,13 @@ def mounted(path: Path, mib: int) -> Iterator[SmallDisk]:
     finally:
         _run("umount", "-l", str(path))
         image.unlink(missing_ok=True)
+
+
+def missing() -> str | None:
+    """Why no disk can be mounted here, and what it takes; None: as far as one can tell it can."""
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        return "to mount a small disk needs root and mkfs.ext4"
+    return None
 
 
 def _run(*command: str) -> "subprocess.CompletedProcess[str]":

@@ -14,6 +14,7 @@ class Line:
     word: str
     call: str
     at: float
+    """By the monotonic clock, which is the same in all processes of a machine."""
     task: int
     seconds: float
     """How long a run takes that nothing disturbs."""

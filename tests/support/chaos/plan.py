@@ -40,7 +40,7 @@ class Model:
 
     def __init__(self) -> None:
         self.thinking: dict[int, list[tuple[float, float]]] = defaultdict(list)
-        """By task: from when to when an answer was due."""
+        """By task: from when to when an answer was due, by the monotonic clock."""
         self._plans: dict[str, tuple[int, Sequence[Step]]] = {}
 
     def plan(self, message: str, task: int, steps: Sequence[Step]) -> None:
@@ -76,4 +76,4 @@ class Model:
         return say(text, chunks=_CHUNKS, delay=_CHUNK_S)
 
     def _thinks(self, task: int, seconds: float) -> None:
-        self.thinking[task].append((time.time(), time.time() + seconds))
+        self.thinking[task].append((time.monotonic(), time.monotonic() + seconds))

@@ -36,6 +36,10 @@ class Report:
     stops: Counter[str] = field(default_factory=Counter)
     failovers: Counter[str] = field(default_factory=Counter)
     full_disks: Counter[str] = field(default_factory=Counter)
+    clock_steps: Counter[str] = field(default_factory=Counter)
+    """By whose clocks stepped, and which way."""
+    by_clients: bool = False
+    """All times are those at which clients learnt what happened: the clock that events are dated by has stepped."""
     prompts: int = 0
     reconnects: int = 0
     started_over: int = 0
@@ -83,6 +87,7 @@ class Report:
             f"failovers {_counted(self.failovers)}; a new primary never had {len(self.never_had)} accepted messages "
             f"and the start of {self.unknown_starts} unsafe calls; {self.woken_anew} actors had lost their wake-up",
             *([f"full disks {_counted(self.full_disks)}"] if self.full_disks else []),
+            *([f"steps of clocks {_counted(self.clock_steps)}"] if self.clock_steps else []),
             f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",
             f"tool calls {self.calls}, run again {self.reruns}, reported unknown {self.unknown}, "
             f"killed their own process {self.brought_down}",
@@ -91,9 +96,14 @@ class Report:
             f"clients reconnected {self.reconnects} times, sent {self.sent_again} messages again, began anew from a "
             f"snapshot {self.started_over} times",
             f"the machine stalled for {sum(end - start for start, end in self.stalls):.1f} s in all; left out here:",
-            f"longest silence of a task: {figures([s.seconds for s in self.silences])}",
+            f"longest silence of a task{', as its client saw it' if self.by_clients else ''}: "
+            f"{figures([s.seconds for s in self.silences])}",
             *(f"  {s.seconds:.2f} s: {s.where}" for s in sorted(self.silences, key=_seconds)[: -_SHOWN - 1 : -1]),
-            f"longest time in which its client learnt nothing: {figures([s.seconds for s in self.unseen])}",
+            *(
+                [f"longest time in which its client learnt nothing: {figures([s.seconds for s in self.unseen])}"]
+                if not self.by_clients
+                else []
+            ),
             *(f"next event after {kind}: {figures(took)}" for kind, took in sorted(self.recoveries.items())),
             f"faults {len(self.faults)}",
             *self.faults[:20],

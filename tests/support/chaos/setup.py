@@ -1,12 +1,13 @@
 """How a chaos run is set up: the system, and what happens to it."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.chaos.plan import MOST_MS
-from tests.support.chaos.troubles import EVERYTHING, Kind
+from tests.support.chaos.troubles import EVERYTHING, Kind, Troubles
+from tests.support.processes.clocks import VARIABLES
 
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
@@ -20,6 +21,8 @@ class Fire:
 
     kinds: Mapping[Kind, float] = field(default_factory=lambda: EVERYTHING)
     every_s: float = 2.0
+    first: Sequence[Callable[[Troubles], Awaitable[None]]] = ()
+    """What happens before anything does by chance, one after another, even when the tasks are quicker."""
     victims: Sequence[str] = ()
     """The services to kill and stop; all when empty."""
     aimed: bool = False
@@ -50,6 +53,8 @@ class Setup:
     """Tasks are archived and learned from so long after their end; None: not before the run is over."""
     full_s: float = 0.0
     """How long a disk is full: the memory, the records and Redis have small ones then. 0: they have not."""
+    clocks: bool = False
+    """Every process has a wall clock of its own, which can step; what is measured is measured by the clients' clock."""
     each: int = 1
     """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""
 
@@ -58,7 +63,7 @@ class Setup:
         return {
             "LLM_BASE_URL": model_url,
             "PENTAD_PLUGINS": "tests.support.chaos.tools",
-            "PENTAD_TOOL_ENV": "CHAOS_LEDGER",
+            "PENTAD_TOOL_ENV": ",".join(("CHAOS_LEDGER", *(VARIABLES if self.clocks else ()))),
             "CHAOS_LEDGER": str(ledger),
             "PENTAD_GRACE_S": str(self.grace_s or _LONG_S),
             "PENTAD_EXTRACT": "auto",

@@ -10,9 +10,10 @@ from pentad.shared.plugins.registry import tool
 
 
 def _write(word: str, ms: int, tag: str, ctx: ToolContext) -> None:
+    """The time is the monotonic one, which is the same in all processes of a machine: their wall clocks may step."""
     path = os.environ["CHAOS_LEDGER"]
     with open(path, "a", encoding="utf-8") as ledger:
-        ledger.write(f"{word} {ctx.tool_call_id} {ctx.attempt} {time.time():.3f} {tag} {ms}\n")
+        ledger.write(f"{word} {ctx.tool_call_id} {ctx.attempt} {time.monotonic():.3f} {tag} {ms}\n")
 
 
 async def _work(ms: int, tag: str, die: str, ctx: ToolContext) -> None:

@@ -1,4 +1,4 @@
-"""What is done to a running system: kills, stops past the lease, failovers; one at a time, by a seed's choice."""
+"""What is done to a running system: kills, stops, failovers, full disks, steps of clocks; one at a time, by a seed."""
 
 import asyncio
 import random
@@ -6,19 +6,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from tests.support.chaos.report import Report
-from tests.support.processes.system import Process, System
-from tests.support.redis.failover import End, Redundant
+from tests.support.processes.clocks import Clocks
+from tests.support.processes.system import Process, System, clock_of
+from tests.support.redis.failover import End, Redundant, clock_of_server
 from tests.support.redis.redis_server import RedisServer
 from tests.support.small_disk import SmallDisk
 
-Kind = Literal["kill", "stop", "demotion", "new primary", "full disk"]
+Kind = Literal["kill", "stop", "demotion", "new primary", "full disk", "clock"]
 EVERYTHING: Mapping[Kind, float] = {"kill": 0.5, "stop": 0.25, "demotion": 0.1, "new primary": 0.15}
 """How often each kind is chosen, of 1."""
 KILLS: Mapping[Kind, float] = {"kill": 1}
-WITH_DISKS: Mapping[Kind, float] = {**EVERYTHING, "full disk": 0.1}
+FULL_DISKS: Mapping[Kind, float] = {"full disk": 0.15}
+CLOCKS: Mapping[Kind, float] = {"clock": 0.5}
+STEP_S = 600
+"""By how much a clock steps, forward or back; none is further off than that from the others."""
+_ALL = 0.5
+"""Share of the steps that all clocks make together."""
 _ENDS: Sequence[End] = ("killed", "paused", "demoted")
 _LAGS_S = (0.0, 0.1, 0.5)
 _LOST_BEFORE_S = 0.5
@@ -27,7 +34,7 @@ _LOST_BEFORE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One fault: when it began and was over, and what it was."""
+    """One fault: when it began and was over by the monotonic clock, and what it was."""
 
     kind: str
     begun: float
@@ -40,11 +47,14 @@ class Troubles:
     def __init__(
         self, system: System, redis: Redundant, rng: random.Random, report: Report, lease_s: float,
         check: Callable[[RedisServer], None], disks: Mapping[str, SmallDisk], full_s: float,
+        clocks: Clocks | None,
     ) -> None:  # fmt: skip
-        """``disks``: by what is on them; ``full_s``: how long one is full."""
+        """``disks``: by what is on them; ``full_s``: how long one is full; ``clocks``: those of all processes."""
         self._system, self._redis, self._rng, self._report = system, redis, rng, report
         self._lease_s, self._check = lease_s, check
-        self._disks, self._full_s = disks, full_s
+        self._disks, self._full_s, self._clocks = disks, full_s, clocks
+        self._turn: list[str] = []
+        """The disks that are filled next, each once before any is again."""
         self.done: list[Trouble] = []
         self._rising: set[asyncio.Task[None]] = set()
         """Waits for killed processes to be ready again, each named as its service is."""
@@ -53,7 +63,14 @@ class Troubles:
         """One fault of these kinds; returns when it is over."""
         targets = self._up(targets)
         kind: str = self._rng.choices(list(kinds), list(kinds.values()))[0]
-        begun = time.time()
+        begun = time.monotonic()
+        if kind == "full disk":
+            self._turn = self._turn or self._rng.sample(sorted(self._disks), len(self._disks))
+            await self.fill(self._turn.pop())
+            return
+        if kind == "clock":
+            self._step_some()
+            return
         if kind == "demotion":
             self._report.failovers[kind] += 1
             await self._redis.demote_for(self._rng.uniform(0.3, 1.5))
@@ -61,11 +78,6 @@ class Troubles:
             old, lag = self._rng.choice(_ENDS), self._rng.choice(_LAGS_S)
             self._report.failovers[f"{kind} ({old}{', lag' if lag else ''})"] += 1
             await self._redis.take_over(old, lag, self._check)
-        elif kind == "full disk":
-            whose = self._rng.choice(sorted(self._disks))
-            kind = f"full disk of {whose}"
-            self._report.full_disks[whose] += 1
-            await self._fill(self._disks[whose])
         elif kind == "stop":
             victim = self._rng.choice(targets)
             kind = f"stop of {victim.name}"
@@ -77,7 +89,10 @@ class Troubles:
             self._report.kills[victim.name] += 1
             self._rising = {t for t in self._rising if not t.done()}
             self._rising.add(asyncio.create_task(self._system.ready(victim), name=victim.name))
-        self.done.append(Trouble(kind, begun, time.time()))
+        self._note(kind, begun)
+
+    def _note(self, kind: str, begun: float) -> None:
+        self.done.append(Trouble(kind, begun, time.monotonic()))
 
     def _up(self, targets: Sequence[Process]) -> Sequence[Process]:
         """Those of services none of whose processes is on its way up: where there are two, one is there."""
@@ -88,13 +103,39 @@ class Troubles:
         """Wait until all that was killed is ready again."""
         await asyncio.gather(*self._rising, return_exceptions=True)
 
-    async def _fill(self, disk: SmallDisk) -> None:
-        """No room for a while; others write on meanwhile."""
+    async def fill(self, whose: str) -> None:
+        """One disk has no room for a while; others write on meanwhile."""
+        begun, disk = time.monotonic(), self._disks[whose]
+        self._report.full_disks[whose] += 1
         await asyncio.to_thread(disk.fill)
         try:
             await asyncio.sleep(self._full_s)
         finally:
             await asyncio.to_thread(disk.free)
+        self._note(f"full disk of {whose}", begun)
+
+    def _step_some(self) -> None:
+        """All clocks together, or one host's alone."""
+        assert self._clocks is not None
+        if self._rng.random() < _ALL:
+            self.step_all(self._rng.choice(_steps(self._clocks.common)))
+            return
+        hosts = [(process.name, clock_of(process)) for process in self._system.processes]
+        hosts += [("redis", clock_of_server(self._redis.primary)), ("replica", clock_of_server(self._redis.replica))]
+        name, clock = self._rng.choice(hosts)
+        seconds = self._rng.choice(_steps(self._clocks.off(clock)))
+        self._step(f"{name} alone", partial(self._clocks.step, [clock]), seconds)
+
+    def step_all(self, seconds: int) -> None:
+        """The clocks of all processes step together, those of the Redis servers too."""
+        assert self._clocks is not None
+        self._step("all", self._clocks.step_all, seconds)
+
+    def _step(self, whose: str, step: Callable[[int], None], seconds: int) -> None:
+        begun, what = time.monotonic(), f"{whose} {seconds // 60:+d} min"
+        step(seconds)
+        self._report.clock_steps[what] += 1
+        self._note(f"clock of {what}", begun)
 
     async def _stop(self, victim: Process) -> None:
         """Longer than its leases: what it holds goes to others, and then it goes on with what it knows."""
@@ -127,3 +168,8 @@ class Troubles:
             names.append(f"{process.name} ended by itself with {process.running.returncode}")
             self._system.start(process)
         return names
+
+
+def _steps(off: int) -> Sequence[int]:
+    """The steps of a clock that is so many seconds off."""
+    return [seconds for seconds in (STEP_S, -STEP_S) if abs(off + seconds) <= STEP_S]

@@ -36,7 +36,10 @@ _PATIENCE: dict[str, Any] = {"open_timeout": 2, "ping_interval": 1, "ping_timeou
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Something that a client learns: when it happened by the server's clock, when the client learnt it, and what."""
+    """Something that a client learns: when it happened by the server's clock, when the client learnt it, and what.
+
+    Both times are told by the client's monotonic clock.
+    """
 
     happened: float
     learnt: float
@@ -143,7 +146,7 @@ class Follower:
         if kind == "accepted":
             if event["message_id"] not in self._promised:
                 self._promised.add(event["message_id"])
-                self.news.append(News(time.time(), time.time(), "accepted", event))
+                self.news.append(News(time.monotonic(), time.monotonic(), "accepted", event))
             self.accepted.add(event["message_id"])
         elif kind == "error":
             self._refused(event)
@@ -173,7 +176,8 @@ class Follower:
         self.events.append(event)
         if kind in DURABLE and event["event_id"] not in self._known:
             self._known.add(event["event_id"])
-            self.news.append(News(datetime.fromisoformat(event["at"]).timestamp(), time.time(), kind, event))
+            now, ago = time.monotonic(), time.time() - datetime.fromisoformat(event["at"]).timestamp()
+            self.news.append(News(now - ago, now, kind, event))
 
     def _assemble(self, event: dict[str, Any]) -> None:
         key = (event["task_id"], event["step"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.ports import free_port
+from tests.support.processes.clocks import Clocks
 from tests.support.waiting import PATIENCE_S, wait_until
 
 MODULES = {
@@ -40,6 +41,11 @@ class Process:
         return f"http://127.0.0.1:{self.port}"
 
 
+def clock_of(process: Process) -> str:
+    """What the clock of a process is called."""
+    return f"{process.name}-{process.port}"
+
+
 @dataclass
 class System:
     """Services of one Redis. ``counts`` says how many processes of each; ``launcher`` replaces ``-m services.X``."""
@@ -52,6 +58,8 @@ class System:
     processes: list[Process] = field(default_factory=list)
     urls: Mapping[str, str] = field(default_factory=dict)
     """Another address of Redis for some services."""
+    clocks: Clocks | None = None
+    """Where each process gets its wall clock, by `clock_of`; None: the machine's."""
 
     async def __aenter__(self) -> "System":
         for name, count in self.counts.items():
@@ -85,15 +93,17 @@ class System:
             ours["PENTAD_RECALL_TOKENS"] = "0"
         return {**kept, **ours, **self.environment}
 
-    def _environment_of(self, name: str) -> dict[str, str]:
-        return self._environment() | ({"REDIS_URL": self.urls[name]} if name in self.urls else {})
+    def _environment_of(self, process: Process) -> dict[str, str]:
+        name = process.name
+        clock = self.clocks.environment(clock_of(process)) if self.clocks else {}
+        return self._environment() | clock | ({"REDIS_URL": self.urls[name]} if name in self.urls else {})
 
     def start(self, process: Process) -> None:
         """Start a process; its output goes to a file of its own."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{process.name}-{process.port}.log").open("ab") as log:
             process.running = subprocess.Popen(
-                process.command, cwd=self.directory, env=self._environment_of(process.name), stdout=log, stderr=log
+                process.command, cwd=self.directory, env=self._environment_of(process), stdout=log, stderr=log
             )
 
     async def ready(self, process: Process, seconds: float = 90.0) -> None:

@@ -12,12 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from tests.support.processes.clocks import Clocks
 from tests.support.redis.redis_server import Aof, RedisServer
 from tests.support.redis.switch import Switch
 
 End = Literal["killed", "paused", "demoted"]
 """What becomes of the old primary: its process ends; it hangs, and the load balancer ends its connections; it stays,
 read-only, and so do its connections."""
+
+
+def clock_of_server(server: RedisServer) -> str:
+    """What the clock of a server is called."""
+    return f"redis-{server.port}"
 
 
 def _nothing(_: RedisServer) -> None:
@@ -27,9 +33,9 @@ def _nothing(_: RedisServer) -> None:
 class Redundant:
     """A primary and its replica. Clients connect to ``url`` whoever is the primary."""
 
-    def __init__(self, aof: Aof = "everysec", within: Path | None = None) -> None:
-        """``within``: where both keep their files; see `RedisServer`."""
-        self._aof, self._within = aof, within
+    def __init__(self, aof: Aof = "everysec", within: Path | None = None, clocks: Clocks | None = None) -> None:
+        """``within``: where both keep their files; see `RedisServer`. ``clocks``: that each gets one of."""
+        self._aof, self._within, self._clocks = aof, within, clocks
         self.primary = self._server()
         self.replica = self._server()
         self._old: list[RedisServer] = []
@@ -42,7 +48,10 @@ class Redundant:
         return self._front.url
 
     def _server(self) -> RedisServer:
-        return RedisServer(self._aof, {"repl-diskless-sync-delay": "0"}, within=self._within)
+        server = RedisServer(self._aof, {"repl-diskless-sync-delay": "0"}, within=self._within)
+        if self._clocks is not None:
+            server.clock = self._clocks.environment(clock_of_server(server))
+        return server
 
     async def demote_for(self, seconds: float) -> None:
         """The primary refuses writes for a while, and goes on with all that it had."""

@@ -10,6 +10,7 @@ In a test ask for the fixture ``redis_url`` (one server per test process, emptie
 """
 
 import asyncio
+import os
 import shutil
 import signal
 import socket
@@ -46,6 +47,8 @@ class RedisServer:
         self._aof, self._config = aof, config or {}
         self.command_line: list[str] = []
         """What comes before its settings: a file of them, another mode."""
+        self.clock: Mapping[str, str] = {}
+        """The variables that give it a wall clock of its own; see `Clocks`."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,7 +70,11 @@ class RedisServer:
         log = (self.directory / "log").open("ab")
         with log:
             self._process = subprocess.Popen(
-                self._command(config or {}), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                self._command(config or {}),
+                env={**os.environ, **self.clock},
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         limit = time.monotonic() + PATIENCE_S
         while not self._answers(answer):
