@@ -27,6 +27,8 @@ class EndedTask:
     session: str
     messages: Sequence[Message]
     """The transcript as a record has it."""
+    created: int
+    """In ms since the epoch; later than whatever was erased before."""
     ended_at: int
     """In ms since the epoch."""
     forgotten: frozenset[str] = frozenset()
@@ -36,14 +38,14 @@ class EndedTask:
 def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> EndedTask:
     """Of a task in Redis."""
     said = owned(messages, header.user)
-    return EndedTask(header.tenant, header.task_id, header.session, said, header.ended_at, forgotten)
+    return EndedTask(header.tenant, header.task_id, header.session, said, header.created, header.ended_at, forgotten)
 
 
 def said_in_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> EndedTask:
     """Of an archived one."""
     task, messages = record.task, owned(record.messages, record.task.user_id or "")
-    ended = milliseconds(task.updated_at)
-    return EndedTask(record.tenant_id, task.task_id, task.session_id, messages, ended, forgotten)
+    created, ended = milliseconds(task.created_at), milliseconds(task.updated_at)
+    return EndedTask(record.tenant_id, task.task_id, task.session_id, messages, created, ended, forgotten)
 
 
 Share = Literal["none", "part", "whole"]

@@ -85,7 +85,10 @@ class EndedTasks:
             whole = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
         owners = {Owner.of_holder(keys.tenant, segment.holder) for segment in whole.segments}
         users = {owner.user for owner in owners if owner.user is not None}
-        erased = await erased_users(self._store, keys.shard, keys.tenant, users)
+        marks = await erased_users(self._store, keys.shard, keys.tenant, users)
+        # A task that began just behind a mark began while the clock was back (`begin` in `commit.lua`): what was said
+        # in it has times of before the mark, and is of later.
+        erased = {user: at for user, at in marks.items() if said.created != at + 1}
         lost = {each.id for each in whole.segments if each.id in said.forgotten} if said.forgotten else set()
         if erased:
             lost |= {each.id for each in whole.segments if _said_at(each) <= erased.get(each.holder or "", -1)}

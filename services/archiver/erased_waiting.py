@@ -8,6 +8,7 @@ from pentad.shared.store.store import Store
 
 _KEYS = 1000
 """Keys of the server that are gone past at once."""
+_NO_ENTRY = "0-0"
 _MESSAGES = 100
 """Messages of one session that are read at once."""
 
@@ -43,4 +44,9 @@ def _is_gone(member: bytes, user: str, mark: ErasedMark) -> bool:
         order = entry_order(entry)
     except (ValueError, IndexError):
         return False
-    return message.user_id == user and (order[0] <= mark.at or order <= entry_order(mark.entry))
+    if message.user_id != user:
+        return False
+    # Ids of entries do not go back with the clock, so theirs is the order that counts. A message that was redriven has
+    # the time of that and the number 0, and where nothing had been accepted there is no id to compare with.
+    by_time = order[1] == 0 or mark.entry == _NO_ENTRY
+    return order <= entry_order(mark.entry) or (by_time and order[0] <= mark.at)

@@ -83,7 +83,7 @@ class ErasingTasks:
         """Mark a task, and wait until it has ended; after a while it is taken as it is."""
         keys = task.keys
         args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", encoded_id(task.session), keys.tenant]
-        await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard)], args)
+        await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard), keys.wake], args)
         while await self._actors.post(keys, "cancel", b"{}", LIVE, control="cancel") in LIVE:
             if monotonic() > give_up:
                 return

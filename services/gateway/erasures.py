@@ -8,7 +8,7 @@ import asyncio
 from pentad.contracts.commands import EraseCommand
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import EXTERNAL_ID_RULE, encoded_id, is_external_id
-from pentad.contracts.streams import ERASE, INBOUND
+from pentad.contracts.streams import ERASE, INBOUND, TASK_WAKE
 from pentad.services.gateway.memories import Memories
 from pentad.services.gateway.persisting import persist
 from pentad.services.gateway.problems import doubtful, invalid, missing
@@ -36,7 +36,7 @@ class Erasures:
         if keys is None or session is None:
             raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
         command = EraseCommand(kind="task", tenant_id=tenant, name=task)
-        await self._begin([keys.erased, ERASE.key(keys.shard)], command, tenant, encoded_id(session))
+        await self._begin([keys.erased, ERASE.key(keys.shard), keys.wake], command, tenant, encoded_id(session))
         return {"task_id": task} | ({"session_id": session} if session else {})
 
     async def _session_of(self, keys: TaskKeys) -> str | None:
@@ -54,8 +54,9 @@ class Erasures:
         if not await self._is_known(keys):
             raise missing("there is no such session")
         command = EraseCommand(kind="session", tenant_id=keys.tenant, name=keys.session)
-        names = [keys.erased, ERASE.key(keys.shard), keys.header, keys.messages, keys.signals, keys.turns]
-        names += [load(keys.shard), session_index(keys.shard, keys.tenant)]
+        names = [keys.erased, ERASE.key(keys.shard), TASK_WAKE.key(keys.shard)]
+        names += [keys.header, keys.messages, keys.signals, keys.turns]
+        names += [load(keys.shard), session_index(keys.shard, keys.tenant), keys.events]
         await self._begin(names, command, keys.tenant, keys.name)
         return {"session_id": keys.session}
 
@@ -71,7 +72,7 @@ class Erasures:
             raise invalid(f"a user id has {EXTERNAL_ID_RULE}")
         command = EraseCommand(kind="user", tenant_id=tenant, name=user)
         for shard in reversed(range(self._shards)):  # the first has the command: it is told when all are marked
-            names = [erased_user(shard, tenant, user), ERASE.key(shard)]
+            names = [erased_user(shard, tenant, user), ERASE.key(shard), TASK_WAKE.key(shard)]
             await self._begin(names, None if shard else command, tenant)
         return {"user_id": user}
 

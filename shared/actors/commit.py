@@ -19,6 +19,7 @@ from pentad.shared.keys import (
     load,
     places,
     session_index,
+    task_index,
     task_queue,
     timers,
 )
@@ -234,9 +235,15 @@ class Commit:
         members = [f"{kind} {task.actor}" for kind in kinds]
         self.operations += ("untimer", self._k(timers(task.shard), "z"), len(members), *members)
 
-    def rank(self, index: str, member: str) -> None:
-        """Enter into an index by the time of this commit, which is the one that it stamps."""
-        self.operations += ("rank", self._k(index, "z"), member)
+    def begin(self, task: TaskKeys, session: SessionKeys, user: str | None) -> None:
+        """Stamp when a task is created, and enter it into its index by that time.
+
+        It is later than the last erasure of its session and of its user, also while the server's clock is back.
+        """
+        of_user = erased_user(task.shard, task.tenant, user) if user else session.erased
+        index = self._k(task_index(task.shard, task.tenant), "z")
+        marks = self._k(session.erased, "h"), self._k(of_user, "h")
+        self.operations += ("begin", self._k(task.header, "h"), index, task.task, *marks)
 
     def expire(self, key: str, seconds: int) -> None:
         """Give a key its time to live."""

@@ -39,10 +39,9 @@ def begin(
     )
     if instruction is not None:
         keep_instruction(commit, task, instruction)
-    commit.stamp(task.header, "created", "updated")
-    index = task_index(task.shard, task.tenant)
-    commit.rank(index, task.task)
-    commit.expire(index, ttl_s)
+    commit.stamp(task.header, "updated")
+    commit.begin(task, SessionKeys(task.shard, task.tenant, session), message.user_id)
+    commit.expire(task_index(task.shard, task.tenant), ttl_s)
 
 
 def keep_instruction(commit: Commit, task: TaskKeys, instruction: Instruction) -> None:

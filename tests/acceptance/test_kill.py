@@ -6,14 +6,18 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.chaos import Chaos
+from tests.support import small_disk
 from tests.support.chaos.report import Report
 from tests.support.chaos.setup import ONE_OF_EACH, SEVERAL, Fire, Setup
-from tests.support.chaos.troubles import KILLS
+from tests.support.chaos.troubles import KILLS, STEP_S
+from tests.support.processes import clocks
 
 # Clients are cut off by the dozen here, some while they connect, and their libraries leave such a socket to the garbage
 # collector. It is the services that must hold: the warning is shown, and fails nothing.
 _LEFT_SOCKETS = pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning")
 pytestmark = [pytest.mark.acceptance, _LEFT_SOCKETS]
+
+_MISSING = [why for why in (small_disk.missing(), clocks.missing()) if why]
 
 TOOL_MS = 600
 """Tools of the short forms take less: what is under way when something dies is the same, and soon done again."""
@@ -49,6 +53,24 @@ async def test_sessions_of_three_tasks_at_once_lose_double_and_hang_nothing(tmp_
     _all_is_well(report, chaos)
     assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
     assert report.moved, report.lines()
+
+
+@pytest.mark.skipif(bool(_MISSING), reason="; ".join(_MISSING))
+async def test_full_disks_and_clocks_that_step_lose_double_and_hang_nothing(tmp_path: Path) -> None:
+    """The short form of ``make chaos DISKS=60 CLOCKS=1``: each disk is full once, all clocks step once each way."""
+    setup = Setup(ONE_OF_EACH, tool_ms=TOOL_MS, grace_s=1, full_s=2, clocks=True, deadly=0)
+    first = (
+        lambda troubles: troubles.step_all(-STEP_S),
+        lambda troubles: troubles.fill("memory"),
+        lambda troubles: troubles.fill("records"),
+        lambda troubles: troubles.step_all(STEP_S),
+        lambda troubles: troubles.fill("redis"),
+    )
+    chaos = Chaos(tmp_path, 11, 16, minutes=1.5, setup=setup)
+    report = await chaos.run(at_once=6, fire=Fire(first=first, every_s=0.5, most=len(first), calm_s=120))
+    _all_is_well(report, chaos)
+    assert report.full_disks == {"memory": 1, "records": 1, "redis": 1}, report.lines()
+    assert report.clock_steps == {"all -10 min": 1, "all +10 min": 1}, report.lines()
 
 
 @pytest.mark.parametrize(

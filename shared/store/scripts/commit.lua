@@ -34,7 +34,8 @@
 --   queue k json             append to a work stream
 --   timer k member ms        due that many ms from now     due k member ms    due at this date
 --   untimer k n member ...
---   rank k member            enter into an index by the server's time, the same that `set` puts
+--   begin header index member erased erased-user
+--                            a task begins, by the server's time and later than what was erased: entered into the index by it
 --   ring k name              the session has news
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
@@ -43,6 +44,12 @@
 --   outcome: 'committed' | 'continued' (committed without its end) | 'overtaken' | 'lost'; of a refusal nothing but the time is said
 local header, messages, signals, log, stream = unpack(KEYS, 1, 5)
 local t = now()
+
+-- When what a mark is of was erased, in ms.
+local function erased_at(mark)
+  return tonumber(call('HGET', mark, 'at') or 0)
+end
+
 local last_step, last_outcome, version, current, n, nonce, place, session, paused, parked = unpack(call('HMGET', header,
   'last_step', 'last_outcome', 'v', 'wake', 'token', 'nonce', 'place', 'session', 'paused', 'parked'))
 if last_step == ARGV[3] then return {last_outcome or 'committed', t, 0, 0} end
@@ -174,9 +181,11 @@ while i <= #ARGV do
   elseif op == 'untimer' then
     words = 3 + tonumber(ARGV[i + 2])
     remove_timers(k(1), unpack(ARGV, i + 3, i + words - 1))
-  elseif op == 'rank' then
-    words = 3
-    call('ZADD', k(1), t, ARGV[i + 2])
+  elseif op == 'begin' then
+    words = 6
+    local begun = math.max(t, erased_at(k(4)) + 1, erased_at(k(5)) + 1)
+    call('HSET', k(1), 'created', begun)
+    call('ZADD', k(2), begun, ARGV[i + 3])
   elseif op == 'ring' then
     words = 3
     ring(k(1), ARGV[i + 2])

@@ -1,21 +1,35 @@
 -- Begin to erase: from now on nothing of before comes back. What is a session's own goes at once, so that its next message
 -- begins afresh; the rest an archiver does.
--- KEYS mark erase-stream, then of a session: header messages signals turns load index
+-- Its time is the latest that anything was told by: of a clock that has stepped back since, what there is lies ahead. Ids
+-- of entries never go back, so a task that has begun is no later than the last wake-up of its shard, nor is what a session
+-- was told later than its last event. What comes now is to be later than the mark: see `begin` in `commit.lua`.
+-- KEYS mark erase-stream task-wake-ups, then of a session: header messages signals turns load index events
 -- ARGV inbound-entry generation ttl command ('': it is another shard's) session ('': of a user) tenant
 --   inbound-entry: the last one by now
+-- The time of the last id that a stream has given out.
+local function last_ms(stream)
+  if call('EXISTS', stream) == 0 then return 0 end
+  local about = call('XINFO', 'STREAM', stream)
+  for n = 1, #about, 2 do
+    if about[n] == 'last-generated-id' then return tonumber(string.match(about[n + 1], '^%d+')) end
+  end
+end
+
 expect_kind('hash', KEYS[1])
-expect_kind('stream', KEYS[2])
-local header, messages, _, _, load, index = unpack(KEYS, 3)
+expect_kind('stream', KEYS[2], KEYS[3])
+local header, messages, _, _, load, index, events = unpack(KEYS, 4)
 if header then
   expect_kind('hash', header, load)
   expect_kind('zset', messages, index)
+  expect_kind('stream', events)
 end
-call('HSET', KEYS[1], 'at', now(), 'entry', ARGV[1], 'generation', ARGV[2], 'session', ARGV[5])
+local at = math.max(now(), last_ms(KEYS[3]), events and last_ms(events) or 0)
+call('HSET', KEYS[1], 'at', at, 'entry', ARGV[1], 'generation', ARGV[2], 'session', ARGV[5])
 call('EXPIRE', KEYS[1], ARGV[3])
 if header then
   local waiting = call('ZCARD', messages)
   if waiting > 0 then count_waiting(load, ARGV[6], -waiting) end
-  for n = 3, 6 do call('DEL', KEYS[n]) end
+  for n = 4, 7 do call('DEL', KEYS[n]) end
   call('ZREM', index, ARGV[5])
 end
 if ARGV[4] ~= '' then call('XADD', KEYS[2], '*', 'data', ARGV[4]) end

@@ -213,7 +213,7 @@ async def test_every_operation_does_what_its_name_says(moves: Moves, taken: Take
     step.cut(SESSION.header, "done", TASK.task)
     step.incr(TASK.header, step=2, usd=0.5, nothing=0)
     step.unset(TASK.header, "session")
-    step.rank("pentad:{0}:tasks:default", TASK.task)
+    step.begin(TASK, SESSION, None)
     step.expire(SESSION.turns, 100)
     step.stamp(TASK.header, "asked_at", "ended_at")
     step.due(TASK, "deadline", 7)
@@ -227,7 +227,7 @@ async def test_every_operation_does_what_its_name_says(moves: Moves, taken: Take
     assert taken.lease.now <= int(header["asked_at"]) == int(header["ended_at"]) <= await moves.store.clock()
     assert (header["step"], header["usd"], "session" in header, "nothing" in header) == ("2", "0.5", False, False)
     ranked = await moves.store.call("ZSCORE", "pentad:{0}:tasks:default", TASK.task)
-    assert int(ranked) == int(header["asked_at"]), "the time that the header has"
+    assert int(ranked) == int(header["created"]) == int(header["asked_at"]), "the time that the header has"
     assert 0 < await moves.store.call("TTL", SESSION.turns) <= 100
     ((_, delta),) = await moves.store.call("XRANGE", SESSION.events, "-", "+")
     assert delta == [b"data", b"{}", b"d", b"content t 1 1 0 2"]

@@ -121,7 +121,7 @@ async def test_what_is_accepted_while_the_disk_is_full_is_done_when_it_is_not_an
         )  # as the system does with who writes to a map without room: the next one opens it
         asked = EraseCommand(kind="task", tenant_id=TASK.tenant, name=TASK.task).to_json()
         mark: list[Argument] = ["0-0", "", ERASED_TTL_S, asked, "s1", TASK.tenant]
-        await store.run("erase_mark", [TASK.erased, ERASE.key(0)], mark)
+        await store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake], mark)
 
         def told() -> bool:
             return "is full" in (archiver.checks()["archiving"] or "")

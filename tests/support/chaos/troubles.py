@@ -69,7 +69,7 @@ class Troubles:
             await self.fill(self._turn.pop())
             return
         if kind == "clock":
-            self._step_some()
+            await self._step_some()
             return
         if kind == "demotion":
             self._report.failovers[kind] += 1
@@ -114,11 +114,11 @@ class Troubles:
             await asyncio.to_thread(disk.free)
         self._note(f"full disk of {whose}", begun)
 
-    def _step_some(self) -> None:
+    async def _step_some(self) -> None:
         """All clocks together, or one host's alone."""
         assert self._clocks is not None
         if self._rng.random() < _ALL:
-            self.step_all(self._rng.choice(_steps(self._clocks.common)))
+            await self.step_all(self._rng.choice(_steps(self._clocks.common)))
             return
         hosts = [(process.name, clock_of(process)) for process in self._system.processes]
         hosts += [("redis", clock_of_server(self._redis.primary)), ("replica", clock_of_server(self._redis.replica))]
@@ -126,7 +126,7 @@ class Troubles:
         seconds = self._rng.choice(_steps(self._clocks.off(clock)))
         self._step(f"{name} alone", partial(self._clocks.step, [clock]), seconds)
 
-    def step_all(self, seconds: int) -> None:
+    async def step_all(self, seconds: int) -> None:
         """The clocks of all processes step together, those of the Redis servers too."""
         assert self._clocks is not None
         self._step("all", self._clocks.step_all, seconds)

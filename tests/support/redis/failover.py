@@ -75,6 +75,10 @@ class Redundant:
         await asyncio.to_thread(self._add_replica)
 
     def _replace(self, old: End, check: Callable[[RedisServer], None]) -> None:
+        if self.replica.has_ended:  # one that has to copy all anew ends when its disk is full
+            self._link.close()
+            self.replica.restart()
+            self._join()
         if old == "killed":
             self.primary.kill9()
         elif old == "paused":

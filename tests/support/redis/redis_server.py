@@ -62,6 +62,11 @@ class RedisServer:
             raise RuntimeError("the Redis server does not run: call start() first")
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self, config: Mapping[str, str] | None = None, answer: bytes = b"+PONG") -> None:
         """Start it and wait until it answers. Raises ``RuntimeError`` with its log when it does not.
 
