@@ -59,6 +59,7 @@ class Extracting:
         record = await self._records.read(keys.tenant, keys.task)
         if record is None:
             self._unkept.pop(keys.actor)
+            await self._stay_erased(keys)
             return
         await self._extract(keys, record)
 
@@ -78,6 +79,10 @@ class Extracting:
             remaining = await self._ended.remaining(keys, said)
             if remaining == written:  # the model may have taken long: nothing was forgotten meanwhile
                 break
+        await self._stay_erased(keys)
+
+    async def _stay_erased(self, keys: TaskKeys) -> None:
+        """Take back what was written of a task that was erased meanwhile, also by an archiver that got no further."""
         if await self._ended.erased(keys):
             await self._records.remove(keys.tenant, keys.task)
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.streams import ARCHIVE, EXTRACT
+from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.extracting import Extracting
 from pentad.services.archiver.extraction_model import ExtractionModel
@@ -32,7 +32,7 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.expanding import expanded
-from pentad.shared.store.store import Store
+from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
@@ -339,6 +339,21 @@ async def test_who_dies_after_a_task_has_left_redis_asks_all_the_same(stores: St
     async with answering(ANSWER) as (server, chat):
         await stores.extracting(chat).handle(asked(TaskKeys(0, "acme", "task-0-9")))
     assert server.seen.chats == [], "there is no record of it"
+
+
+@pytest.mark.parametrize("at", [2, 3, 4])
+async def test_what_was_written_behind_an_erasure_goes_with_the_redelivery_of_who_died(stores: Stores, at: int) -> None:
+    """The erasure had removed all that there was, the record too, before the write at which the archiver died."""
+    await stores.archive()
+    stores.dying.left, stores.dying.after = at, True
+    async with answering(ANSWER) as (_, chat):
+        with pytest.raises(KeyboardInterrupt):
+            await stores.extracting(chat).handle(asked())
+        args: list[Argument] = ["0-0", "", 60, "", "", TASK.tenant]
+        await stores.store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake], args)
+        await stores.records.remove("acme", TASK.task)
+        await stores.extracting(chat).handle(asked())
+    assert await stores.export() == ([], [])
 
 
 async def test_a_slow_writer_of_the_record_does_not_take_the_answer_away(stores: Stores) -> None:
