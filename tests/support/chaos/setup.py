@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.chaos.plan import MOST_MS
-from tests.support.chaos.troubles import EVERYTHING, Kind, Troubles
+from tests.support.chaos.troubles import EVERYTHING, STEP_S, Kind, Troubles
 from tests.support.processes.clocks import VARIABLES
 
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
 _LONG_S = 600
 """No run takes so long."""
+_LIMIT_S = 3 * STEP_S
+"""A step's time limit where clocks step: when they step on, what is due within ten minutes is due, and so are limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +72,5 @@ class Setup:
             "PENTAD_SHARDS": str(self.shards),
             "PENTAD_LEASE_S": str(self.lease_s),
             "PENTAD_REDIS_REPLICAS": str(self.replicas),
+            **({"PENTAD_STEP_TIMEOUT_S": str(_LIMIT_S)} if self.clocks else {}),
         }
