@@ -14,7 +14,7 @@ SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embed
 _LONG_S = 600
 """No run takes so long."""
 _LIMIT_S = 3 * STEP_S
-"""A step's time limit where clocks step: when they step on, what is due within ten minutes is due, and so are limits."""
+"""A step's time limit where clocks step: when they step on, whatever is due within ten minutes is due at once."""
 
 
 @dataclass(frozen=True, slots=True)
