@@ -60,12 +60,17 @@ class Eraser:
 
     async def _tasks(self) -> list[str] | None:
         """Those that are there; None: nobody can tell now."""
-        told = await self._ask("GET", "/v1/tasks", {"session_id": self.session})
-        if told is None or told.status_code != 200:
-            return None
-        found = [task["task_id"] for task in told.json()["items"]]
-        self.tasks.update(found)
-        return found
+        found: list[str] = []
+        page: dict[str, Any] = {}
+        while True:  # a page may be empty, and more behind it: those of before a step back lie ahead of all since then
+            told = await self._ask("GET", "/v1/tasks", {"session_id": self.session, **page})
+            if told is None or told.status_code != 200:
+                return None
+            found += [task["task_id"] for task in told.json()["items"]]
+            self.tasks.update(found)
+            if (following := told.json()["next"]) is None:
+                return found
+            page = {"cursor": following}
 
     async def _erase(self) -> None:
         if self._number % 4 in (1, 2):
