@@ -31,7 +31,7 @@ from pentad.services.task_runner.domain.after_answer import (
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
-from pentad.services.task_runner.domain.retry import RetryReason, after_model_error
+from pentad.services.task_runner.domain.retry import RetryReason, after_model_error, too_long_to_wait
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.model_question import ModelQuestion, rules_of
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
@@ -229,10 +229,19 @@ class ModelSteps:
     async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable):
             reason: RetryReason = "busy" if isinstance(error, ModelBusy) else "unavailable"
+            if reason == "unavailable" and (problem := await self._too_long_to_wait(step, error.stated_s)):
+                return await self._failed(step, closed, ErrorCode.MODEL_ERROR, f"{problem}; {error}")
             return await self._model_again(step, closed, reason, str(error), error.retry_after)
         if isinstance(error, ModelCutOff):
             return await self._model_again(step, closed, "cut_off", str(error))
         return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
+
+    async def _too_long_to_wait(self, step: Step, stated_s: float | None) -> str | None:
+        if stated_s is None:
+            return None
+        now = await guarded("clock", self._steps.actors.store.clock)
+        task = replace(step.task, retry_since=step.task.retry_since or step.taken.lease.now)
+        return too_long_to_wait(task, stated_s, now, self._steps.limits.step_timeout_ms)
 
     async def _model_again(
         self,

@@ -91,8 +91,8 @@ class _Asking:
         ]
         if not later:
             return failures[0] if len(failures) == 1 else _final(text, failures)
-        known = [seconds for seconds in later if seconds is not None]
-        return ModelUnavailable(text, min(known) if len(known) == len(later) else None)
+        stated = [failure.stated_s for failure in failures if isinstance(failure, ModelUnavailable)]
+        return ModelUnavailable(text, _earliest(later), stated_s=_earliest(stated))
 
     def _on_delta(self, kind: Literal["content", "thinking"], text: str) -> None:
         self._shown = True
@@ -144,6 +144,12 @@ class _Asking:
             self._on_delta(kind, text)
 
         return shown
+
+
+def _earliest(later: Sequence[float | None]) -> float | None:
+    """The least of these seconds, None when one is not known."""
+    known = [seconds for seconds in later if seconds is not None]
+    return min(known) if len(known) == len(later) else None
 
 
 def _final(text: str, failures: Sequence[ModelFailed]) -> ModelRefused:

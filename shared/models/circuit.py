@@ -39,6 +39,8 @@ class Circuit:
         """Whether it was opened by what only a person can mend."""
         self.error: str | None = None
         """Why the last failed call failed."""
+        self._stated: float | None = None
+        """Until when its server has asked to be left alone, however long that is."""
 
     @property
     def state(self) -> ModelState:
@@ -60,6 +62,10 @@ class Circuit:
         """Seconds until it may be probed, at least a little: a probe under way is not over yet."""
         return max(_FIRST_S / 4, (self._until or now) - now)
 
+    def stated_left(self, now: float) -> float | None:
+        """Seconds for which its server still asks to be left alone; None: it has not said, or they are over."""
+        return None if self._stated is None or self._stated <= now else self._stated - now
+
     def probe(self) -> None:
         """The next call is the probe: until it is over no other goes through."""
         self._probing = True
@@ -72,7 +78,7 @@ class Circuit:
         """A call was answered, or its answer has begun. While the circuit is open the probe alone counts."""
         if self._until is not None:
             if probe:
-                self._until, self._probing, self.since = None, False, now
+                self._until, self._probing, self.since, self._stated = None, False, now, None
                 self._history, self._pause_s = 0, _FIRST_S
         elif self._history:
             self._history = (self._history << 1) & _MASK
@@ -95,6 +101,7 @@ class Circuit:
         The circuit opens at once where others would fail the same way.
         """
         self.error = error
+        self._stated = None if asked_s is None else now + asked_s
         limited = limited and asked_s is not None
         if asked_s is not None:
             asked_s = min(asked_s, _LIMITED_S if limited else _ASKED_S)

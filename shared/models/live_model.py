@@ -74,7 +74,8 @@ class LiveModel:
         why = f"model {self.entry.id} is left alone for a while: {self.circuit.error or 'it keeps failing'}"
         if self.circuit.hopeless:
             return ModelMisconfigured(why)
-        return ModelUnavailable(why, self.circuit.left(monotonic()))
+        now = monotonic()
+        return ModelUnavailable(why, self.circuit.left(now), stated_s=self.circuit.stated_left(now))
 
     def _failed(self, error: ModelFailed, probe: bool) -> None:
         now = monotonic()

@@ -93,7 +93,7 @@ def from_status(
         failure.retry_after = delay
         return failure
     if is_later(meant):
-        failure = ModelUnavailable(f"{said}{_cause(detail)}; try again later", delay, status=meant)
+        failure = ModelUnavailable(f"{said}{_cause(detail)}; try again later", delay, status=meant, stated_s=delay)
     elif meant == _TOO_LARGE:
         limit = limit_of(error, refusal.words)
         takes = "" if limit is None else f", which takes {limit:,} tokens"
@@ -101,7 +101,7 @@ def from_status(
     else:
         kind = KeyRefused if meant == _NOT_KNOWN else ModelMisconfigured if meant in _MISCONFIGURED else ModelRefused
         failure = kind(f"{said}; {_ADVICE.get(meant, 'change the request or the model')}")
-    if meant not in (_NOT_KNOWN, _PAYMENT) and (_is_of_request(meant) or speaks_of_request(refusal.words)):
+    if meant not in (_NOT_KNOWN, _PAYMENT, _TOO_MANY) and (_is_of_request(meant) or speaks_of_request(refusal.words)):
         failure.refusal = refusal
     return failure
 

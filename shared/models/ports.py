@@ -125,13 +125,17 @@ class KeyRefused(ModelMisconfigured):
 class ModelUnavailable(ModelFailed):
     """Nothing came (429, 5xx, no connection, no first byte in time): try again later, not counted as an attempt.
 
-    `status`: what it answered; 0: nothing.
+    `status`: what it answered; 0: nothing. `stated_s`: for how long its server asks to be left alone, even where it
+    is tried sooner; None: it does not say.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None, *, status: int = 0) -> None:
+    def __init__(
+        self, message: str, retry_after: float | None = None, *, status: int = 0, stated_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.status = status
+        self.stated_s = stated_s
 
 
 class ModelBusy(ModelUnavailable):

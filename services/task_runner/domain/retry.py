@@ -1,5 +1,6 @@
 """When a model that has failed is asked again. Pure."""
 
+from math import ceil
 from typing import Literal
 
 from pentad.shared.actors.headers import TaskHeader
@@ -23,6 +24,23 @@ class Retry:
     delay_ms: int
     fails: int
     retry_since: int
+
+
+def too_long_to_wait(task: TaskHeader, stated_s: float | None, now: int, step_timeout_ms: int) -> str | None:
+    """What to say where a model asks to be left alone for longer than its task may take; None: the delay fits.
+
+    Waiting would use up the task's time, and end in the same failure.
+    """
+    left_ms = min(task.retry_since or now, now) + step_timeout_ms - now
+    of_deadline = 0 < task.deadline < now + left_ms
+    left_ms = max(0, task.deadline - now if of_deadline else left_ms)
+    if stated_s is None or stated_s * 1000 <= left_ms:
+        return None
+    more = "set a later deadline" if of_deadline else "raise PENTAD_STEP_TIMEOUT_S"
+    return (
+        f"the model asks to wait {ceil(stated_s):,} s, and the task has {ceil(left_ms / 1000):,} s left: "
+        f"give the model a fallback, {more}, or ask again later"
+    )
 
 
 def after_model_error(

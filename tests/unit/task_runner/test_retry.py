@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pentad.services.task_runner.domain.retry import after_model_error
+from pentad.services.task_runner.domain.retry import after_model_error, too_long_to_wait
 from pentad.shared.actors.headers import TaskHeader
 
 NOW = 100_000
@@ -61,3 +61,25 @@ def test_pauses_grow_and_have_an_upper_end(jitter: float) -> None:
         waits.append(again.delay_ms)
     assert waits == sorted(waits)
     assert waits[-1] <= 30_000
+
+
+@pytest.mark.parametrize(
+    ("stated_s", "retry_since", "deadline", "said"),
+    [
+        (None, 0, 0, None),
+        (60.0, 0, 0, None),
+        (60.5, 0, 0, "asks to wait 61 s, and the task has 60 s left"),
+        (50.0, NOW - 20_000, 0, "asks to wait 50 s, and the task has 40 s left: give the model a fallback, raise"),
+        (40.0, NOW - 20_000, 0, None),
+        (30.0, 0, NOW + 30_000, None),
+        (31.0, 0, NOW + 30_000, "has 30 s left: give the model a fallback, set a later deadline"),
+        (3_600.0, 0, NOW - 1, "asks to wait 3,600 s, and the task has 0 s left"),
+    ],
+)
+def test_a_stated_delay_that_is_longer_than_the_tasks_time_is_not_waited_for(
+    stated_s: float | None, retry_since: int, deadline: int, said: str | None
+) -> None:
+    """Promise: what no waiting helps is told at once, with both times and what to do; what fits is waited for."""
+    task = replace(ACTIVE, retry_since=retry_since, deadline=deadline)
+    told = too_long_to_wait(task, stated_s, NOW, 60_000)
+    assert (told is None) if said is None else (told is not None and said in told)
