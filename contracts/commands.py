@@ -85,6 +85,8 @@ class EmbedReply(Envelope):
     model: str = ""
     vectors: list[list[float]] = Field(default_factory=list)
     error: str | None = None
+    refuses_all: bool = False
+    """These texts are not at fault: the model refuses every request until somebody mends it, so wait and ask again."""
 
 
 class MemoryRequest(Contract):

@@ -181,6 +181,10 @@ def _check_endpoint(value: str) -> None:
         raise ValueError("must not have a query: it could hold a secret, and requests have none")
 
 
+MOST_LEARNED = 32
+"""Things learned of a model that its health tells."""
+
+
 class ModelHealth(Contract):
     """How a model does in one process."""
 

@@ -13,7 +13,13 @@ from pentad.shared.embedder.vectors import content_key
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.keys import vector
 from pentad.shared.models.embeddings import EmbeddingModel
-from pentad.shared.models.ports import ModelRefused, ModelUnavailable
+from pentad.shared.models.ports import (
+    ModelFailed,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelTooLong,
+    ModelUnavailable,
+)
 from pentad.shared.owners import session_holder
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
@@ -25,6 +31,8 @@ _GATHER_S = 0.003
 """How long the first request of a batch to an endpoint waits for others."""
 _CACHE_TTL_S = 7 * 86_400
 _REPLY_TTL_S = 60
+_HARMLESS = "a"
+"""A text that every model embeds which embeds any."""
 
 
 class Embedding:
@@ -39,6 +47,8 @@ class Embedding:
         self._waiting: list[Wanted] = []
         self._sender: asyncio.Task[None] | None = None
         self._computing: set[asyncio.Task[None]] = set()
+        self._refuses_all = False
+        """The model has refused even what is harmless, and has embedded nothing since."""
 
     async def handle(self, entry: Entry) -> None:
         """Answer one request; a refusal of the model is an answer too."""
@@ -50,14 +60,18 @@ class Embedding:
         try:
             vectors = await self.embed(shard, command.tenant_id, _cached_for(command), command.texts)
         except ModelRefused as error:
-            await self._reply(command, error=str(error))
+            await self._reply(command, error=str(error), refuses_all=isinstance(error, ModelMisconfigured))
         except ModelUnavailable as error:
             raise OutageError(str(error)) from error
         else:
             await self._reply(command, vectors=vectors)
 
     async def _reply(
-        self, command: EmbedCommand, vectors: Sequence[list[float]] = (), error: str | None = None
+        self,
+        command: EmbedCommand,
+        vectors: Sequence[list[float]] = (),
+        error: str | None = None,
+        refuses_all: bool = False,
     ) -> None:
         reply = EmbedReply(
             event_id=f"{command.event_id}.reply",
@@ -66,6 +80,7 @@ class Embedding:
             model=self._model.name,
             vectors=list(vectors),
             error=error,
+            refuses_all=refuses_all,
         )
         await self._store.run("reply", [command.reply_to], [reply.to_json(), _REPLY_TTL_S])
         metrics.published.labels(EMBED_REPLY.name, EmbedReply.__name__).inc()
@@ -116,24 +131,45 @@ class Embedding:
         self._computing.add(computing)
         computing.add_done_callback(self._computing.discard)
 
-    async def _send_batch(self, batch: list[Wanted]) -> None:
+    async def _send_batch(self, batch: list[Wanted], answers: bool = False) -> None:
+        """``answers``: it is known that the model embeds others, so a refusal is of these texts."""
         metrics.embed_batch.labels().observe(len(batch))
         try:
             vectors = await self._model.embed([wanted.text for wanted in batch])
-        except Exception as error:
-            if isinstance(error, ModelRefused) and len(batch) > 1:
+        except ModelRefused as error:
+            others = None if answers or isinstance(error, ModelTooLong) else await self._failure_of_others(error)
+            if others is not None:
+                self._fail(batch, others)
+            elif len(batch) > 1:
                 await self._send_apart(batch)
             else:
-                self._fail(batch, error)
+                self._fail(batch, ModelRefused(str(error)))
             return
+        except Exception as error:
+            self._fail(batch, error)
+            return
+        self._refuses_all = False
         for wanted, made in zip(batch, vectors, strict=True):
             self._under_way.pop(wanted.key).set_result(made)
+
+    async def _failure_of_others(self, refusal: ModelRefused) -> ModelFailed | None:
+        """Why the model embeds nothing else either; None: it does, so it has refused these texts and not everything."""
+        try:
+            await self._model.embed([_HARMLESS])
+        except ModelRefused:
+            if not self._refuses_all:
+                self._refuses_all = True
+                log.error("the embedding model refuses every request, so all that needs vectors waits: %s", refusal)
+            return ModelMisconfigured(str(refusal))
+        except ModelFailed as failure:
+            return failure
+        return None
 
     async def _send_apart(self, batch: list[Wanted]) -> None:
         """A refusal may be the fault of one text: it is found by halving, and the callers of the others get answers."""
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
-            await self._send_batch(half)
+            await self._send_batch(half, answers=True)
 
     def _fail(self, batch: list[Wanted], error: Exception) -> None:
         for wanted in batch:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from time import monotonic
 
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.contracts.models import MOST_LEARNED, ModelEntry, ModelHealth
 from pentad.contracts.streams import EMBED
 from pentad.shared import metrics
 from pentad.shared.models.embeddings import EmbeddingModel
-from pentad.shared.models.ports import ModelFailed
+from pentad.shared.models.openai_embedding import OpenAIEmbedding
+from pentad.shared.models.ports import ModelFailed, ModelMisconfigured
 
 
 class WatchedEmbedding:
@@ -16,7 +17,7 @@ class WatchedEmbedding:
 
     def __init__(self, model: EmbeddingModel, entry: ModelEntry) -> None:
         self._model, self._entry = model, entry
-        self._error: str | None = None
+        self._failure: ModelFailed | None = None
         self._since = monotonic()
 
     @property
@@ -44,19 +45,20 @@ class WatchedEmbedding:
         try:
             vectors = await self._model.embed(texts)
         except ModelFailed as error:
-            self._now(str(error))
+            self._now(error)
             raise
         self._now(None)
         return vectors
 
-    def _now(self, error: str | None) -> None:
-        if (error is None) is not (self._error is None):
+    def _now(self, failure: ModelFailed | None) -> None:
+        if (failure is None) is not (self._failure is None):
             self._since = monotonic()
-        self._error = error
+        self._failure = None if failure is None else failure.with_traceback(None)
 
     def health(self, now: int) -> list[ModelHealth]:
         """How it does, told to the metrics too. ``now``: server time in ms."""
-        failing = self._error is not None
+        failing = self._failure is not None
+        learned = self._model.learned if isinstance(self._model, OpenAIEmbedding) else ()
         metrics.model_state.labels(EMBED.group or "", self._entry.id).set(int(failing))
         return [
             ModelHealth(
@@ -64,7 +66,9 @@ class WatchedEmbedding:
                 kind=self._entry.kind,
                 state="failing" if failing else "ok",
                 since=rfc3339(now - round((monotonic() - self._since) * 1000)),
-                error=self._error,
+                error=None if self._failure is None else str(self._failure),
+                refused=isinstance(self._failure, ModelMisconfigured),
+                learned=learned[:MOST_LEARNED],
                 model=self.name,
                 place=self.place,
             )

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pentad.contracts.commands import EmbedReply
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import LARGEST
-from pentad.shared.models.ports import ModelRefused
+from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 MOST_ASKED = 256
 """Texts of one request."""
@@ -59,7 +59,10 @@ def read_reply(data: bytes) -> EmbedReply | None:
 
 
 def embedded(reply: EmbedReply, count: int) -> Embedded:
-    """The vectors of so many texts. Raises ``ModelRefused``: the model's refusal, or what are no such vectors."""
+    """The vectors of so many texts. Raises ``ModelRefused``: the model's refusal, or what are no such vectors; and
+    ``ModelUnavailable`` where the model refuses every text."""
+    if reply.error is not None and reply.refuses_all:
+        raise ModelUnavailable(f"the embedding model refuses every request: {reply.error}")
     if reply.error is not None:
         raise ModelRefused(reply.error)
     lengths = {len(vector) for vector in reply.vectors}

@@ -34,22 +34,29 @@ Answer = TypeVar("Answer")
 
 @immutable
 class Composed:
-    """A request as it is sent. ``tools``: as they are offered, in OpenAI form."""
+    """A request as it is sent: make it with `composed`. ``tools``: as they are offered, in OpenAI form."""
 
     fields: Mapping[str, bytes]
-    tools: bytes | None = None
-    required: frozenset[str] = REQUIRED
-
-    @property
-    def body(self) -> bytes:
-        """The JSON object that is sent."""
-        return b"{%s}" % b",".join([b"%s:%s" % (to_json(name), value) for name, value in self.fields.items()])
+    body: bytes
+    """The JSON object that is sent."""
+    tools: bytes | None
+    required: frozenset[str]
+    texts: int
+    """How many texts it wants vectors of."""
 
     def refused(self, once: Iterable[str]) -> RefusedRequest:
         """What the table of refusals must know of it."""
         tools = () if self.tools is None else tool_names(self.tools)
         unusual = () if self.tools is None else unusual_tools(self.tools)
-        return RefusedRequest(self.fields, self.required, tools, unusual, frozenset(once))
+        return RefusedRequest(self.fields, self.required, tools, unusual, frozenset(once), self.texts)
+
+
+def composed(
+    fields: Mapping[str, bytes], *, tools: bytes | None = None, required: frozenset[str] = REQUIRED, texts: int = 0
+) -> Composed:
+    """The request that has these fields."""
+    body = b"{%s}" % b",".join([b"%s:%s" % (to_json(name), value) for name, value in fields.items()])
+    return Composed(fields, body, tools, required, texts)
 
 
 class LearnedForm:
@@ -77,7 +84,7 @@ class LearnedForm:
         return tuple(f"{change}: it says {self._words[change]!r}" for change in self.changes)
 
     async def ask(
-        self, compose: Callable[[Sequence[Change]], Composed], send: Callable[[bytes], Awaitable[Answer]]
+        self, compose: Callable[[Sequence[Change]], Composed], send: Callable[[Composed], Awaitable[Answer]]
     ) -> Answer:
         """The answer to a request, which is sent again in other forms as refusals teach.
 
@@ -85,21 +92,20 @@ class LearnedForm:
         """
         taught: list[Change] = []
         once: list[Change] = []
-        sent: set[int] = set()
+        sent: list[int] = []
         while True:
             request = compose((*self.changes, *once))
-            body = request.body
             try:
-                answer = await send(body)
+                answer = await send(request)
             except ModelFailed as failure:
-                sent.add(hash(body))
+                sent.append(hash(request.body))
                 changes = self._next(failure, compose, request, once, sent)
                 if changes is None:
                     if isinstance(failure, ModelRefused):
                         for change in taught:
                             self._forget(change)
                     raise
-                (once if _only_once(failure) else taught).extend(changes)
+                (once if _only_once(failure, changes) else taught).extend(changes)
                 continue
             self._tell(taught)
             return answer
@@ -110,7 +116,7 @@ class LearnedForm:
         compose: Callable[[Sequence[Change]], Composed],
         request: Composed,
         once: Sequence[Change],
-        sent: set[int],
+        sent: Sequence[int],
     ) -> Sequence[Change] | None:
         """What is changed for the next try, which is learned; None: nothing helps. Nothing, if others have learned."""
         refusal = failure.refusal
@@ -122,7 +128,7 @@ class LearnedForm:
         for found in changes_for(refusal, request.refused(change.name for change in once)):
             changes = found if isinstance(found, tuple) else (found,)
             if hash(compose((*now, *changes)).body) not in sent:
-                if not _only_once(failure):
+                if not _only_once(failure, changes):
                     self._learn(changes, refusal)
                 return changes
         return None
@@ -146,9 +152,12 @@ class LearnedForm:
                 )
 
 
-def _only_once(failure: ModelFailed) -> bool:
-    """Whether the refusal is of this conversation's length: the next conversation may be shorter."""
-    return isinstance(failure, ModelTooLong)
+def _only_once(failure: ModelFailed, changes: Sequence[Change]) -> bool:
+    """Whether the refusal is of this conversation's length: the next conversation may be shorter.
+
+    A list of texts that is too long is refused with the same status, and would be again.
+    """
+    return isinstance(failure, ModelTooLong) and all(change.kind != "fewer_texts" for change in changes)
 
 
 class LearnedForms:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+from base64 import b64decode
 from collections.abc import Sequence
+from functools import partial
+from struct import unpack
 from typing import Any
 
 from pydantic_core import to_json
 
 from pentad.shared.models.embeddings import LARGEST, MOST_TEXTS
 from pentad.shared.models.endpoint import Endpoint
+from pentad.shared.models.learned_form import Composed, LearnedForms, composed
 from pentad.shared.models.ports import ModelRefused, ModelTooLong, ModelUnavailable
+from pentad.shared.models.request_change import Change, most_texts, refielded
 
 _MOST_VECTOR = 512 * 1024
 """Bytes of an answer for each text: 16,384 numbers. What is read of it takes up to thirty times as much."""
@@ -39,6 +44,9 @@ class OpenAIEmbedding:
         self._dimensions = dimensions
         self._most_texts = most_texts
         self._timeout_s = timeout_s
+        self._own: int | None = None
+        """The length of the vectors for which the endpoint was not asked for a length."""
+        self._forms = LearnedForms(self._endpoint.place)
 
     @property
     def name(self) -> str:
@@ -58,50 +66,67 @@ class OpenAIEmbedding:
     @property
     def most_texts(self) -> int:
         """What the endpoint takes in one request."""
-        return self._most_texts
+        learned = most_texts(self._forms.of(self._model).changes)
+        return self._most_texts if learned is None else min(self._most_texts, learned)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What the endpoint's refusals have taught, in words."""
+        return self._forms.told
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order, in one request. Raises `ModelRefused` or `ModelUnavailable`.
+        """One vector per text, in order, in one request, or in several where the endpoint takes fewer at once.
 
-        Of a text that is too long, and asked for alone, the beginning counts.
+        Raises `ModelRefused` or `ModelUnavailable`. Of a text that is too long, and asked for alone, the beginning
+        counts.
         """
-        if not texts:
-            return []
+        vectors: list[list[float]] = []
         try:
-            return await self._embedded(texts)
+            while len(vectors) < len(texts):
+                vectors += await self._first_of(texts[len(vectors) :])
         except ModelTooLong:
             [text, *others] = texts
             if others or len(text) <= _LEAST:
                 raise
-        return await self.embed([text[: len(text) // 2]])
-
-    async def _embedded(self, texts: Sequence[str]) -> list[list[float]]:
-        try:
-            async with asyncio.timeout(self._timeout_s) as limit:
-                answer = await self._endpoint.fetch("/embeddings", self._body(texts), _MOST_VECTOR * len(texts))
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise ModelUnavailable(f"no embedding from {self._endpoint.place} in time; try again later") from None
-        return self._vectors(answer, len(texts))
+            return await self.embed([text[: len(text) // 2]])
+        return vectors
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._endpoint.aclose()
 
-    def _body(self, texts: Sequence[str]) -> bytes:
-        body: dict[str, Any] = {
-            "model": self._model,
-            "input": [text.encode("utf-8", "replace").decode() for text in texts],
-            "encoding_format": "float",
+    async def _first_of(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of the first of the texts: of as many as the endpoint takes at once."""
+        form = self._forms.of(self._model)
+
+        async def send(request: Composed) -> list[list[float]]:
+            answer = await self._endpoint.fetch("/embeddings", request.body, _MOST_VECTOR * request.texts)
+            return self._vectors(answer, request)
+
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                return await form.ask(partial(self._composed, texts), send)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ModelUnavailable(f"no embedding from {self._endpoint.place} in time; try again later") from None
+
+    def _composed(self, texts: Sequence[str], changes: Sequence[Change]) -> Composed:
+        sent = [text.encode("utf-8", "replace").decode() for text in texts[: most_texts(changes)]]
+        alone = any(change.kind == "text_alone" for change in changes)
+        fields = {
+            "model": to_json(self._model),
+            "input": to_json(sent[0] if alone else sent),
+            "encoding_format": b'"float"',
         }
         if self._asked is not None:
-            body["dimensions"] = self._asked
-        return to_json(body)
+            fields["dimensions"] = to_json(self._asked)
+        return composed(refielded(fields, changes), texts=len(sent))
 
-    def _vectors(self, answer: dict[str, Any], count: int) -> list[list[float]]:
+    def _vectors(self, answer: dict[str, Any], request: Composed) -> list[list[float]]:
+        count = request.texts
         try:
-            rows = [(int(row["index"]), [float(value) for value in row["embedding"]]) for row in answer["data"]]
+            rows = [(int(row["index"]), _numbers(row["embedding"])) for row in answer["data"]]
         except (KeyError, TypeError, ValueError, OverflowError):
             raise self._refused("no vectors") from None
         if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= LARGEST for _, v in rows):
@@ -111,10 +136,27 @@ class OpenAIEmbedding:
         if sorted(index for index, _ in rows) != list(range(count)) or len(lengths) != 1:
             raise self._refused(f"{len(rows)} vectors for {count} texts")
         length = lengths.pop()
-        if self._dimensions not in (None, length):
-            raise self._refused(f"vectors of length {length} instead of {self._dimensions}")
+        # Where it refuses to be asked for vectors of this length, what it has is taken: said by what was learned.
+        as_asked = request.fields.get("dimensions") == to_json(self._asked)
+        wanted = self._asked if as_asked else self._own
+        if wanted not in (None, length):
+            raise self._refused(f"vectors of length {length} instead of {wanted}")
+        if wanted is None:
+            self._own = length
         self._dimensions = length
         return vectors
 
     def _refused(self, what: str) -> ModelRefused:
         return ModelRefused(f"{self._endpoint.place}/embeddings answered {what}; check EMBED_MODEL_NAME")
+
+
+def _numbers(vector: object) -> list[float]:
+    """The numbers of a vector, which some endpoints send as the base64 of floats of four bytes, unasked."""
+    if isinstance(vector, str):
+        packed = b64decode(vector, validate=True)
+        if len(packed) % 4:
+            raise ValueError("a vector's base64 breaks off in the middle of a number")
+        return list(unpack(f"<{len(packed) // 4}f", packed))
+    if not isinstance(vector, list):
+        raise TypeError("a vector is a list of numbers")
+    return [float(value) for value in vector]

@@ -24,6 +24,13 @@ _LOC = re.compile(r"""['"]loc['"]\s*:\s*[\[(]([^\])]{1,300})[\])]""")
 """A list of pydantic's that has become text."""
 _PREFIXES = frozenset({"body", "request", "GenerateContentRequest"})
 
+NO = (
+    r"(?:not|n't|un)[ -]?(?:currently |yet |been )?(?:supported|allowed|permitted|available|enabled|implemented"
+    r"|recogni[sz]ed|accepted|compatible)"
+)
+CANNOT = r"(?:(?:does|do|did|is|are|was) ?(?:not|n't)|doesn't|don't|cannot|can't|not able to)"
+"""How servers say that they do not take something, behind its name and before it."""
+
 Path = tuple[str, ...]
 """Steps into a request: `("tools", "3", "function", "name")`."""
 
@@ -81,6 +88,11 @@ def _path(text: str) -> Path:
     while steps and steps[0] in _PREFIXES:
         steps = steps[1:]
     return tuple(steps)
+
+
+def said_by(*patterns: str) -> re.Pattern[str]:
+    """What finds any of these in a server's words."""
+    return re.compile("|".join(patterns), re.I)
 
 
 def as_number(value: Any) -> int | None:

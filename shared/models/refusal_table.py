@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.refusal import Path, ServerRefusal, as_number
+from pentad.shared.models.refusal import CANNOT, NO, Path, ServerRefusal, as_number, said_by
+from pentad.shared.models.refused_texts import changes_of_texts, speaks_of_texts
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.thoughts import REASONING
 from pentad.shared.models.too_long import room_left, says_too_long
@@ -33,13 +34,10 @@ class RefusedRequest:
     """Those of them whose schemas have more than names and types."""
     once: frozenset[str] = frozenset()
     """Fields whose value was lowered for this request already."""
+    texts: int = 0
+    """How many texts it wants vectors of; 0: it wants none."""
 
 
-_NO = (
-    r"(?:not|n't|un)[ -]?(?:currently |yet |been )?(?:supported|allowed|permitted|available|enabled|implemented"
-    r"|recogni[sz]ed|accepted|compatible)"
-)
-_CANNOT = r"(?:(?:does|do|did|is|are|was) ?(?:not|n't)|doesn't|don't|cannot|can't|not able to)"
 _TOOLS = (
     r"(?<![\w.-])(?<!parallel )(?:tools?(?:[ _-](?:use|usage|calls?|calling))?|function[ _-]?call(?:s|ing)?|functions)"
 )
@@ -49,14 +47,10 @@ _DEFINITE = frozenset({400, 406, 409, 415, 422, 424})
 """Statuses of requests that a server refuses for what they say."""
 
 
-def _said(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.I)
-
-
 _CALL_IDS = (Change("call_ids", value="short"), Change("call_ids", value="numbered"))
 _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
     (
-        _said(
+        said_by(
             r"roles? must alternate",
             r"roles? (?:should|must|need to) be alternat",
             r"alternating (?:user|roles)",
@@ -65,15 +59,15 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         (Change("alternate"),),
     ),
     (
-        _said(
-            rf"(?:system|developer)['\"`]?(?: role| message| prompt| instruction)s?[^.\n]{{0,40}} {_NO}",
-            rf"{_CANNOT} support[^.\n]{{0,24}}['\"`]?(?:system|developer)['\"`]?(?: |\.|$)",
+        said_by(
+            rf"(?:system|developer)['\"`]?(?: role| message| prompt| instruction)s?[^.\n]{{0,40}} {NO}",
+            rf"{CANNOT} support[^.\n]{{0,24}}['\"`]?(?:system|developer)['\"`]?(?: |\.|$)",
             r"only[^.\n]{0,20} user[^.\n]{0,20}(?:assistant|model)[^.\n]{0,20} roles? (?:are|is) supported",
         ),
         (Change("no_system"),),
     ),
     (
-        _said(
+        said_by(
             r"failed to (?:parse|initialize|convert|compile)[^.\n]{0,40} grammar",
             r"json schema conversion failed",
             r"(?:invalid|unsupported) grammar",
@@ -88,16 +82,16 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         ),
     ),
     (
-        _said(
-            rf"{_NO}[^.\n]{{0,20}}{_STREAM}",
-            rf"{_STREAM}[^.\n]{{0,40}} {_NO}",
-            rf"{_CANNOT} (?:\w+ )?support[^.\n]{{0,30}} {_STREAM}",
+        said_by(
+            rf"{NO}[^.\n]{{0,20}}{_STREAM}",
+            rf"{_STREAM}[^.\n]{{0,40}} {NO}",
+            rf"{CANNOT} (?:\w+ )?support[^.\n]{{0,30}} {_STREAM}",
             r"verified to stream this model",
         ),
         (Change("omit", "stream"),),
     ),
     (
-        _said(
+        said_by(
             r"\b(?:tool|function)[ _-]?(?:call|use|result)s?[ _-]?id",
             r"\bcall[ _-]?ids?\b",
             r"\btool_calls?\W[^\n]{0,24}\bid\b",
@@ -105,12 +99,12 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         ),
         _CALL_IDS,
     ),
-    (_said(r"only supports? (?:a )?single tool[- ]calls?"), (Change("calls_as_text"),)),
+    (said_by(r"only supports? (?:a )?single tool[- ]calls?"), (Change("calls_as_text"),)),
     (
-        _said(
-            rf"{_CANNOT} (?:currently )?support(?: the)?(?: use of)? ['\"`]?{_TOOLS}\b",
-            rf"{_CANNOT} (?:use|call|accept|handle|do) {_TOOLS}\b",
-            rf"{_TOOLS}['\"`]?(?: \w+){{0,3}} {_NO}\b",
+        said_by(
+            rf"{CANNOT} (?:currently )?support(?: the)?(?: use of)? ['\"`]?{_TOOLS}\b",
+            rf"{CANNOT} (?:use|call|accept|handle|do) {_TOOLS}\b",
+            rf"{_TOOLS}['\"`]?(?: \w+){{0,3}} {NO}\b",
             rf"unsupported[^.\n]{{0,30}}{_TOOLS}\b(?![.\[])",
             rf"no (?:support for|endpoints found that support) {_TOOLS}\b",
             rf"(?:without (?:native )?|not trained for ){_TOOLS}\b",
@@ -120,25 +114,25 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         (Change("no_tools"),),
     ),
     (
-        _said(
-            rf"{_FORMAT}[^\n]{{0,60}}(?:{_NO}|unavailable|cannot be)",
-            rf"{_CANNOT} support[^.\n]{{0,30}} {_FORMAT}",
+        said_by(
+            rf"{_FORMAT}[^\n]{{0,60}}(?:{NO}|unavailable|cannot be)",
+            rf"{CANNOT} support[^.\n]{{0,30}} {_FORMAT}",
             r"response mime type|custom grammar constraints|guided decoding|response_schema",
         ),
         (Change("json_object"), Change("omit", "response_format")),
     ),
 )
 """What servers say that names no part of a request in a form that could be read: these count with each status."""
-_EXTRA = _said(
+_EXTRA = said_by(
     r"extra|unexpected|unknown|unrecogni[sz]ed|unsupported",
     r"not (?:supported|permitted|allowed|recogni)",
     r"additional propert",
 )
-_MISSING = _said(
+_MISSING = said_by(
     r"missing|required|expected|passed back",
     r"must be (?:passed|sent|provided|included)",
 )
-_INSTEAD = _said(
+_INSTEAD = said_by(
     r"use (?:the )?[\"'`]?([a-z]{2,}(?:_[a-z]+){1,4})[\"'`]? instead",
     r"(?:replaced by|renamed to|in favou?r of) [\"'`]?([a-z]{2,}(?:_[a-z]+){1,4})",
 )
@@ -160,13 +154,13 @@ _ALSO_CALLED = {
     "thinking": ("thinking.type", "budget_tokens"),
 }  # fmt: skip
 """What servers behind another's protocol call a field."""
-_SCHEMA = _said(
+_SCHEMA = said_by(
     r"schema|grammar|guided|outlines|parameters|tool definition",
     r"function[_ ](?:declaration|parameter)",
     r"invalid (?:tool|function)",
     r"(?:tool|function)s?\b[^.\n]{0,30} (?:invalid|malformed)",
 )
-_OF_SCHEMA = _said(r"schema|grammar|function[_ ]parameter|invalid (?:tool|function)")
+_OF_SCHEMA = said_by(r"schema|grammar|function[_ ]parameter|invalid (?:tool|function)")
 _TOOL_PARTS = frozenset(
     {"tools", "functions", "function_declarations", "functionDeclarations", "toolSpec", "inputSchema"}
 )
@@ -177,6 +171,8 @@ def changes_for(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Cha
     if says_too_long(refusal.words):
         yield from _room(refusal, refused)
         return
+    if refused.texts:
+        yield from changes_of_texts(refusal, refused.texts)
     yield from _reasoning(refusal)
     for path in refusal.paths:
         if path[0] == "messages":
@@ -192,7 +188,7 @@ def changes_for(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Cha
 
 def speaks_of_request(words: str) -> bool:
     """Whether words that come with the status of an outage refuse what a request says."""
-    return REASONING in words or any(pattern.search(words) for pattern, _ in _ROWS)
+    return REASONING in words or speaks_of_texts(words) or any(pattern.search(words) for pattern, _ in _ROWS)
 
 
 def _reasoning(refusal: ServerRefusal) -> Iterator[Change]:
@@ -362,10 +358,10 @@ def _lighter(refusal: ServerRefusal, named: Sequence[str], refused: RefusedReque
         yield Change("no_tools")
 
 
-_DESCRIPTION = _said(
+_DESCRIPTION = said_by(
     r"descri\w{0,12}[^\n]{0,80}(?:long|length|exceed|characters|at most)", r"(?:long|length)[^.\n]{0,40} descri"
 )
-_TOO_MANY = _said(
+_TOO_MANY = said_by(
     r"array too long",
     r"too many (?:tools|functions)",
     r"(?:tools|functions)\b[^.\n]{0,60}(?:at most|maximum|exceed|limit)",

@@ -29,8 +29,9 @@ ChangeKind = Literal[
     "alternate",
     "call_ids",
     "calls_as_text",
-    "fill_reasoning",
+    "fewer_texts",
     "fewer_tools",
+    "fill_reasoning",
     "json_object",
     "loosen_tools",
     "lower",
@@ -43,6 +44,7 @@ ChangeKind = Literal[
     "omit_tool",
     "rename",
     "shorten_descriptions",
+    "text_alone",
 ]
 
 _GO_TOGETHER = {
@@ -82,6 +84,7 @@ class Change:
             "call_ids": f"calls of tools are named to it {_CALL_IDS.get(self.value, '')}",
             "calls_as_text": "calls of tools and their results are sent to it as plain text",
             "fill_reasoning": "each call of tools is sent to it with reasoning, if a blank one",
+            "fewer_texts": f"at most {self.value} texts are sent to it at once",
             "fewer_tools": f"at most {self.value} tools are offered to it",
             "json_object": "it is asked for JSON without a schema",
             "loosen_tools": _LEVELS.get(self.value if isinstance(self.value, int) else 0, ""),
@@ -95,6 +98,7 @@ class Change:
             "omit_tool": f"the tool {self.name} is not offered to it",
             "rename": f"{self.name} is sent to it as {self.value}",
             "shorten_descriptions": f"descriptions of tools are cut to {self.value} characters",
+            "text_alone": "each text is sent to it alone, not in a list",
         }
         return said[self.kind]
 
@@ -130,6 +134,13 @@ def call_id_form(model: str, changes: Iterable[Change]) -> CallIdForm:
     """The form of the ids of tool calls that a model is sent."""
     learned = [change.value for change in changes if change.kind == "call_ids"]
     return "numbered" if "numbered" in learned else "short" if learned else form_for(model)
+
+
+def most_texts(changes: Sequence[Change]) -> int | None:
+    """How many texts a request for vectors may have; None: as many as the caller likes."""
+    allowed = [c.value for c in changes if c.kind == "fewer_texts" and isinstance(c.value, int)]
+    alone = [1 for change in changes if change.kind == "text_alone"]
+    return min([*allowed, *alone], default=None)
 
 
 def refielded(fields: Mapping[str, bytes], changes: Iterable[Change]) -> dict[str, bytes]:

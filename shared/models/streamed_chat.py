@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.endpoint import Endpoint
-from pentad.shared.models.learned_form import REQUIRED, Composed, LearnedForms
+from pentad.shared.models.learned_form import REQUIRED, Composed, LearnedForms, composed
 from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,
@@ -82,11 +82,11 @@ class StreamedChat(ABC):
         once = request.begin_s is not None
         deadline = asyncio.get_running_loop().time() + request.timeout_s
 
-        async def send(body: bytes) -> None:
+        async def send(sent: Composed) -> None:
             nonlocal reader
             reader = AnswerReader(self._endpoint, self._assembly(on_delta))
             try:
-                response = await self._endpoint.open(self._path, body, once)
+                response = await self._endpoint.open(self._path, sent.body, once)
                 try:
                     await self._read(response, reader, limit, deadline, hurried=once)
                 finally:
@@ -130,7 +130,8 @@ class StreamedChat(ABC):
         if changes:
             request = reshaped(request, changes)
         fields = self._fields(model, request, changes)
-        return Composed(refielded(fields, changes) if changes else fields, request.tools, self._required)
+        fields = refielded(fields, changes) if changes else fields
+        return composed(fields, tools=request.tools, required=self._required)
 
     @abstractmethod
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.contracts.models import MOST_LEARNED, ModelEntry, ModelHealth
 from pentad.shared import metrics
 from pentad.shared.models.configured import configured_models, environment_chat
 from pentad.shared.models.endpoint import Endpoint
@@ -25,8 +25,6 @@ from pentad.shared.store.store import Store
 log = logging.getLogger(__name__)
 
 _KEY_S = 10.0
-_MOST_LEARNED = 32
-"""Things learned of a model that are told."""
 _STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
 """As the metric has them."""
 
@@ -106,7 +104,7 @@ def _health(model: LiveModel, now: int) -> ModelHealth:
         since=rfc3339(now - round((monotonic() - circuit.since) * 1000)),
         error=circuit.error,
         refused=circuit.hopeless and not circuit.closed,
-        learned=model.learned[:_MOST_LEARNED],
+        learned=model.learned[:MOST_LEARNED],
         model=model.client.name,
         place=model.client.place,
     )

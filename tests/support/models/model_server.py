@@ -66,6 +66,8 @@ class ScriptedModel:
         self.record = record
         self.seen = Seen()
         self.embedding = HashingEmbedding(dims)
+        self.refuses: Callable[[dict[str, Any]], Reply | None] = lambda _: None
+        """Takes the body of a request for vectors, chooses the refusal; None: it gets them."""
         self._port = port or free_port()
         self._server: asyncio.Server | None = None
         self._open: set[_Connection] = set()
@@ -147,7 +149,7 @@ class _Connection(asyncio.Protocol):
                 wire.whole(200, to_json({"object": "list", "data": [{"id": name} for name in self._owner.models]}))
             )
         elif path.endswith("/embeddings"):
-            self._write(wire.whole(200, wire.embeddings(self._owner.embedding, asked)))
+            self._embed(asked)
         else:
             self._write(wire.whole(404, error_body(fail(404, message=f"no such path: {path}"))))
 
@@ -162,6 +164,13 @@ class _Connection(asyncio.Protocol):
             self._end(reply)
         else:
             self._write(wire.answer_whole(reply, protocol))
+
+    def _embed(self, asked: dict[str, Any]) -> None:
+        refusal = self._owner.refuses(asked)
+        if refusal is None:
+            self._write(wire.whole(200, wire.embeddings(self._owner.embedding, asked)))
+        else:
+            self._write(wire.whole(refusal.status, error_body(refusal), refusal.headers))
 
     async def _play(self, reply: Reply, protocol: ScriptedProtocol, streaming: bool) -> None:
         self._owner.seen.answering += 1

@@ -1,0 +1,65 @@
+"""What the words of endpoints that make vectors of texts mean for the next request. Pure.
+
+Some take no list of texts, others a short list alone; that one text is too long is told by `too_long`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pentad.shared.models.refusal import CANNOT, NO, ServerRefusal, as_number, said_by
+from pentad.shared.models.request_change import Change
+
+_TEXTS = r"(?:inputs?|texts?|instances?|items|elements|documents|sentences|strings|entries)\b"
+_TOO_MANY_TEXTS = said_by(
+    r"(?<!physical )batch[ _-]?size(?! \(current)",
+    rf"too many {_TEXTS}",
+    rf"(?:number|count|length) of (?:the )?(?:input )?{_TEXTS}",
+    rf"(?:at most|maximum(?: of)?|up to|more than|exceeds?(?: the limit of)?|limit of) [\d,]+ (?:\w+ )?{_TEXTS}",
+    r"(?:array|list)[^.\n]{0,40}(?:too long|at most|maximum|exceed)",
+    r"(?:array|list) (?:length|size)",
+    r"requests (?:can be |are |allowed )?in (?:one|a|each) batch",
+    r"maximum item count|too many items|too_many_inputs",
+    r"batch (?:is |was )?too (?:large|big|long)",
+    r"\d (?:instance|input|text)(?:s|\(s\))? (?:is|are) allowed",
+    r"数组",
+)
+"""Said where a request has more texts than the server takes at once."""
+_NO_LIST = said_by(
+    r"expected (?:type: )?(?:an? )?str(?:ing)?\b[^.\n]{0,24}?(?:got|found|received|given)[^.\n]{0,16}?"
+    r"(?:array|list|sequence|slice)",
+    r"invalid type: (?:sequence|array|list)[^.\n]{0,24}expected (?:a |an? ?)?(?:borrowed )?str",
+    r"cannot unmarshal array[^\n]{0,80}string",
+    r"\] is not of type ['\"`]string",
+    rf"(?:batch(?:ed|es|ing)?|arrays?|lists?|multiple|several)(?: of)?(?: \w+){{0,2}} {NO}",
+    rf"{CANNOT} support[^.\n]{{0,16}} (?:batch(?:ed|es|ing)?|arrays?|lists?|multiple)\b",
+    r"only (?:supports? |accepts? )?(?:one|a single|single|1) (?:input|text|string|item|instance)\b",
+    r"only (?:one|a single|single|1) (?:input|text|string|item|instance) (?:is|per)",
+)
+"""Said where a text is taken and no list of them."""
+_ONE_STRING = said_by(
+    r"(?:should|must) be (?:a |of type )?(?:valid |single |type )?['\"`]?str(?:ing)?\b['\"`]?(?! or| \||,? array)",
+    r"\bstr(?:ing)? type expected",
+)
+
+
+def changes_of_texts(refusal: ServerRefusal, count: int) -> Iterator[Change]:
+    """Some endpoints of vectors take no list of texts, others a short one alone."""
+    words = refusal.words
+    if _NO_LIST.search(words) or (_ONE_STRING.search(words) and _names_input(refusal)):
+        yield Change("text_alone")
+    if count > 1 and _TOO_MANY_TEXTS.search(words):
+        allowed = [number for number in map(as_number, re.findall(r"\d[\d,]*", words)) if number and number < count]
+        if allowed:
+            yield Change("fewer_texts", value=max(allowed))
+        yield Change("fewer_texts", value=count // 2)
+
+
+def _names_input(refusal: ServerRefusal) -> bool:
+    return any("input" in path for path in refusal.paths) or bool(re.search(r"\binput\b", refusal.words, re.I))
+
+
+def speaks_of_texts(words: str) -> bool:
+    """Whether words that come with the status of an outage refuse a list of texts."""
+    return bool(_NO_LIST.search(words) or _TOO_MANY_TEXTS.search(words))
