@@ -43,7 +43,8 @@ def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
     for one in health:
         detail = f"{one.id} is {one.state} since {one.since}: {one.error}"
         if one.refused:
-            do = "correct LLM_API_KEY, LLM_BASE_URL or its entry where the system was started, and start it again"
+            names = "EMBED_API_KEY, EMBED_BASE_URL" if one.kind == "embedding" else "LLM_API_KEY, LLM_BASE_URL"
+            do = f"correct {names} or its entry where the system was started, and start it again"
             yield Finding("models", "fail", detail, do)
         elif one.state == "open":
             do = "it is asked again by itself; until then its fallbacks answer, or tasks wait: pentad models"

@@ -3,6 +3,7 @@
 from typing import get_args
 
 from pentad.contracts.dead_letters import LetterKind
+from pentad.contracts.models import ModelState
 from pentad.services.gateway.openapi_words import (
     ANY,
     LIST,
@@ -22,9 +23,20 @@ _LETTER = object_of(id=TEXT, kind={"enum": list(get_args(LetterKind))}, reason=T
 """What the list says of one at least; one that cannot be read has an ``id`` and a ``problem`` alone."""
 
 
-_MODEL = {
-    "allOf": [ref("ModelEntry"), object_of(source=TEXT, health=object_of(state=TEXT, processes={"type": "integer"}))]
-}
+_MAYBE = {"type": ["string", "null"]}
+_HEALTH = object_of(
+    state={"enum": [*get_args(ModelState), "unknown"]},
+    since=_MAYBE | {"description": "When it came into this state; null where no process tells"},
+    error=_MAYBE | {"description": "Why the last failed call failed"},
+    refused={"type": "boolean", "description": "Refused for a reason that only a person can mend: key, id, credit"},
+    learned={
+        "type": "array",
+        "items": TEXT,
+        "description": "How it is asked otherwise than others, because its server has refused a request, and the words",
+    },
+    processes={"type": "integer", "description": "How many processes tell"},
+)
+_MODEL = {"allOf": [ref("ModelEntry"), object_of(source=TEXT, health=_HEALTH)]}
 """An entry, where it comes from (``file``, ``registered`` or ``environment``), and how the model does."""
 
 

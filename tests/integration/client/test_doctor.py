@@ -266,3 +266,12 @@ async def test_a_key_that_the_running_system_was_refused_with_is_a_failure_seen_
         code, report = await examined(gateway)
     [(level, detail, do)] = said(report, "models")
     assert (code, level, "it answered 401" in detail, "LLM_API_KEY" in do) == (1, "fail", True, True)
+
+
+async def test_a_refused_key_of_the_embedding_model_names_its_own_variables() -> None:
+    """Promise: the doctor says which setting to correct."""
+    health = {"state": "failing", "since": "2030-01-31T12:00:00.000Z", "error": "it answered 401", "refused": True}
+    async with fake_gateway(listed={"models": [MODEL | {"kind": "embedding", "health": health}]}) as gateway:
+        code, report = await examined(gateway)
+    [(level, _, do)] = said(report, "models")
+    assert (code, level, "EMBED_API_KEY" in do, "LLM_API_KEY" in do) == (1, "fail", True, False)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import jsonschema_rs
 import pytest
 
 import pentad
@@ -76,6 +77,37 @@ async def test_without_a_file_there_is_what_the_environment_says(http: httpx2.As
         "processes": 0,
     }
     assert found["default"]["health"] == nothing
+
+
+async def test_what_is_learned_of_a_model_is_told_as_the_openapi_document_says(
+    store: Store, http: httpx2.AsyncClient
+) -> None:
+    """Promise: the health of a model, with what was learned of it in each process, is documented as it is told."""
+    document = (await http.get("/openapi.json")).json()
+    listed = document["paths"]["/v1/models"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    schema = listed["properties"]["items"]["items"]["allOf"][1]["properties"]["health"]
+    check = jsonschema_rs.validator_for(schema | {"additionalProperties": False})
+    told = {"kind": "llm", "state": "ok", "since": "2030-01-31T12:00:00.000Z"}
+
+    def learned(*lines: str) -> list[ModelHealth]:
+        return [ModelHealth.model_validate(told | {"id": "default", "learned": lines})]
+
+    async def health() -> dict[str, Any]:
+        found: dict[str, Any] = (await models(http))["default"]["health"]
+        check.validate(found)
+        return found
+
+    assert (await health())["learned"] == []
+    async with (
+        beside(keep_reporting(store, "one", lambda _: learned("seed is not sent to it", "no tools are offered to it"))),
+        beside(keep_reporting(store, "two", lambda _: learned("seed is not sent to it"))),
+    ):
+
+        async def both() -> bool:
+            return bool((await health())["processes"] == 2)
+
+        await wait_until("both processes to tell", both)
+        assert (await health())["learned"] == ["seed is not sent to it", "no tools are offered to it"]
 
 
 async def test_a_model_is_registered_replaced_listed_and_removed(store: Store, http: httpx2.AsyncClient) -> None:
