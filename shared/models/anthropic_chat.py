@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.anthropic_assembly import MessageAssembly
@@ -93,7 +93,24 @@ class AnthropicChat(StreamedChat):
             if not request.may_call:
                 fields["tool_choice"] = b'{"type":"none"}'
         fields["messages"] = b"[%s]" % prompt.messages
-        return fields
+        return _as_text(fields) if Change("plain_text") in changes else fields
+
+
+def _as_text(fields: dict[str, bytes]) -> dict[str, bytes]:
+    """The fields with text in the place of blocks that are nothing else: some servers know the protocol's short form
+    alone."""
+    changed = dict(fields)
+    if "system" in fields:
+        changed["system"] = to_json(_text_of(from_json(fields["system"])))
+    messages = from_json(fields["messages"])
+    for message in messages:
+        if all(block["type"] == "text" for block in message["content"]):
+            message["content"] = _text_of(message["content"])
+    return changed | {"messages": to_json(messages)}
+
+
+def _text_of(blocks: Sequence[Mapping[str, Any]]) -> str:
+    return "\n\n".join(block["text"] for block in blocks)
 
 
 def _thinks_by_budget(parameters: Mapping[str, Any]) -> bool:

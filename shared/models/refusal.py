@@ -95,6 +95,18 @@ def said_by(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.I)
 
 
+WANTS_TEXT = said_by(
+    r"expected (?:type: )?(?:an? )?str(?:ing)?\b[^.\n]{0,24}?(?:got|found|received|given)[^.\n]{0,16}?"
+    r"(?:array|list|sequence|slice)",
+    r"invalid type: (?:sequence|array|list)[^.\n]{0,24}expected (?:a |an? ?)?(?:borrowed )?str",
+    r"cannot unmarshal array[^\n]{0,80}string",
+    r"\] is not of type ['\"`]string",
+    r"(?:should|must) be (?:a |of type )?(?:valid |single |type )?['\"`]?str(?:ing)?\b['\"`]?(?! or| \||,? array)",
+    r"\bstr(?:ing)? type expected",
+)
+"""Said where a text is taken and no list."""
+
+
 def as_number(value: Any) -> int | None:
     """A whole number as servers write it, with or without commas; None for everything else."""
     digits = str(value).replace(",", "").replace("_", "")

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.refusal import CANNOT, NO, Path, ServerRefusal, as_number, said_by
+from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, Path, ServerRefusal, as_number, said_by
+from pentad.shared.models.refused_messages import CALL_IDS, changes_of_message
 from pentad.shared.models.refused_texts import changes_of_texts, speaks_of_texts
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.thoughts import REASONING
@@ -47,7 +48,6 @@ _DEFINITE = frozenset({400, 406, 409, 415, 422, 424})
 """Statuses of requests that a server refuses for what they say."""
 
 
-_CALL_IDS = (Change("call_ids", value="short"), Change("call_ids", value="numbered"))
 _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
     (
         said_by(
@@ -97,7 +97,7 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
             r"\btool_calls?\W[^\n]{0,24}\bid\b",
             r"functions\.[\w{<$]{1,64}[}>]?:",
         ),
-        _CALL_IDS,
+        CALL_IDS,
     ),
     (said_by(r"only supports? (?:a )?single tool[- ]calls?"), (Change("calls_as_text"),)),
     (
@@ -145,13 +145,15 @@ _MOST = re.compile(
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _ALSO_CALLED = {
     "response_format": ("response_schema", "response_mime_type", "response_json_schema", "responseSchema"),
-    "max_tokens": ("max_output_tokens", "max_new_tokens", "maxOutputTokens", "maxTokens"),
+    "max_tokens": ("maximum_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens", "maxTokens"),
     "max_completion_tokens": ("max_output_tokens", "max_new_tokens", "maxOutputTokens"),
     "stop": ("stop_sequences", "stopSequences"),
     "reasoning_effort": ("thinking_config", "thinking_budget", "thinkingConfig", "reasoning.effort", "enable_thinking"),
     "tools": ("functions", "function_declarations", "functionDeclarations", "toolConfig"),
     "tool_choice": ("tool_config", "toolChoice", "function_call", "tool choice"),
     "thinking": ("thinking.type", "budget_tokens"),
+    "cache_control": ("prompt_caching", "prompt_cache"),
+    "output_config": ("effort",),
 }  # fmt: skip
 """What servers behind another's protocol call a field."""
 _SCHEMA = said_by(
@@ -161,6 +163,7 @@ _SCHEMA = said_by(
     r"(?:tool|function)s?\b[^.\n]{0,30} (?:invalid|malformed)",
 )
 _OF_SCHEMA = said_by(r"schema|grammar|function[_ ]parameter|invalid (?:tool|function)")
+_OF_TOOL_NAME = said_by(r"(?:tool|function)(?:'s)? names?\b")
 _TOOL_PARTS = frozenset(
     {"tools", "functions", "function_declarations", "functionDeclarations", "toolSpec", "inputSchema"}
 )
@@ -176,7 +179,7 @@ def changes_for(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Cha
     yield from _reasoning(refusal)
     for path in refusal.paths:
         if path[0] == "messages":
-            yield from _message(refusal, path)
+            yield from changes_of_message(refusal.words, path)
     for words, changes in _ROWS:
         if words.search(refusal.words):
             yield from changes
@@ -210,7 +213,7 @@ def _room(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
 
 
 def _of_paths(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
-    for path in refusal.paths:
+    for path in map(_from_tools, refusal.paths):
         if path[0] in _TOOL_PARTS:
             if len(path) > 1:
                 yield from _tool(refusal, refused, path)
@@ -218,6 +221,12 @@ def _of_paths(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Chang
                 yield Change("no_tools")
         elif path[0] != "messages":
             yield from _path_field(refusal, refused, path)
+
+
+def _from_tools(path: Path) -> Path:
+    """The path from the tools on, where it leads to one: Bedrock puts them into `toolConfig`."""
+    at = next((at for at, step in enumerate(path) if step in _TOOL_PARTS), 0)
+    return path[at:]
 
 
 def _path_field(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change]:
@@ -235,8 +244,13 @@ def _of_names(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Chang
     for _, name in sorted(found, key=lambda each: (each[1] in ("tools", "stream"), each[0])):
         if name != "tools":
             yield from _field(refusal, refused, name)
-        elif not _OF_SCHEMA.search(refusal.words) and not KEYWORDS.search(refusal.words):
+        elif not _speaks_of_one(refusal.words, refused):
             yield Change("no_tools")
+
+
+def _speaks_of_one(words: str, refused: RefusedRequest) -> bool:
+    """Whether it is not tools that are refused, but one of them or its schema."""
+    return bool(_OF_SCHEMA.search(words) or KEYWORDS.search(words) or _tools_named(words, refused))
 
 
 def _named_at(name: str, words: str) -> int | None:
@@ -266,8 +280,8 @@ def _marked(name: str) -> str:
             rf"\b(?:param(?:eter)?|argument|field|property|properties|key|option|attribute|supplied|provided)s?(?:\(s\))?"
             rf"\s?:?\s?(?:[\w-]{{1,40}}, ?){{0,12}}{word}\b",
             rf"(?:^|\n){word}\s?:",
-            rf":\s?{word}\s*(?:$|[.,;\n])",
-            rf"\b{word} (?:is|are|was|must|should|cannot|does)\b",
+            rf":\s?{word}\s*(?:$|[.,;:\n])",
+            rf"\b{word} (?:is|are|was|must|should|cannot|does|param(?:eter)?|argument|field|option)\b",
             rf"\bsupport(?:ed|s)?:?(?: the)? {word}\b",
             rf"\bunsupported (?:\w+ )?{word}\b",
         )
@@ -278,6 +292,10 @@ def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterat
     """What helps where one field is refused: its other name, a smaller number, another form, or to leave it out."""
     if name in ("messages", "model"):
         return
+    if name == "system":
+        if WANTS_TEXT.search(refusal.words):
+            yield Change("plain_text")
+        yield Change("no_system")
     value = refused.fields[name]
     new = next((match[1] or match[2] for match in _INSTEAD.finditer(refusal.words)), None)
     if new is not None and new != name and new not in refused.fields:
@@ -299,30 +317,14 @@ _LARGE = 16
 """Numbers up to this are shares and counts, whose bounds mean little: their field is left out."""
 
 
-def _message(refusal: ServerRefusal, path: Path) -> Iterator[Change]:
-    last = path[-1]
-    words = refusal.words
-    if last == "role" and re.search(r"system|developer", words, re.I):
-        yield Change("no_system")
-    if last in ("content", "text", "parts") or "content" in path:
-        if re.search(r"null|none|str(?:ing)?\b|required|missing|type", words, re.I):
-            yield Change("no_null")
-        if re.search(r"empty|blank|at least|whitespace|length|min", words, re.I):
-            yield Change("no_empty_text")
-    if last.startswith(("reasoning", "thinking")) or last in ("extra_content", "signature"):
-        yield Change("no_reasoning")
-    if "tool_call_id" in path or ("tool_calls" in path and last == "id"):
-        yield from _CALL_IDS
-    if last in ("role", "tool_calls", "tool_call_id") and re.search(r"\btool", words, re.I):
-        yield Change("calls_as_text")
-
-
 def _of_tools(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     """Where a tool or a schema is refused in words alone."""
     if not refused.tools or any(path[0] in _TOOL_PARTS and len(path) > 1 for path in refusal.paths):
         return
     words = refusal.words
     named = _tools_named(words, refused)
+    if named and _OF_TOOL_NAME.search(words):
+        yield Change("omit_tool", named[0])
     if named or KEYWORDS.search(words) or _SCHEMA.search(words):
         yield from _lighter(refusal, named, refused)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pentad.shared.models.refusal import CANNOT, NO, ServerRefusal, as_number, said_by
+from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, ServerRefusal, as_number, said_by
 from pentad.shared.models.request_change import Change
 
 _TEXTS = r"(?:inputs?|texts?|instances?|items|elements|documents|sentences|strings|entries)\b"
@@ -27,27 +27,18 @@ _TOO_MANY_TEXTS = said_by(
 )
 """Said where a request has more texts than the server takes at once."""
 _NO_LIST = said_by(
-    r"expected (?:type: )?(?:an? )?str(?:ing)?\b[^.\n]{0,24}?(?:got|found|received|given)[^.\n]{0,16}?"
-    r"(?:array|list|sequence|slice)",
-    r"invalid type: (?:sequence|array|list)[^.\n]{0,24}expected (?:a |an? ?)?(?:borrowed )?str",
-    r"cannot unmarshal array[^\n]{0,80}string",
-    r"\] is not of type ['\"`]string",
     rf"(?:batch(?:ed|es|ing)?|arrays?|lists?|multiple|several)(?: of)?(?: \w+){{0,2}} {NO}",
     rf"{CANNOT} support[^.\n]{{0,16}} (?:batch(?:ed|es|ing)?|arrays?|lists?|multiple)\b",
     r"only (?:supports? |accepts? )?(?:one|a single|single|1) (?:input|text|string|item|instance)\b",
     r"only (?:one|a single|single|1) (?:input|text|string|item|instance) (?:is|per)",
 )
 """Said where a text is taken and no list of them."""
-_ONE_STRING = said_by(
-    r"(?:should|must) be (?:a |of type )?(?:valid |single |type )?['\"`]?str(?:ing)?\b['\"`]?(?! or| \||,? array)",
-    r"\bstr(?:ing)? type expected",
-)
 
 
 def changes_of_texts(refusal: ServerRefusal, count: int) -> Iterator[Change]:
     """Some endpoints of vectors take no list of texts, others a short one alone."""
     words = refusal.words
-    if _NO_LIST.search(words) or (_ONE_STRING.search(words) and _names_input(refusal)):
+    if _NO_LIST.search(words) or WANTS_TEXT.search(words):
         yield Change("text_alone")
     if count > 1 and _TOO_MANY_TEXTS.search(words):
         allowed = [number for number in map(as_number, re.findall(r"\d[\d,]*", words)) if number and number < count]
@@ -56,10 +47,6 @@ def changes_of_texts(refusal: ServerRefusal, count: int) -> Iterator[Change]:
         yield Change("fewer_texts", value=count // 2)
 
 
-def _names_input(refusal: ServerRefusal) -> bool:
-    return any("input" in path for path in refusal.paths) or bool(re.search(r"\binput\b", refusal.words, re.I))
-
-
 def speaks_of_texts(words: str) -> bool:
     """Whether words that come with the status of an outage refuse a list of texts."""
-    return bool(_NO_LIST.search(words) or _TOO_MANY_TEXTS.search(words))
+    return any(pattern.search(words) for pattern in (_NO_LIST, WANTS_TEXT, _TOO_MANY_TEXTS))

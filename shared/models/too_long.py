@@ -33,6 +33,8 @@ _TOO_LONG = re.compile(
     r"|上下文(?:长度|窗口)|输入(?:内容)?(?:过长|超长)",
     re.I,
 )
+_ADDRESS = re.compile(r"https?://\S+")
+"""Of a page that is named to read: its name says nothing of this request."""
 _RATE = re.compile(
     r"rate[ _-]?limit|per (?:min|sec|hour|day)|too many requests|please (?:wait|try again)|throttl|quota", re.I
 )
@@ -69,6 +71,7 @@ _SPARE, _LEAST_ANSWER = 16, 256
 
 def says_too_long(words: str) -> bool:
     """Whether it is the length that the server refuses: what is shorter, or a larger model, would be answered."""
+    words = _ADDRESS.sub("", words)
     if not _TOO_LONG.search(words):
         return False
     if _RATE.search(words) and not _NEVER_FITS.search(words):

@@ -25,7 +25,7 @@ def _faults(body: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{name}: Extra inputs are not permitted" for name in sorted(body.keys() - _FIELDS))
     if not isinstance(body.get("model"), str) or type(body.get("max_tokens")) is not int:
         yield "model and max_tokens: Field required"
-    for block in body.get("system") or ():
+    for block in _blocks(body.get("system") or ()):
         yield from _text_faults("system", block)
     yield from _tool_faults(body.get("tools") or [])
     messages = body.get("messages")
@@ -46,7 +46,7 @@ def _turn_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"messages.{number}: roles must alternate, beginning with the user"
         if not message["content"]:
             yield f"messages.{number}: all messages must have non-empty content"
-        for block in message["content"]:
+        for block in _blocks(message["content"]):
             if block["type"] not in _OF_ROLE[message["role"]]:
                 yield f"messages.{number}: {block['type']} in a message of {message['role']}"
             if block["type"] == "text":
@@ -59,14 +59,15 @@ def _pairing_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     seen: set[str] = set()
     due: list[str] = []
     for number, message in enumerate(messages):
-        results = [block for block in message["content"] if block["type"] == "tool_result"]
-        if results != list(message["content"][: len(results)]):
+        blocks = _blocks(message["content"])
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        if results != list(blocks[: len(results)]):
             yield f"messages.{number}: tool_result blocks must come first"
         if [block["tool_use_id"] for block in results] != due:
             yield f"messages.{number}: `tool_use` ids {due} need their `tool_result` blocks immediately after"
         if any(isinstance(block.get("content"), str) and not block["content"] for block in results):
             yield f"messages.{number}: empty tool_result"
-        calls = [block for block in message["content"] if block["type"] == "tool_use"]
+        calls = [block for block in blocks if block["type"] == "tool_use"]
         due = [block["id"] for block in calls]
         if seen.intersection(due) or len(set(due)) < len(due):
             yield f"messages.{number}: `tool_use` ids must be unique"
@@ -81,9 +82,16 @@ def _pairing_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _thinking_faults(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if (body.get("thinking") or {}).get("type") != "enabled":
         return
-    last: Sequence[Mapping[str, Any]] = next((m["content"] for m in reversed(messages) if m["role"] == "assistant"), [])
+    last: Sequence[Mapping[str, Any]] = next(
+        (_blocks(m["content"]) for m in reversed(messages) if m["role"] == "assistant"), []
+    )
     if any(block["type"] == "tool_use" for block in last) and last[0]["type"] != "thinking":
         yield "Expected `thinking` or `redacted_thinking`, but found `tool_use`"
+
+
+def _blocks(content: Any) -> Sequence[Mapping[str, Any]]:
+    """A text alone is the short form of one block."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _text_faults(where: str, block: Mapping[str, Any]) -> Iterator[str]:
