@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pentad.shared.immutable import immutable
+from pentad.shared.models.field_names import names_of, place_of
 from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, Path, ServerRefusal, as_number, said_by
 from pentad.shared.models.refused_messages import CALL_IDS, changes_of_message
 from pentad.shared.models.refused_texts import changes_of_texts, speaks_of_texts
@@ -71,7 +72,7 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
             r"failed to (?:parse|initialize|convert|compile)[^.\n]{0,40} grammar",
             r"json schema conversion failed",
             r"(?:invalid|unsupported) grammar",
-            r"grammar (?:error|is not valid)",
+            rf"grammar (?:error|is not valid|is {NO})",
         ),
         (
             Change("loosen_tools", value=WITHOUT_BOUNDS),
@@ -104,7 +105,7 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         said_by(
             rf"{CANNOT} (?:currently )?support(?: the)?(?: use of)? ['\"`]?{_TOOLS}\b",
             rf"{CANNOT} (?:use|call|accept|handle|do) {_TOOLS}\b",
-            rf"{_TOOLS}['\"`]?(?: \w+){{0,3}} {NO}\b",
+            rf"{_TOOLS}['\"`]?(?: (?!with\b)\w+){{0,3}} {NO}\b",
             rf"unsupported[^.\n]{{0,30}}{_TOOLS}\b(?![.\[])",
             rf"no (?:support for|endpoints found that support) {_TOOLS}\b",
             rf"(?:without (?:native )?|not trained for ){_TOOLS}\b",
@@ -117,9 +118,22 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         said_by(
             rf"{_FORMAT}[^\n]{{0,60}}(?:{NO}|unavailable|cannot be)",
             rf"{CANNOT} support[^.\n]{{0,30}} {_FORMAT}",
-            r"response mime type|custom grammar constraints|guided decoding|response_schema",
+            r"response mime type|custom grammar constraints|guided decoding|response_schema|invalid format: expected",
         ),
         (Change("json_object"), Change("omit", "response_format")),
+    ),
+    (said_by(r"support the provided ['\"`]?tool_choice"), (Change("omit", "tool_choice"),)),
+    (said_by(r"last message must (?:be|have)[^.\n]{0,24}\buser\b"), (Change("calls_as_text"),)),
+    (
+        said_by(
+            r"missing (?:required )?(?:field:? )?['\"`]content\b",
+            r"\bcontent['\"`]? (?:must not|cannot|can't|should not) be (?:null|none|empty)",
+        ),
+        (Change("no_null"), Change("no_empty_text")),
+    ),
+    (
+        said_by(r"template error|rendering (?:prompt|chat|the)[^\n]{0,24} template|jinja"),
+        (Change("no_null"), Change("calls_as_text"), Change("alternate"), Change("no_system")),
     ),
 )
 """What servers say that names no part of a request in a form that could be read: these count with each status."""
@@ -139,23 +153,11 @@ _INSTEAD = said_by(
 _MOST = re.compile(
     r"(?:at most|maximum(?: \w+){0,5}?(?: is| of|:)?|max(?:imum)? allowed(?: is)?|less than or equal to|<=|up to"
     r"|limit of|must be (?:less than|below|under)|cannot exceed|must not exceed|exceed(?:s|ed)?(?: the)?(?: \w+){0,3}"
-    r"|\d >|, )[ \[(`'\"]{0,2}(\d[\d,]{0,10})",
+    r"|\d >|tokens >|, )[ \[(`'\"]{0,2}(\d[\d,]{0,10})",
     re.I,
 )
+_EXCLUSIVE = re.compile(r"to (\d{1,10}) \(exclusive\)", re.I)
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_ALSO_CALLED = {
-    "response_format": ("response_schema", "response_mime_type", "response_json_schema", "responseSchema"),
-    "max_tokens": ("maximum_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens", "maxTokens"),
-    "max_completion_tokens": ("max_output_tokens", "max_new_tokens", "maxOutputTokens"),
-    "stop": ("stop_sequences", "stopSequences"),
-    "reasoning_effort": ("thinking_config", "thinking_budget", "thinkingConfig", "reasoning.effort", "enable_thinking"),
-    "tools": ("functions", "function_declarations", "functionDeclarations", "toolConfig"),
-    "tool_choice": ("tool_config", "toolChoice", "function_call", "tool choice"),
-    "thinking": ("thinking.type", "budget_tokens"),
-    "cache_control": ("prompt_caching", "prompt_cache"),
-    "output_config": ("effort",),
-}  # fmt: skip
-"""What servers behind another's protocol call a field."""
 _SCHEMA = said_by(
     r"schema|grammar|guided|outlines|parameters|tool definition",
     r"function[_ ](?:declaration|parameter)",
@@ -230,17 +232,15 @@ def _from_tools(path: Path) -> Path:
 
 
 def _path_field(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change]:
-    for name in refused.fields:
-        if name == path[0] or name in path[1:] or not _SAME.get(name, frozenset()).isdisjoint(path):
-            yield from _field(refusal, refused, name)
-
-
-_SAME = {name: frozenset(others) for name, others in _ALSO_CALLED.items()}
+    """The fields that a path names, the one that it leads to before those that it is in."""
+    depths = {name: at for name in refused.fields for at, step in enumerate(path) if step in names_of(name)}
+    for name in sorted(depths, key=lambda each: -depths[each]):
+        yield from _field(refusal, refused, name)
 
 
 def _of_names(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
     """Fields that the words name, in the order in which they do."""
-    found = [(at, name) for name in refused.fields if (at := _named_at(name, refusal.words)) is not None]
+    found = [(at, name) for name in refused.fields if (at := place_of(name, refusal.words)) is not None]
     for _, name in sorted(found, key=lambda each: (each[1] in ("tools", "stream"), each[0])):
         if name != "tools":
             yield from _field(refusal, refused, name)
@@ -251,41 +251,6 @@ def _of_names(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Chang
 def _speaks_of_one(words: str, refused: RefusedRequest) -> bool:
     """Whether it is not tools that are refused, but one of them or its schema."""
     return bool(_OF_SCHEMA.search(words) or KEYWORDS.search(words) or _tools_named(words, refused))
-
-
-def _named_at(name: str, words: str) -> int | None:
-    places = [match.start() for each in (name, *_ALSO_CALLED.get(name, ())) if (match := _naming(each).search(words))]
-    return min(places, default=None)
-
-
-@lru_cache(maxsize=512)
-def _naming(name: str) -> re.Pattern[str]:
-    """Where a text names a field: one that is also a word of English, only where it is marked as a name."""
-    return re.compile(_distinct(name) if _is_distinct(name) else _marked(name), re.I)
-
-
-def _is_distinct(name: str) -> bool:
-    return "_" in name or name in ("temperature", "logprobs", "verbosity", "dimensions") or name != name.lower()
-
-
-def _distinct(name: str) -> str:
-    return rf"(?<![\w-]){re.escape(name).replace('_', '[ _-]?')}(?![\w-])"
-
-
-def _marked(name: str) -> str:
-    word = re.escape(name)
-    return "|".join(
-        (
-            rf"""["'`“‘\[(*]{word}["'`”’\])*:]""",
-            rf"\b(?:param(?:eter)?|argument|field|property|properties|key|option|attribute|supplied|provided)s?(?:\(s\))?"
-            rf"\s?:?\s?(?:[\w-]{{1,40}}, ?){{0,12}}{word}\b",
-            rf"(?:^|\n){word}\s?:",
-            rf":\s?{word}\s*(?:$|[.,;:\n])",
-            rf"\b{word} (?:is|are|was|must|should|cannot|does|param(?:eter)?|argument|field|option)\b",
-            rf"\bsupport(?:ed|s)?:?(?: the)? {word}\b",
-            rf"\bunsupported (?:\w+ )?{word}\b",
-        )
-    )
 
 
 def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterator[Change]:
@@ -302,7 +267,9 @@ def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterat
         yield Change("rename", name, new)
     asked = as_number(value.decode()) if len(value) < 16 else None
     if asked is not None:
-        allowed = [n for n in map(as_number, _MOST.findall(refusal.words)) if n is not None and 0 < n < asked]
+        most = [as_number(found) for found in _MOST.findall(refusal.words)]
+        most += [int(found) - 1 for found in _EXCLUSIVE.findall(refusal.words)]
+        allowed = [n for n in most if n is not None and 0 < n < asked]
         if allowed and asked > _LARGE:
             yield Change("lower", name, max(allowed))
     if name in _OTHER_NAMES and name not in refused.required:

@@ -23,6 +23,8 @@ _TOO_LONG = re.compile(
     r"|(?:input|prompt)(?: tokens| text)? exceeds? (?:the )?(?:configured|maximum|model)"
     r"|token count is [\d,]+ but (?:the )?model|has [\d,]+ tokens, exceeding|cannot exceed [\d,]+ tokens"
     r"|payload size exceeds|#/(?:texts|inputText|prompt|messages)\b[^\n]{0,24}expected maxLength"
+    r"|maximum number of input tokens|context shift is disabled|truncate prompt with n_keep|body too large for"
+    r"|(?:input|prompt) (?:is longer than the model|exceeds max)|max(?:imum)? input characters"
     r"|size of tensor a \(\d+\) must match the size of tensor b"
     r"|exceed(?:s|ed)?(?: the)?(?: model)?(?:'s)?(?: maximum)?(?: allowed)?"
     r" (?:token limit|number of tokens|input length)"
@@ -60,6 +62,7 @@ _LIMITS = tuple(
         r"(?:context|configured context|available context) (?:length|size|window|limit)(?: is| of|:)? ?" + _NUMBER,
         r"maximum number of tokens allowed(?: is| of|:)? ?" + _NUMBER,
         r"token limit(?: is| of|:)? ?" + _NUMBER,
+        r"(?:maximum allowed length|max size)(?: is| of|:)? ?" + _NUMBER,
         r"input length (?:should be|of|is) ?" + _NUMBER,
         r"(?:limit|maximum|max_seq_len|max_model_len|n_ctx\"?)(?: is| of|:)? ?" + _NUMBER,
         r"(?:must be <=|must have less than|cannot exceed|at most|up to) ?" + _NUMBER,

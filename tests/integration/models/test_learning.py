@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from pentad.shared.models import learned_form
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ModelRefused, ModelTooLong, ModelUnavailable
-from tests.integration.models.conftest import Bench, Start
+from tests.integration.models.conftest import USER, Bench, Start
 from tests.support.models.protocols import OPENAI, ScriptedProtocol
 from tests.support.models.refusals import told
 from tests.support.models.replies import Reply, fail, raw, refuse, say
@@ -40,6 +40,17 @@ def tool(name: str, schema: Any = None, description: str = "does it") -> dict[st
 
 
 TOOLS = to_json([tool("alpha"), tool("run")])
+UNUSUAL = {
+    "type": "object",
+    "$defs": {"U": {"type": "string", "enum": ["C"]}},
+    "properties": {
+        "a": {"type": "array", "prefixItems": [{"type": "string"}]},
+        "n": {"type": "integer", "exclusiveMinimum": 0},
+        "u": {"$ref": "#/$defs/U"},
+    },
+    "additionalProperties": False,
+}
+RICH_TOOLS = to_json([tool("alpha"), tool("run", UNUSUAL, "x" * 3000)])
 
 
 def has(change: str, body: dict[str, Any]) -> bool:
@@ -86,6 +97,53 @@ async def test_a_request_is_sent_again_without_the_field_that_is_refused(start: 
     first, *others = bench.server.chats
     assert [has(row["change"], body) for body in (first, *others)] == [True, False, False]
     assert len(first) - len(others[0]) <= 2, "and nothing else is left out"
+
+
+EVERYTHING = PARAMETERS | {
+    "chat_template_kwargs": {"x": 1},
+    "extra_body": {"a": 1},
+    "frequency_penalty": 0.1,
+    "logit_bias": {"1": 1},
+    "metadata": {"a": "b"},
+    "min_p": 0.1,
+    "n": 1,
+    "presence_penalty": 0.1,
+    "prompt_cache_key": "k",
+    "repetition_penalty": 1.1,
+    "safety_identifier": "z",
+    "store": True,
+    "top_k": 5,
+    "top_logprobs": 3,
+    "verbosity": "low",
+    "web_search_options": {},
+}
+SYSTEM = b'{"role":"system","content":"be nice"}'
+CALLED = (
+    b'{"role":"assistant","content":null,"tool_calls":[{"id":"call_a","type":"function",'
+    b'"function":{"name":"alpha","arguments":"{}"}}]}'
+)
+RESULT = b'{"role":"tool","tool_call_id":"call_a","content":"r"}'
+
+
+def refuses(what: str, body: dict[str, Any]) -> bool:
+    """Whether a server refuses a request: `has FIELD`, `says TEXT`, `above TOKENS`."""
+    kind, _, rest = what.partition(" ")
+    if kind == "has":
+        return rest in body
+    return rest in json.dumps(body) if kind == "says" else body.get("max_tokens", 0) > int(rest)
+
+
+@pytest.mark.parametrize("row", told("learned"))
+async def test_what_servers_say_teaches_this_and_nothing_else(start: Start, row: Any) -> None:
+    """Promise: a refusal in the words of each of these servers changes what it is about, and leaves the rest alone."""
+    bench = await start(parameters=EVERYTHING)
+    refusing(bench, refuse(row["status"], row["body"]), lambda body: refuses(row["refuses"], body))
+    messages = (SYSTEM, USER, CALLED, RESULT) if row.get("conversation") else (SYSTEM, USER)
+    for _ in range(2):
+        assert (await bench.ask(*messages, tools=RICH_TOOLS, may_call=False)).text == "there"
+    assert isinstance(bench.client, OpenAIChat)
+    assert [line.partition(": it says")[0] for line in bench.client.learned] == row["learned"]
+    assert [refuses(row["refuses"], body) for body in bench.server.chats[-2:]] == [False, False]
 
 
 @pytest.mark.parametrize("row", told("no_tools"))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 _TOLD: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "refusals.json").read_text())
-Subject = Literal["fields", "no_tools", "too_long", "delays", "used_up", "texts"]
+Subject = Literal["fields", "no_tools", "too_long", "delays", "used_up", "texts", "learned"]
 NOW = 1_700_000_000.0
 """When the delays are asked for, in seconds since the epoch."""
 FIELDS = {
