@@ -85,7 +85,7 @@ class EmbedReply(Envelope):
     model: str = ""
     vectors: list[list[float]] = Field(default_factory=list)
     error: str | None = None
-    refuses_all: bool = False
+    refuses_all: bool | None = None
     """These texts are not at fault: the model refuses every request until somebody mends it, so wait and ask again."""
 
 

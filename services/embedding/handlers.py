@@ -60,7 +60,7 @@ class Embedding:
         try:
             vectors = await self.embed(shard, command.tenant_id, _cached_for(command), command.texts)
         except ModelRefused as error:
-            await self._reply(command, error=str(error), refuses_all=isinstance(error, ModelMisconfigured))
+            await self._reply(command, error=str(error), refuses_all=isinstance(error, ModelMisconfigured) or None)
         except ModelUnavailable as error:
             raise OutageError(str(error)) from error
         else:
@@ -71,7 +71,7 @@ class Embedding:
         command: EmbedCommand,
         vectors: Sequence[list[float]] = (),
         error: str | None = None,
-        refuses_all: bool = False,
+        refuses_all: bool | None = None,
     ) -> None:
         reply = EmbedReply(
             event_id=f"{command.event_id}.reply",
