@@ -6,31 +6,40 @@ Some take no list of texts, others a short list alone; that one text is too long
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, ServerRefusal, as_number, said_by
 from pentad.shared.models.request_change import Change
 
 _TEXTS = r"(?:inputs?|texts?|instances?|items|elements|documents|sentences|strings|entries)\b"
-_TOO_MANY_TEXTS = said_by(
-    r"(?<!physical )batch[ _-]?size(?! \(current)",
-    rf"too many {_TEXTS}",
-    rf"(?:number|count|length) of (?:the )?(?:input )?{_TEXTS}",
-    rf"(?:at most|maximum(?: of)?|up to|more than|exceeds?(?: the limit of)?|limit of) [\d,]+ (?:\w+ )?{_TEXTS}",
-    r"(?:array|list)[^.\n]{0,40}(?:too long|at most|maximum|exceed)",
-    r"(?:array|list) (?:length|size)",
-    r"requests (?:can be |are |allowed )?in (?:one|a|each) batch",
-    r"maximum item count|too many items|too_many_inputs",
-    r"batch (?:is |was )?too (?:large|big|long)",
-    r"\d (?:instance|input|text)(?:s|\(s\))? (?:is|are) allowed",
-    r"数组",
+_TOO_MANY_TEXTS = (
+    said_by(
+        r"(?<!physical )batch[ _-]?size(?! \(current)",
+        rf"too many {_TEXTS}",
+        rf"(?:number|count|length) of (?:the )?(?:input )?{_TEXTS}",
+        rf"(?:at most|maximum(?: of)?|up to|more than|exceeds?(?: the limit of)?|limit of) [\d,]+ (?:\w+ )?{_TEXTS}",
+    ),
+    said_by(
+        r"\b(?:array|list)(?: is| should have| must have| should not| must not)? (?:too long|at most|maximum|exceed)",
+        r"(?:array|list) (?:length|size)",
+        r"requests (?:can be |are |allowed )?in (?:one|a|each) batch",
+        r"maximum item count|too many items|too_many_inputs",
+        r"batch (?:is |was )?too (?:large|big|long)",
+        r"\d (?:instance|input|text)(?:s|\(s\))? (?:is|are) allowed",
+        r"数组",
+    ),
 )
 """Said where a request has more texts than the server takes at once."""
-_NO_LIST = said_by(
-    rf"(?:batch(?:ed|es|ing)?|arrays?|lists?|multiple|several)(?: of)?(?: \w+){{0,2}} {NO}",
-    rf"{CANNOT} support[^.\n]{{0,16}} (?:batch(?:ed|es|ing)?|arrays?|lists?|multiple)\b",
-    r"only (?:supports? |accepts? )?(?:one|a single|single|1) (?:input|text|string|item|instance)\b",
-    r"only (?:one|a single|single|1) (?:input|text|string|item|instance) (?:is|per)",
+_NO_LIST = (
+    said_by(
+        rf"\b(?:batch(?:ed|es|ing)?|arrays?|lists?|multiple|several)(?: (?:of )?(?:inputs?|texts?|items?|strings?))?"
+        rf"(?: is| are)? {NO}",
+    ),
+    said_by(rf"{CANNOT} support[^.\n]{{0,16}} (?:batch(?:ed|es|ing)?|arrays?|lists?|multiple)\b"),
+    said_by(
+        r"only (?:supports? |accepts? )?(?:one|a single|single|1) (?:input|text|string|item|instance)\b",
+        r"only (?:one|a single|single|1) (?:input|text|string|item|instance) (?:is|per)",
+    ),
 )
 """Said where a text is taken and no list of them."""
 
@@ -38,9 +47,9 @@ _NO_LIST = said_by(
 def changes_of_texts(refusal: ServerRefusal, count: int) -> Iterator[Change]:
     """Some endpoints of vectors take no list of texts, others a short one alone."""
     words = refusal.words
-    if _NO_LIST.search(words) or WANTS_TEXT.search(words):
+    if _finds(_NO_LIST, words) or WANTS_TEXT.search(words):
         yield Change("text_alone")
-    if count > 1 and _TOO_MANY_TEXTS.search(words):
+    if count > 1 and _finds(_TOO_MANY_TEXTS, words):
         allowed = [number for number in map(as_number, re.findall(r"\d[\d,]*", words)) if number and number < count]
         if allowed:
             yield Change("fewer_texts", value=max(allowed))
@@ -49,4 +58,8 @@ def changes_of_texts(refusal: ServerRefusal, count: int) -> Iterator[Change]:
 
 def speaks_of_texts(words: str) -> bool:
     """Whether words that come with the status of an outage refuse a list of texts."""
-    return any(pattern.search(words) for pattern in (_NO_LIST, WANTS_TEXT, _TOO_MANY_TEXTS))
+    return _finds((*_NO_LIST, WANTS_TEXT, *_TOO_MANY_TEXTS), words)
+
+
+def _finds(patterns: Iterable[re.Pattern[str]], words: str) -> bool:
+    return any(pattern.search(words) for pattern in patterns)
