@@ -14,7 +14,10 @@ _LARGE = r"\d[eE]|(?<!\d)\d{300}"
 """What every number beyond a double's range has in it, and few texts have."""
 _IN_BYTES, _IN_TEXT = re.compile(_LARGE.encode()), re.compile(_LARGE)
 _LARGE_TEXT = 1 << 16
-"""Characters of a text for which the garbage collector waits."""
+"""Characters of a text for which the garbage collector waits, and in whose texts no numbers are looked for."""
+
+MOST_VALUES = 50_000
+"""Values of one text: to make them, to write them down and to let them go is some 30 ms each."""
 
 
 @contextmanager
@@ -33,15 +36,36 @@ def collector_waits(text: bytes | str) -> Iterator[None]:
             gc.enable()
 
 
-def read_json(text: bytes | str) -> Any:
-    """What a JSON text says. Raises ``ValueError`` for what is not JSON.
+def values_in(text: bytes | str, most: int) -> int:
+    """How many values a JSON text has, about, told without making them; of more than ``most`` only that they are more.
 
-    That is also ``NaN`` and ``Infinity``, which many writers put out, and a number beyond a double's range, which would
-    be read as infinite: neither could be written down again as JSON.
+    The signs before values are counted, and where they are too many once more without what stands within texts.
     """
+    signs: Any = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+    found: int = sum(map(text.count, signs))
+    return found if found <= most else sum(map(_outside_texts(text).count, signs))
+
+
+def _outside_texts(text: bytes | str) -> Any:
+    """A JSON text without what its texts and names say."""
+    if isinstance(text, bytes):
+        return b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    return "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+
+
+def read_json(text: bytes | str, most_values: int | None = MOST_VALUES) -> Any:
+    """What a JSON text says. Raises ``ValueError`` for what is not JSON, and for more values than ``most_values``.
+
+    No JSON is also ``NaN`` and ``Infinity``, which many writers put out, and a number beyond a double's range, which
+    would be read as infinite: neither could be written down again as JSON. ``most_values``: None for any number, where
+    nothing else waits.
+    """
+    if most_values is not None and values_in(text, most_values) > most_values:
+        raise ValueError(f"it has more than {most_values:,} values")
     with collector_waits(text):
         found = from_json(text, allow_inf_nan=False)
-    if (_IN_BYTES.search(text) if isinstance(text, bytes) else _IN_TEXT.search(text)) is not None:
+    numbers = text if len(text) <= _LARGE_TEXT else _outside_texts(text)
+    if (_IN_BYTES.search(numbers) if isinstance(numbers, bytes) else _IN_TEXT.search(numbers)) is not None:
         try:
             _STRICT.encode(found)
         except ValueError:

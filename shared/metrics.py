@@ -164,6 +164,12 @@ loop_delay_seconds = _histogram(
     "How late the event loop of the process came back to a timer, measured fifty times a second: while it is held "
     "nobody is served. A delay over 1 s is logged, and told by `pentad doctor`.",
 )
+loop_held_seconds = _histogram(
+    "pentad_loop_held_seconds",
+    (),
+    "The part of each such delay in which the process worked, in processor time: what code of ours held the loop. A "
+    "delay without it comes from the machine, which gave the process no turn.",
+)
 
 # Turns, tasks and steps.
 first_delta_seconds = _histogram(

@@ -19,7 +19,9 @@ from pentad.shared.keys import SessionKeys, TaskKeys, session_index
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 
-_LOG_CHUNK = 500
+_LOG_CHUNK = 50
+_LARGE = 1 << 16
+"""Bytes of an entry after which others in the loop have a turn."""
 _MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
 _LAST_CHARS = 200
 """Of a session's last message, in the list of sessions."""
@@ -120,7 +122,10 @@ class Queries:
         if await self._in_redis(keys):
             messages: list[dict[str, Any]] = []
             while chunk := await self._store.call("LRANGE", keys.log, len(messages), len(messages) + _LOG_CHUNK - 1):
-                messages += map(_entry, chunk)
+                for raw in chunk:
+                    messages.append(_entry(raw))
+                    if len(raw) > _LARGE:
+                        await asyncio.sleep(0)
             # Archived while it was read: then the record has all of it.
             if await self._in_redis(keys):
                 return messages

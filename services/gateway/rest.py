@@ -9,7 +9,7 @@ from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
 from pentad.services.gateway.browsers import make_token
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.http import answer, page_of, read_asked, task_of, tenant_of
+from pentad.services.gateway.http import answer, answer_with_list, page_of, read_asked, task_of, tenant_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
 from pentad.services.gateway.knowledge_routes import add_edge, add_node, delete_node, get_neighbours, get_node
 from pentad.services.gateway.memory_routes import (
@@ -84,7 +84,7 @@ async def get_transcript(parts: Parts, request: "Request") -> "Response":
     messages = await parts.queries.transcript(tenant_of(request), task)
     if messages is None:
         raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
-    return answer({"task_id": task, "messages": messages})
+    return await answer_with_list({"task_id": task}, "messages", messages)
 
 
 async def get_value(parts: Parts, request: "Request") -> "Response":

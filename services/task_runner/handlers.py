@@ -169,14 +169,14 @@ class RunnerHandler(WakeUps[TaskKeys]):
         elif type(decided) in _WAITING:
             _WAITING[type(decided)](writer)
         elif isinstance(decided, Finish):
-            writer.place_mail(decided.closed, await self._steps.kept_aside(step))
+            writer.place_mail(decided.closed, await self._steps.results(step))
             writer.finish(answer_of(step.transcript.messages, decided.call), await self._steps.last_record(step))
         elif isinstance(decided, Pause):
-            writer.place_mail(decided.closed, await self._steps.kept_aside(step))
+            writer.place_mail(decided.closed, await self._steps.results(step))
             writer.use_redrives()
             writer.pause(decided.reason)
         elif isinstance(decided, End):
-            writer.place_mail(decided.closed, await self._steps.kept_aside(step))
+            writer.place_mail(decided.closed, await self._steps.results(step))
             if decided.status == "cancelled":
                 writer.use_redrives()
             writer.ended_without_answer()
@@ -215,7 +215,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         )
         if step.task.ended:
             writer.restart()
-        writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.place_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.commit.unmail(step.arrived.move_numbers)
         writer.ended_without_answer()

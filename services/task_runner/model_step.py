@@ -59,6 +59,8 @@ from pentad.shared.store.store import guarded
 
 log = logging.getLogger(__name__)
 
+_LARGE = 1 << 16
+"""Characters of arguments that are read beside the event loop, and of an answer that is not written at one go."""
 _TOOLBOXES = 256
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 
@@ -114,7 +116,7 @@ class ModelSteps:
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
-        following = what_comes_next(answer, asking.rules, await _checked(asking, answer))
+        following = await _following(asking, answer)
         if isinstance(following, NothingSaid):
             asking.deltas.stop()
             again = self._model_again(step, closed, "silent", following.problem, said=answer)
@@ -128,7 +130,7 @@ class ModelSteps:
         writer = self._steps.writer(step)
         writer.shares_memory = writer.shares_memory or chosen.instruction.share
         writer.quote(recall)
-        writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.place_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
@@ -168,6 +170,8 @@ class ModelSteps:
         step, writer = asking.step, asking.writer
         asking.deltas.finish(writer.commit)
         writer.answered(answer, following, asking.asked, redriven=redriven)
+        if len(answer.text) > _LARGE:  # others have a turn before as much is sent to Redis
+            await asyncio.sleep(0)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
@@ -277,7 +281,7 @@ class ModelSteps:
     ) -> bool:
         """There will be no answer: the turn ends; what came since starts the next one."""
         writer = self._steps.writer(step)
-        writer.place_mail(closed, await self._steps.kept_aside(step))
+        writer.place_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.ended_without_answer()
         if said is not None:
@@ -294,6 +298,14 @@ def _is_answer_due(asking: ModelQuestion) -> bool:
     call no tools.
     """
     return asking.asked.toolbox.json is None or not asking.rules.may_call or asking.step.task.repairs > 0
+
+
+async def _following(asking: ModelQuestion, answer: ModelAnswer) -> Next | NothingSaid:
+    """What comes next; long arguments of calls are read beside the event loop."""
+    checked = await _checked(asking, answer)
+    if sum(len(call.arguments) for call in answer.tool_calls) < _LARGE:
+        return what_comes_next(answer, asking.rules, checked)
+    return await asyncio.to_thread(what_comes_next, answer, asking.rules, checked)
 
 
 async def _checked(asking: ModelQuestion, answer: ModelAnswer) -> CheckedJson | None:

@@ -11,6 +11,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Exclusion
 from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
 from pentad.services.task_runner.domain.plan import Closed
+from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors import opening
@@ -68,7 +69,7 @@ class MoveWriter(WaitWriter):
         length: int,
         receiver: Receiver,
         closed: Sequence[Closed],
-        kept_aside: dict[str, str],
+        results: KeptResults,
     ) -> None:
         """Out of the task. ``length``: of its transcript; ``closed``: calls of the turn under way that are given up."""
         move, found = departure.move, departure.found
@@ -79,7 +80,7 @@ class MoveWriter(WaitWriter):
             self.commit.unmail([move.number])
         else:
             if self.cuts:
-                self.place_mail(closed, kept_aside)
+                self.place_mail(closed, results)
             positions = (*found.positions, *range(length, length + len(self.added)))
         note = Exclusion(positions=list(positions), to=move.to, to_task_id=receiver.keys.task)
         self._log(note.model_dump(), message_id=move.message_id)

@@ -72,7 +72,7 @@ class Moves:
             len(lines),
             receiver,
             give_up(missing, "its message was moved to another task"),
-            await self._steps.kept_aside(step),
+            await self._steps.results(step),
         )
         store, session = self._steps.actors.store, writer.session
         turns = await guarded("turns", last_turns, store, session, TURNS_KEPT)

@@ -1,5 +1,6 @@
 """One handling of a task: what it works on, and what it is written with."""
 
+import asyncio
 from collections.abc import Awaitable
 
 from pentad.contracts.records import StepRecord
@@ -7,6 +8,7 @@ from pentad.services.task_runner.answered import AnswerWriter
 from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
+from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults, in_prompt
 from pentad.services.task_runner.prompt import KnownTranscript
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
@@ -17,6 +19,9 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
+
+_LARGE = 1 << 16
+"""Characters of a result after which others in the loop have a turn."""
 
 
 @immutable
@@ -84,13 +89,22 @@ class Steps:
         except ValueError as error:
             raise DamagedError(f"the last step of task {step.keys.task} cannot be read: {error}") from None
 
-    async def kept_aside(self, step: Step) -> dict[str, str]:
-        """Large results that their mail only refers to."""
-        refs = [r.ref for r in step.arrived.results.values() if r.ref is not None]
-        if not refs:
-            return {}
-        values = await guarded("results", self.actors.store.call, "HMGET", step.keys.big, *refs)
-        return {ref: (value or b"").decode() for ref, value in zip(refs, values, strict=True)}
+    async def results(self, step: Step) -> KeptResults:
+        """The results that have come, whole and as prompts show them, by their calls.
+
+        To look for files in one may take milliseconds, so after a long one others in the loop have a turn.
+        """
+        results = step.arrived.results
+        refs = [r.ref for r in results.values() if r.ref is not None]
+        values = await guarded("results", self.actors.store.call, "HMGET", step.keys.big, *refs) if refs else ()
+        aside: dict[str, bytes] = dict(zip(refs, values, strict=True))
+        kept: dict[str, KeptResult] = {}
+        for call, result in results.items():
+            whole = result.content if result.ref is None else (aside[result.ref] or b"").decode()
+            kept[call] = KeptResult(whole, in_prompt(whole, call, self.limits.result_bytes))
+            if len(whole) > _LARGE:
+                await asyncio.sleep(0)
+        return kept
 
 
 def _unique() -> str:

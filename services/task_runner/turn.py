@@ -22,7 +22,7 @@ from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.giving_away import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, Timer
-from pentad.services.task_runner.domain.result_in_prompt import in_prompt
+from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.retry import Retry
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.services.task_runner.task_events import TaskEvents
@@ -101,14 +101,14 @@ class TurnWriter(TaskEvents):
         """How long a call was open that is given up, in ms: nobody else knows how long it ran."""
         return max(0, self._clock() - self.task.asked_at) if self.task.asked_at and call.queue else 0
 
-    def place_mail(self, closed: Sequence[Closed], kept_aside: dict[str, str]) -> None:
+    def place_mail(self, closed: Sequence[Closed], results: KeptResults) -> None:
         """Results in the order of their calls, then the users' messages word for word."""
         self._close(closed)
         given_up = {c.call.id: c.outcome.for_model for c in closed}
         for call in self.task.open:
             result = self._arrived.results.get(call.id)
             if result is not None:
-                text = self._text(call.id, result, kept_aside)
+                text = self._text(call.id, result, results[call.id])
             else:
                 text = given_up.get(call.id) or self._own_result(call)
             self._log(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
@@ -148,10 +148,9 @@ class TurnWriter(TaskEvents):
         if number:
             self.commit.consume(number)
 
-    def _text(self, call: str, result: ResultMail, kept_aside: dict[str, str]) -> str:
+    def _text(self, call: str, result: ResultMail, kept: KeptResult) -> str:
         """What prompts hold of a result. One that they hold a part of stays beside the task, whole."""
-        whole = result.content if result.ref is None else kept_aside[result.ref]
-        text = in_prompt(whole, call, self._limits.result_bytes)
+        whole, text = kept.whole, kept.shown
         if text is whole:
             if result.ref is not None:
                 self.commit.unset(self.keys.big, result.ref)

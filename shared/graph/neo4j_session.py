@@ -18,6 +18,8 @@ T = TypeVar("T")
 _SCHEMES = frozenset({"bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc"})
 _CONNECTIONS = 32
 _MOST_SAID = 300
+_TOGETHER = 200
+"""Rows that are read before others in the event loop have a turn."""
 
 
 class AlreadyThereError(MemoryOutageError):
@@ -110,8 +112,12 @@ class Neo4jSession:
 
 async def rows(tx: AsyncManagedTransaction, query: str, **given: Any) -> list[dict[str, Any]]:
     """All rows that a query returns."""
-    found = await tx.run(query, given)
-    return await found.data()
+    found, kept = await tx.run(query, given), list[dict[str, Any]]()
+    async for row in found:  # of those that have come already none waits
+        kept.append(row.data())
+        if len(kept) % _TOGETHER == 0:
+            await asyncio.sleep(0)
+    return kept
 
 
 def _place(uri: str) -> str:

@@ -18,8 +18,9 @@ MOST_DEPTH = 6
 MOST_NODES = 5000
 _STEP = 0.01
 """What an edge costs beside its weight."""
-_LINKS = 20_000
-"""Of one question to the store: of more, the heaviest."""
+_LINKS, _LINKS_EACH = 20_000, 50
+"""Links of one question to the store, at most, and for each node that the walk may come to: of more, the heaviest. An
+answer is read and put in order in the event loop, so a walk to few nodes asks for few, however many lead on there."""
 _AHEAD = 32
 """Nodes whose links a walk that goes one by one asks for at once."""
 
@@ -184,7 +185,8 @@ async def _learn(graph: Graph, known: dict[str, Sequence[Next]], here: str, soon
 
 
 async def _around(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Sequence[Next]]:
-    links = await graph.links(walk.owner, ids, _LINKS, walk.types, walk.as_of)
+    limit = min(_LINKS, _LINKS_EACH * walk.nodes)
+    links = await graph.links(walk.owner, ids, limit, walk.types, walk.as_of)
     return neighbours_of(ids, links)
 
 

@@ -41,7 +41,7 @@ def find_values(text: str) -> FoundValues:
     answer. Raises ``ValueError`` for a text with more values than are looked at.
     """
     try:
-        return FoundValues((read_json(text),), whole=True)
+        return FoundValues((read_json(text, None),), whole=True)
     except ValueError as error:
         problem = str(error)
     found: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def _brackets(text: str) -> list[Any]:
         end = 0
         try:
             _, end = _decoder.raw_decode(text, at)
-            found.append(read_json(text[at:end]))
+            found.append(read_json(text[at:end], None))
         except (ValueError, RecursionError):
             false_starts += 1
             end = end or _closed(text, at)
@@ -142,7 +142,7 @@ def _alone_in_fences(text: str) -> list[Any]:
         content = content[len(language) :].lstrip()
         if content and content[0] not in "{[":
             try:
-                found.append(read_json(content))
+                found.append(read_json(content, None))
             except ValueError:
                 continue
         if len(found) > MAX_VALUES:

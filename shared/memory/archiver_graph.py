@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pentad.shared.errors import MemoryRefusedError
-from pentad.shared.graph.graph_limits import check_found
+from pentad.shared.graph.graph_limits import check_found, check_ids
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import bare_of
 from pentad.shared.memory.archiver_calls import TIMEOUT_S, ArchiverCalls
@@ -12,6 +12,8 @@ from pentad.shared.memory.graph_calls import CALLS, PREFIX
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 
+_NODES_AT_ONCE = 25
+"""Nodes of one call: each may rest on hundreds of statements, and an answer is written and read in an event loop."""
 _OF_EARLIER = 2_000
 """Edges of nodes that an archiver of an earlier version is asked for: of more, the heaviest."""
 
@@ -32,8 +34,11 @@ class ArchiverGraph:
         await self._call("upsert_edges", list(edges))
 
     async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
-        found: list[MemoryNode] = await self._call("nodes", owner, list(ids))
-        return found
+        check_ids(ids)
+        wanted, found = list(dict.fromkeys(ids)), list[MemoryNode]()
+        for begin in range(0, len(wanted), _NODES_AT_ONCE):
+            found += await self._call("nodes", owner, wanted[begin : begin + _NODES_AT_ONCE])
+        return sorted(found, key=lambda node: node.id)
 
     async def edges(self, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
         found: list[MemoryEdge] = await self._call("edges", owner, list(ids), limit)

@@ -7,18 +7,20 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from pentad.contracts.plain_json import values_in
+
 _MOST_TOKENS = 10**12
-_MOST_BRACKETS = 500_000
-"""Lists and objects of a document, about, those within its texts included: each takes a hundred times its bytes."""
+_MOST_VALUES = 100_000
+"""Of a document: each takes up to a hundred times its bytes, and is made while the event loop waits."""
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
     """A JSON object; halves of surrogate pairs and bytes that are not UTF-8 become marks of replacement.
 
-    Raises `ValueError` for what is not a JSON object, and for one of more than 500,000 lists and objects.
+    Raises `ValueError` for what is not a JSON object, and for one of more than 100,000 values.
     """
-    if len(data) > _MOST_BRACKETS and data.count(b"[") + data.count(b"{") > _MOST_BRACKETS:
-        raise ValueError(f"it has more than {_MOST_BRACKETS} lists and objects")
+    if len(data) > _MOST_VALUES and values_in(data, _MOST_VALUES) > _MOST_VALUES:
+        raise ValueError(f"it has more than {_MOST_VALUES:,} values")
     try:
         parsed = from_json(data, cache_strings="keys")
     except ValueError:

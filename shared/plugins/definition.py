@@ -12,6 +12,8 @@ from pentad.shared.plugins.errors import InvalidArguments
 from pentad.shared.plugins.results import clean
 
 _MOST_PROBLEMS = 5
+_MOST_ARGUMENTS = 1_000
+"""Arguments of a call: of more not even what is wrong with each is found out."""
 _MOST_CHARACTERS = 200
 
 
@@ -39,6 +41,8 @@ class ToolDefinition:
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments for ``function``, without its context. Raises ``InvalidArguments``."""
+        if len(args) > _MOST_ARGUMENTS:
+            raise InvalidArguments(f"tool {self.spec.name!r}: {len(args)} arguments: it takes {self._taken()}")
         try:
             found = self.model.model_validate(args)
         except ValidationError as error:
@@ -81,5 +85,5 @@ def _lower(text: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = repr(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
-from time import monotonic
+from time import monotonic, process_time
 
 from pydantic import ValidationError
 from redis.exceptions import RedisError
@@ -55,14 +55,17 @@ _untold: deque[_Untold] = deque(maxlen=_MOST_UNTOLD)
 
 async def watch_loop(who: str) -> None:
     """Measure the delay of this loop fifty times a second, for ever. ``who``: names the process in the log."""
-    delay = metrics.loop_delay_seconds.labels()
+    delay, held = metrics.loop_delay_seconds.labels(), metrics.loop_held_seconds.labels()
     while True:
-        due = monotonic() + _EVERY_S
+        due, worked = monotonic() + _EVERY_S, process_time()
         await asyncio.sleep(_EVERY_S)
         late = max(0.0, monotonic() - due)
+        busy = min(late, process_time() - worked)
         delay.observe(late)
+        held.observe(busy)
         if late >= LONG_S:
-            log.warning("the event loop of %s was held for %.1f s: nobody was served meanwhile", who, late)
+            said = "the event loop of %s was held for %.1f s, of which it worked %.1f s: nobody was served meanwhile"
+            log.warning(said, who, late, busy)
             _untold.append(_Untold(who, late))
 
 

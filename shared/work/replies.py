@@ -32,6 +32,9 @@ _IDLE_S = 2.0
 _AT_ONCE = 16
 """Answers of one read: each may be as large as one may be."""
 
+_LARGE = 1 << 16
+"""Bytes of an answer after which others in the loop have a turn."""
+
 Read = Callable[[bytes], tuple[str, R] | None]
 """Which request is answered, and the answer; None for what nobody can read."""
 
@@ -119,7 +122,10 @@ class Replies(Generic[R]):
             opened = self._wire.opened
             for _, entries in reply:
                 for after, fields in entries:  # noqa: B007 - the last one read counts
-                    self._answer(data_of(fields))
+                    data = data_of(fields)
+                    self._answer(data)
+                    if len(data) > _LARGE:
+                        await asyncio.sleep(0)
                 self._wire.tell("XTRIM", key, "MINID", after)
 
     def _answer(self, data: bytes) -> None:

@@ -1,41 +1,77 @@
 """No reader of what clients, models, tools and documents say holds a service for long, at the largest that it is given.
 
-Patterns are timed in test_patterns.py, answers that must be JSON in instructions/test_output.py.
+The readers are found by looking through all modules: a new function whose name says that it reads a text must be timed
+here. Patterns are timed in test_patterns.py, what all of it does to a running service in acceptance/test_loop_delay.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from time import thread_time
 from typing import Any
 
 import pytest
 
+import pentad
 from pentad.contracts.commands import MAX_CONTENT
-from pentad.contracts.plain_json import read_json
+from pentad.contracts.dead_letters import named_in
+from pentad.contracts.ids import decoded_id, milliseconds
+from pentad.contracts.plain_json import MOST_VALUES, read_json, values_in
 from pentad.contracts.quotes import quotes_in
-from pentad.services.gateway.domain.frames import read_object
+from pentad.services.gateway.domain.additions import read_edge, read_node
+from pentad.services.gateway.domain.episode import read_episode
+from pentad.services.gateway.domain.expansion import read_expansion
+from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
+from pentad.services.gateway.domain.frames import read_message, read_object, read_run
+from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.http import BODY_LIMIT
+from pentad.services.gateway.letters import parse_name
+from pentad.services.gateway.pages import parse_page
+from pentad.services.gateway.reindexing import read_reindexing
 from pentad.services.router.domain.control_words import control_of
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.tool_worker.builtins.calculator import calculator
 from pentad.services.tool_worker.domain import named_call
+from pentad.shared.actors.headers import read_integer, read_session, read_text
+from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.clipping import clip, plain
+from pentad.shared.data_urls import without_bytes
 from pentad.shared.digests.utterance import read_utterance
+from pentad.shared.env_file import read_env_file
+from pentad.shared.events.subscription import parse_cursor
+from pentad.shared.http_url import read_http_url
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.instructions.schema_check import schema_weight
+from pentad.shared.keys import actor_parts
+from pentad.shared.models.loose_values import parse_object
+from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.offline_intents import Before, wishes
 from pentad.shared.models.offline_memory import from_conversation
+from pentad.shared.models.refusal import read_refusal
 from pentad.shared.models.sse_decoder import SseDecoder
+from pentad.shared.models.stated_delay import stated_delay
 from pentad.shared.models.think_tags import ThinkTags
+from pentad.shared.models.too_long import limit_in, room_left, says_too_long
+from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.recall.proper_names import names_of
 from pentad.shared.recall.questions import read_question
 from pentad.shared.recall.same_words import words_digest
 from pentad.shared.recall.segment_cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.token_budget import tokens_in
+from pentad.shared.redis_url import check_redis_url
+from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.splitting import LONGEST, spans_of
+from pentad.shared.settings import parse_api_keys, parse_key_hosts
 
 BOUND_S = 0.5
 """Ten times what is promised, for a machine that is slow or busy."""
+HEAD = 1 << 16
+"""Bytes of a request's head, and of what an operator writes."""
 ANSWER = 1 << 20
 """Bytes of a model's text, and of a tool's result, as they are read at once."""
 _TOOLS = {"calculator": {"required": ["expression"]}, "current_time": {}, "echo": {"required": ["text"]}}
@@ -50,6 +86,15 @@ def _deep(text: str) -> Mapping[str, Any]:
     """A schema as wide as an instruction's may be, made of a text."""
     words = text[:200]
     return {"anyOf": [{"properties": {words[: n % 7]: {"$ref": "#/$defs/x"}}} for n in range(300)], "$defs": {"x": {}}}
+
+
+def _refused(text: str) -> None:
+    """All that is read of an error of a model server."""
+    said = {"error": {"message": text, "loc": [text[:99]] * 1_000, "details": [{"a": text[:99]}] * 1_000}}
+    refusal = read_refusal(400, said, text)
+    stated_delay({"retry-after": text[:HEAD], "x-ratelimit-reset": text[:HEAD]}, said, refusal.words, 0.0)
+    for look in (says_too_long, limit_in, lambda words: room_left(words, 1)):
+        look(refusal.words)
 
 
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
@@ -76,8 +121,73 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "thoughts in small pieces": (lambda text: _fed(ThinkTags(begun=True).split, text, 1), 1 << 13),
     "a schema": (lambda text: schema_weight(_deep(text)), MAX_CONTENT),
     "an expression": (calculator, MAX_CONTENT),
+    "an event of a model by itself": (lambda text: parse_object(text.encode("utf-8", "replace")), ANSWER),
+    "a text in an event of a model": (lambda text: parse_object(b'{"a":"' + text.encode("utf-8", "replace")), ANSWER),
+    "an error of a model": (_refused, ANSWER // 4),
+    "a result in a prompt": (without_bytes, ANSWER),
+    "the mail of a session": (lambda text: read_session_mail(text.encode("utf-8", "replace")), BODY_LIMIT),
+    "what an unreadable entry names": (named_in, BODY_LIMIT),
+    "the values of a text": (lambda text: values_in(text, 0), BODY_LIMIT),
+    "the tokens of a memory": (tokens_in, LONGEST),
+    "words of an address": (
+        lambda text: _each((parse_page, parse_name, parse_cursor, anchor_of, decoded_id), text),
+        HEAD,
+    ),
+    "times and actors": (lambda text: _each((milliseconds, actor_parts), text), HEAD),
+    "the address of a server": (lambda text: _each((read_http_url, check_redis_url), f"http://h/{text}"), BODY_LIMIT),
+    "the user of a server": (lambda text: _each((read_http_url, check_redis_url), f"redis://{text}@h"), HEAD),
+    "keys of an operator": (lambda text: _each((parse_api_keys, parse_key_hosts), text), HEAD),
+    "the description of a tool": (parse_docstring, HEAD),
+    "a file of variables": (lambda text: _filed(text, ".env", read_env_file), HEAD),
+    "a file of models": (lambda text: _filed(text, ".json", read_model_file), HEAD),
+    "a file of models in TOML": (lambda text: _filed(text, ".toml", read_model_file), HEAD),
+    "fields of keys": (
+        lambda text: _each((read_integer, read_text, read_session), text.encode(errors="replace")),
+        HEAD,
+    ),
     "a text for the log": (lambda text: (plain(text, 1_000), clip(text, 1_000)), ANSWER),
 }
+ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
+    *(read_expansion, read_move, read_undo, read_forgetting, read_episode, read_node, read_edge, read_reindexing),
+    lambda body: read_message(body, "t", "s", "m"),
+    lambda body: read_run(body, "poet"),
+)
+_NAMES = (
+    *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
+    *("kind", "source", "target", "type", "message_id", "to", "task_id", "cursor", "true_from", "weight", "sessions"),
+)
+ELSEWHERE = {
+    "pentad.contracts.ids.shard_in": "it looks at the beginning of an id of ours",
+    "pentad.shared.memory.memory_counts.damages_in": "archivers write it down",
+    "pentad.shared.memory.rebuild_progress.progress_in": "archivers write it down",
+    "pentad.shared.plugins.signature.read_arguments": "it reads a function, when a plugin is loaded",
+    "pentad.shared.embedder.vectors.read_reply": "an embedding service of ours answers it, with bounded vectors",
+}
+"""Functions that read what nobody from outside says, and who does."""
+
+
+def _each(readers: Iterable[Callable[[Any], object]], given: Any) -> None:
+    for read in readers:
+        with suppress(Exception):
+            read(given)
+
+
+def _bodies(text: str) -> Iterator[Mapping[str, Any]]:
+    """Objects that are made of a text, as large as a body may be."""
+    few = MOST_VALUES // len(_NAMES)
+    yield dict.fromkeys(_NAMES, text)
+    yield dict.fromkeys(_NAMES, [text[:9]] * few)
+    yield {name: {f"{n}{text[:9]}": text[:9] for n in range(few)} for name in _NAMES}
+    yield {f"{n}{text[:9]}": 1 for n in range(MOST_VALUES)}
+
+
+def _filed(text: str, ending: str, read: Callable[[Path], object]) -> None:
+    with NamedTemporaryFile("w", suffix=ending, errors="replace") as file:
+        file.write(text)
+        file.flush()
+        read(Path(file.name))
+
+
 PIECES = (
     *("a", " ", "\n", "1", "(", "[", "{", '"', '{"a":', "[1,", "[],", "{}", "\\", "- ", "我", "A ", "ﷺ", "1+1 ", "!?"),
     *("<think>", "</think>", "<recalled>\n", "</recalled>", "data: x\n\n", "data: ", "\r", "\r\n", ": ", "echo ", "…"),
@@ -87,11 +197,45 @@ PIECES = (
         "1e5,",
         "1" * 299 + ",",
         "\ud800",
+        "\\ud800",
+        "\\u0000",
         "é",
         "cancel that ",
         "no, ",
     ),
 )
+
+
+def _readers_in_the_code() -> Iterator[str]:
+    """Functions whose names say that they read, and whose first argument is a text, bytes or an object of JSON."""
+    for found in pkgutil.walk_packages(pentad.__path__, "pentad."):
+        if found.name.endswith("__main__") or found.name.startswith(("pentad.cli", "pentad.doctor")):
+            continue
+        module = importlib.import_module(found.name)
+        for name, value in vars(module).items():
+            ours = inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+            if ours and (name.startswith(("read_", "parse_")) or name.endswith("_in")):
+                first = next(iter(inspect.signature(value).parameters.values()), None)
+                if first is not None and str(first.annotation).startswith(_READ):
+                    yield f"{module.__name__}.{name}"
+
+
+def _called_by(read: Callable[..., object]) -> tuple[str, ...]:
+    """The names that stand in a function."""
+    return read.__code__.co_names if inspect.isfunction(read) else ()
+
+
+_READ = ("<class 'str'>", "<class 'bytes'>", "str", "bytes", "collections.abc.Mapping[str, ")
+
+
+def test_every_function_that_reads_a_text_is_timed_here() -> None:
+    """Promise: whoever writes a new reader times it, or says why nobody from outside is read by it."""
+    timed: list[Callable[..., object]] = [*(read for read, _ in READERS.values()), *ASKED]
+    named = {name for each in timed for name in (each.__name__, *_called_by(each))}
+    there = set(_readers_in_the_code())
+    assert "pentad.contracts.plain_json.read_json" in there
+    assert "pentad.services.gateway.domain.move.read_move" in there
+    assert {name for name in there - ELSEWHERE.keys() if name.rpartition(".")[2] not in named} == set()
 
 
 def _texts(size: int) -> Iterator[tuple[str, str]]:
@@ -110,7 +254,15 @@ def test_no_reader_takes_long_on_hostile_text(name: str) -> None:
             assert took < BOUND_S, f"{took:.3f} s for {about} again and again, {length} characters"
 
 
-def _cost(read: Callable[[str], object], text: str) -> float:
+@pytest.mark.parametrize("read", ASKED, ids=[str(n) for n in range(len(ASKED))])
+def test_no_reader_of_a_clients_object_takes_long(read: Callable[[Mapping[str, Any]], object]) -> None:
+    for text in ("a", "\n", "1", "我", "[", "a1."):
+        for body in _bodies(text * (MAX_CONTENT // len(text))):
+            took = min(_cost(read, body) for _ in range(2))
+            assert took < BOUND_S, f"{took:.3f} s for {text!r}"
+
+
+def _cost(read: Callable[[Any], object], text: Any) -> float:
     begun = thread_time()
     with suppress(Exception):  # how each refuses: tests/fuzz/test_readers.py
         read(text)

@@ -20,7 +20,7 @@ def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, check
     return InstructionRun(
         instruction=instruction,
         status=end.outcome,
-        **({"content": turn.answer} if checked is None else {"data": read_json(checked)}),
+        **({"content": turn.answer} if checked is None else {"data": read_json(checked, None)}),
         tool_calls=_calls(events),
         usage=TaskUsage() if ended is None else ended.usage,
         error=_problem(events, end),

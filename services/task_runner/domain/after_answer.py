@@ -1,9 +1,10 @@
 """What comes next when the model has answered. Pure: whoever writes it down decides nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from pentad.contracts.events import INTERRUPTED
+from pentad.contracts.plain_json import MOST_VALUES, values_in
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
@@ -11,6 +12,8 @@ from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
+_FEW_VALUES = 100
+"""Values that a call's arguments may have whatever the calls before it have."""
 _CUT = "; it was cut off at the length limit"
 _WITHOUT_WORDS = {
     "length": "the limit of tokens was reached before; raise max_tokens among the model's parameters",
@@ -145,7 +148,7 @@ def what_comes_next(answer: ModelAnswer, rules: Rules, checked: CheckedJson | No
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
         made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
-        planned = [_planned(draft, rules, _doubt(answer, number, draft)) for number, draft in enumerate(made)]
+        planned = _all_planned(made, rules, answer)
         unread = f"; this one had more than {len(answer.tool_calls)}" if answer.too_many_calls else ""
         return CallTools((*planned, *(_one_too_many(draft, rules, unread) for draft in more)))
     if not answer.text.strip():
@@ -206,9 +209,18 @@ def _doubt(answer: ModelAnswer, number: int, draft: ToolCallDraft) -> _Doubt | N
     return _Doubt("its server did not say whether the answer came to its end, and no arguments came", certain=False)
 
 
-def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None) -> PlannedCall:
+def _all_planned(made: Sequence[ToolCallDraft], rules: Rules, answer: ModelAnswer) -> list[PlannedCall]:
+    """The calls, whose arguments have together no more values than one text of JSON may have."""
+    planned, left = list[PlannedCall](), MOST_VALUES
+    for number, draft in enumerate(made):
+        planned.append(_planned(draft, rules, _doubt(answer, number, draft), left))
+        left = max(_FEW_VALUES, left - values_in(draft.arguments, left))
+    return planned
+
+
+def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_values: int) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
-    parsed = parse_arguments(draft.arguments)
+    parsed = parse_arguments(draft.arguments, most_values)
     problem, said = parsed.problem, ""
     if spec is not None and parsed.args is not None and is_own(spec):  # a worker's tool is checked where it runs
         try:

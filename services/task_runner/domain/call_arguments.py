@@ -9,10 +9,12 @@ import re
 
 from pydantic_core import to_json
 
-from pentad.contracts.plain_json import read_json
+from pentad.contracts.plain_json import MOST_VALUES, read_json
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 
+MAX_MENDED = 1 << 17
+"""Characters of a text whose mistakes are mended; a longer one is read as it is or not at all."""
 MAX_STRINGS = 10_000
 """Strings of a text with mistakes that are looked at; one with more is not read."""
 _MAX_WRAPPED = 2
@@ -36,12 +38,12 @@ class ParsedArguments:
     problem: str = ""
 
 
-def parse_arguments(raw: str) -> ParsedArguments:
-    """Read a call's arguments; an empty text and ``null`` are an empty object."""
+def parse_arguments(raw: str, most_values: int = MOST_VALUES) -> ParsedArguments:
+    """Read a call's arguments; an empty text and ``null`` are an empty object. ``most_values``: more are not read."""
     text, found = raw.strip() or "{}", None
     for _ in range(_MAX_WRAPPED + 1):
         try:
-            found, text = _read(text)
+            found, text = _read(text, most_values)
         except ValueError as error:
             return ParsedArguments(None, raw, _in_words(text, error))
         if not isinstance(found, str):
@@ -54,14 +56,16 @@ def parse_arguments(raw: str) -> ParsedArguments:
     return ParsedArguments(found, text)
 
 
-def _read(text: str) -> tuple[object, str]:
+def _read(text: str, most_values: int) -> tuple[object, str]:
     """What a text says, and the text without its mistakes. Raises ``ValueError`` for the text as it was."""
     try:
-        return read_json(text), text
+        return read_json(text, most_values), text
     except ValueError as error:
+        if len(text) > MAX_MENDED:
+            raise
         mended = _mended(text)
         try:
-            found = read_json(mended)
+            found = read_json(mended, most_values)
         except ValueError:
             raise error from None
     return found, to_json(found).decode()

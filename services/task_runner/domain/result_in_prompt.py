@@ -3,14 +3,29 @@
 The whole is kept beside the task under the id of its call, where the tool `result_read` reads it in ranges.
 """
 
+from collections.abc import Mapping
+
 from pentad.contracts.tools import RESULT_READ
 from pentad.shared.clipping import clip
 from pentad.shared.data_urls import without_bytes
+from pentad.shared.immutable import immutable
 
 _END = 4
 """The end of a long result gets one part in so many of what is shown."""
 _NOTE = 256
 """Bytes that are kept free for what is said of the rest."""
+
+
+@immutable
+class KeptResult:
+    """A result, and what prompts hold of it: the same text where that is all of it."""
+
+    whole: str
+    shown: str
+
+
+KeptResults = Mapping[str, KeptResult]
+"""Results by the ids of their calls."""
 
 
 def in_prompt(result: str, call: str, limit: int) -> str:

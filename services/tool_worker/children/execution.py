@@ -5,13 +5,16 @@ from datetime import datetime
 from typing import Any
 
 from pentad.contracts.tools import OutcomeKind
-from pentad.shared.clipping import said_by
+from pentad.services.tool_worker.domain import RESULT_LIMIT
+from pentad.shared.clipping import clip, said_by
 from pentad.shared.plugins.context import Report, ToolContext
 from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
 from pentad.shared.plugins.results import clean, result_text
 
 MAX_RESULT = 16 << 20
 """Characters of a result."""
+_LONGEST_CHARACTER = 4
+"""Bytes of UTF-8."""
 _MAX_ERROR = 4_000
 
 Answer = tuple[OutcomeKind, str]
@@ -21,14 +24,17 @@ _log = logging.getLogger("pentad.tools")
 
 
 def success(tool: str, value: Any) -> Answer:
-    """The answer of a tool that returned. Raises ``UnusableResult``."""
+    """The answer of a tool that returned. Raises ``UnusableResult``.
+
+    Of what is too long to be kept the worker gets so much that it sees that: it reads an answer in its event loop.
+    """
     text = result_text(tool, value)
     if len(text) > MAX_RESULT:
         raise UnusableResult(
             f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: "
             "store it and return where it is"
         )
-    return "ok", text
+    return "ok", clip(text, RESULT_LIMIT + _LONGEST_CHARACTER)
 
 
 def failure(tool: str, error: BaseException) -> Answer:

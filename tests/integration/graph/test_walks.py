@@ -1,12 +1,15 @@
 """Walks through random graphs, compared with networkx, on every store."""
 
 import random
+from collections.abc import Sequence
+from pathlib import Path
 
 import networkx
 import pytest
 
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge
+from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, WalkedEdge
+from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.graph.traversal import STRATEGIES, Walk, a_star, breadth_first, depth_first, way_of
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node, random_edges
@@ -157,3 +160,30 @@ async def test_a_walk_keeps_its_bounds_its_types_and_its_owner(
         assert await ids(Walk(ada, depth=0, nodes=2), "aabc") == "ab"
         assert await ids(Walk(ada), "") == ""
         assert sorted(await ids(Walk(ours), "xa")) == ["a", "b", "x"]
+
+
+async def test_a_walk_to_few_nodes_asks_for_few_links(ours: Owner, tmp_path: Path) -> None:
+    """Promise: a node to which hundreds lead costs a walk no more than the nodes that it may come to, the nearest."""
+    graph = Counting(tmp_path / "graph.db")
+    await graph.upsert_nodes([node(f"n{n:03}", ours) for n in range(400)])
+    await graph.upsert_edges([edge("n000", f"n{n:03}", ours, weight=n / 400) for n in range(1, 400)])
+    for go in STRATEGIES.values():
+        found = await go(graph, ["n000"], Walk(ours, 1, 3))
+        assert [reached.id for reached in found] == ["n000", "n399", "n398"]
+    await graph.aclose()
+    assert graph.found == [150] * len(STRATEGIES)
+
+
+class Counting(SqliteGraph):
+    """A graph that notes how many links each question has found."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self.found: list[int] = []
+
+    async def links(
+        self, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType] = (), as_of: int | None = None
+    ) -> list[WalkedEdge]:
+        links = await super().links(owner, ids, limit, types, as_of)
+        self.found.append(len(links))
+        return links

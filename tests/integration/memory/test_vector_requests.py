@@ -13,7 +13,9 @@ from pentad.contracts.commands import MemoryReply, MemoryRequest
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, MEMORY_REPLY
 from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.shared import metrics
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory import archiver_calls as client_bounds
 from pentad.shared.memory.archiver_vectors import ArchiverVectors
 from pentad.shared.memory.memory_calls import tenant_of
@@ -22,7 +24,8 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, VectorQuery
 from pentad.shared.work.entry import Entry
-from tests.integration.memory.serving import KEY, serving
+from tests.integration.memory.serving import KEY, archiver_graph, serving
+from tests.support.graph_maker import node
 from tests.support.point_maker import ACME, ADA, OTHER, near, point, saying
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -267,3 +270,18 @@ async def test_many_calls_of_one_tenant_do_not_hold_up_anothers(store: Store) ->
 )
 def test_whose_a_call_is_is_read_from_its_arguments(args: list[Any], tenant: str) -> None:
     assert tenant_of(args) == tenant
+
+
+async def test_many_nodes_are_asked_for_in_several_calls_and_come_in_the_order_of_their_ids(
+    redis_url: str, tmp_path: Path
+) -> None:
+    """Promise: no answer has so many nodes that to write and to read it holds an event loop."""
+    answers = metrics.published.labels(MEMORY_REPLY.name, MemoryReply.__name__)
+    async with archiver_graph(redis_url, SqliteGraph(tmp_path / "graph.db")) as graph:
+        names = [f"n{n:02}" for n in range(60)]
+        await graph.upsert_nodes([node(name, ACME) for name in names])
+        before = answers.value
+        found = await graph.nodes(ACME, [*reversed(names), "n00", "nobody"])
+        assert ([each.id for each in found], answers.value - before) == (names, 3)
+        with pytest.raises(MemoryRefusedError, match="nodes asked for"):
+            await graph.nodes(ACME, ["n"] * 5_001)

@@ -43,6 +43,22 @@ async def test_a_held_loop_is_measured_logged_and_found_by_the_doctor(
     assert "see its log of that time" in finding.do
 
 
+async def test_a_hold_counts_as_ours_only_as_far_as_the_process_worked() -> None:
+    """Promise: `pentad_loop_held_seconds` grows by work, and not by a machine that gives the process no turn."""
+    held, late = metrics.loop_held_seconds.labels(), metrics.loop_delay_seconds.labels()
+    before, delayed = held.sum, late.sum
+    async with beside(watch_loop("router")):
+        await asyncio.sleep(0)
+        time.sleep(0.5)  # noqa: ASYNC251 - as if the machine did something else
+        await wait_until("the delay to be measured", lambda: late.sum - delayed > 0.4)
+        assert held.sum - before < 0.2
+        before, delayed, until = held.sum, late.sum, time.process_time() + 0.5
+        while time.process_time() < until:
+            pass
+        await wait_until("the delay to be measured", lambda: late.sum - delayed > 0.4)
+    assert held.sum - before > 0.4
+
+
 async def test_a_shorter_hold_does_not_hide_a_longer_one_of_the_same_hour(store: Store) -> None:
     for seconds in (29.0, 1.5):
         await loop_holds._tell(store, loop_holds._Untold("archiver", seconds))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pentad.services.tool_worker.domain import RESULT_LIMIT
 from pentad.shared.plugins.context import ToolContext
 from tests.integration.tool_worker_children.conftest import Tools, running
 
@@ -63,8 +64,11 @@ async def test_arguments_nested_too_deeply_are_refused(tools: Tools) -> None:
     assert "cannot be sent" in (outcome.error or "")
 
 
-async def test_a_huge_result_arrives_whole(tools: Tools) -> None:
-    assert await tools.result("long_text", characters=8 << 20) == "ä" * (8 << 20)
+async def test_a_huge_result_arrives_as_far_as_it_is_kept(tools: Tools) -> None:
+    """Promise: what is kept arrives whole, and a little more, by which the worker sees that it is to be cut."""
+    most = RESULT_LIMIT // 2
+    assert await tools.result("long_text", characters=most) == "ä" * most
+    assert await tools.result("long_text", characters=8 << 20) == "ä" * (most + 2)
 
 
 async def test_the_context_says_whose_call_it_is(tools: Tools) -> None:

@@ -211,3 +211,14 @@ def test_a_time_limit_is_a_number(timeout: float) -> None:
 
     with pytest.raises(PluginError, match="timeout"):
         define(tool, timeout=timeout)
+
+
+def test_thousands_of_arguments_are_refused_without_looking_at_each() -> None:
+    """Promise: what is wrong with a call costs no more to say, however much of it is wrong."""
+
+    def place(city: str) -> str:
+        """Where it is."""
+        return city
+
+    with pytest.raises(InvalidArguments, match=r"^tool 'place': 1001 arguments: it takes city$"):
+        define(place).validate({f"a{n}": n for n in range(1_001)})

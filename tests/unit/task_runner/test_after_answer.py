@@ -175,3 +175,15 @@ def test_calls_beyond_the_last_round_are_answered_with_an_error() -> None:
     decided = what_comes_next(answer, Rules({"echo": ECHO}, may_call=False))
     assert isinstance(decided, CallTools)
     assert "as often as it may" in decided.calls[0].problem
+
+
+def test_the_calls_of_an_answer_have_together_no_more_values_than_one_text() -> None:
+    """Promise: the arguments of one answer cannot hold a step up, on how many calls they may be spread; small ones are
+    made whatever the others have."""
+    many, few = '{"a":[' + "1," * 30_000 + "1]}", '{"a":[1,2]}'
+    decided = following("", ("echo", many), ("echo", many), ("echo", few))
+    assert isinstance(decided, CallTools)
+    first, second, third = decided.calls
+    assert (first.problem, third.problem) == ("", "")
+    assert "more than 19," in second.problem
+    assert second.args is None

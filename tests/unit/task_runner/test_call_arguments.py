@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pentad.services.task_runner.domain.call_arguments import MAX_STRINGS, parse_arguments
+from pentad.services.task_runner.domain.call_arguments import MAX_MENDED, MAX_STRINGS, parse_arguments
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,17 @@ def test_an_object_is_never_completed(args: dict[str, object], data: st.DataObje
     cut = data.draw(st.integers(1, len(raw) - 1))
     assert parse_arguments(raw).args == args
     assert parse_arguments(raw[:cut]).args is None
+
+
+def test_a_long_text_is_read_as_it_is_and_its_mistakes_are_not_mended() -> None:
+    """Promise: to look for mistakes costs no more than some milliseconds, however long the text is."""
+    right, wrong = json.dumps({"a": "x" * MAX_MENDED}), '{"a":"' + "\n" * MAX_MENDED + '"}'
+    assert parse_arguments(right).args == {"a": "x" * MAX_MENDED}
+    assert "\\n for a line end" in parse_arguments(wrong).problem
+    short = wrong.replace("\n", "", 100)
+    assert parse_arguments(short).args == {"a": "\n" * (MAX_MENDED - 100)}
+
+
+def test_arguments_of_too_many_values_are_not_read() -> None:
+    parsed = parse_arguments('{"a":[1,2,3]}', most_values=3)
+    assert (parsed.args, parsed.problem[:55]) == (None, "the arguments are not JSON (it has more than 3 values):")

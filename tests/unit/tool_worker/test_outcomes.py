@@ -3,6 +3,7 @@
 import pytest
 
 from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
+from pentad.services.tool_worker.children.execution import success
 from pentad.services.tool_worker.domain import (
     RESULT_LIMIT,
     CallName,
@@ -86,3 +87,11 @@ CALL = b'{"tenant_id":"acme","task_id":"task-0-a","tool_call_id":"call-0-b","arg
 )
 def test_a_call_is_named_by_what_can_be_read(data: bytes, name: CallName | None) -> None:
     assert named_call(data) == name
+
+
+@pytest.mark.parametrize("sign", ["x", "é", "日", "🌡"])
+def test_of_a_result_that_is_too_long_the_worker_gets_so_much_that_it_sees_that(sign: str) -> None:
+    """Promise: what cannot be kept is not sent either, and the model is told that there was more."""
+    kind, sent = success("long", sign * (2 * RESULT_LIMIT))
+    assert RESULT_LIMIT < len(sent.encode()) <= RESULT_LIMIT + 4
+    assert bounded(ToolOutcome(kind, sent)).text.endswith(f"[cut: longer than {RESULT_LIMIT} bytes]")
