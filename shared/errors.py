@@ -38,5 +38,10 @@ class MemoryDamagedError(MemoryOutageError, DamagedError):
     waits until a person has mended it."""
 
 
+class MemoryNewerError(MemoryDamagedError):
+    """A store of long-term memory was written by a newer version of Pentad: nothing of it is broken, and that version
+    can use it."""
+
+
 class MemoryRefusedError(PentadError):
     """What a store of long-term memory was given or asked for can never be done: too large, of a wrong shape."""

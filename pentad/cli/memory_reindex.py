@@ -13,15 +13,26 @@ from pentad.shared.settings import Settings
 _LOOK_S = 1.0
 _PATIENCE_S = 60.0
 """How long nothing may happen before it is given up."""
+_QUIET_S = 5.0
+"""How long nothing may happen before that is said."""
+_WAITS = (
+    "nothing has been embedded for {:g} s: an archiver embeds them, and waits for what its log and `pentad doctor` name, "
+    "as records that cannot be read\n"
+)
 
 
 async def reindex(args: argparse.Namespace, settings: Settings) -> int:
     """Ask for it, show how far it is, switch at the end. Killed and begun again, it goes on."""
     out, _ = streams()
     async with operator_for(args, settings) as agent:
-        left = -1
+        left, moved_at = -1, monotonic()
         async for now in _passes(agent):
+            if now == left and monotonic() - moved_at > _QUIET_S:
+                out.write(_WAITS.format(_QUIET_S))
+                out.flush()
+                moved_at = float("inf")
             if now != left:
+                moved_at = monotonic()
                 out.write(f"{now} tasks left\n")
                 out.flush()
             left = now

@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from pentad.contracts.ids import rfc3339
 from pentad.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
 from pentad.render import Style, harmless, plural
+from pentad.shared.memory.memory_counts import REBUILD_COMMAND
 from pentad.shared.presence.loop_holds import LoopHold
 from pentad.shared.service.http import NOTE
 from pentad.shared.store.server import Server, refusal_at_start
@@ -69,6 +70,8 @@ def _complaints(body: Any) -> Iterator[tuple[str, str]]:
 def _cure(name: str, complaint: str) -> str:
     if "make room" in complaint:
         return "make room on that disk: what waits for it is done then, and nothing is lost meanwhile"
+    if REBUILD_COMMAND in complaint:
+        return f"run {REBUILD_COMMAND}"
     store = "redis" in name.lower()
     return "start Redis, or correct REDIS_URL" if store else f"see the log of {name}"
 

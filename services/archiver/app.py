@@ -19,6 +19,7 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
+from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.archiver.store_watch import StoreWatch
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
@@ -33,11 +34,10 @@ from pentad.shared.memory.choosing_stores import (
     embedded_vectors,
     server_graph,
     server_vectors,
-    vectors_place,
 )
 from pentad.shared.memory.current import adopt
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
-from pentad.shared.memory.memory_counts import MemoryCounts
+from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records import Records
 from pentad.shared.seldom import Seldom
@@ -88,7 +88,7 @@ class Archiver(EntryService):
         self._vectors = server_vectors(settings) or embedded_vectors(settings)
         self._vectors.removals = counts
         self._graph = server_graph(settings) or embedded_graph(settings)
-        self._damage = DamageWatch(counts, self._vectors, self._graph, vectors_place(settings))
+        self._damage = DamageWatch(counts, self._vectors, self._graph)
         self._records = records
         self._embedder = make_embedder(settings, self.store, _EMBED_S)
         ended = EndedTasks(self.store, records, self._vectors)
@@ -104,13 +104,17 @@ class Archiver(EntryService):
         again = RebuildingTasks(
             self.store, records, self._graph, self._near, ended, self._remembering, learning, extracting
         )
-        self._rebuilding = Rebuilding(self.store, records, self._vectors, again, self.shards, self._damage.rebuilt)
+        aside = SettingAside(self._vectors, self._graph)
+        self._rebuilding = Rebuilding(
+            self.store, records, self._vectors, again, aside, self.shards, self._damage.rebuilt
+        )
         erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS, gives_up=False)
         vectors = self._vectors if isinstance(self._vectors, ChildVectors) else None
         graph = self._graph if isinstance(self._graph, SqliteGraph) else None
         requests: Sequence[Consumer] = ()
         if vectors is not None or graph is not None:
-            requests = self._later(MEMORY, VectorRequests(self.store, vectors, graph).handle, _REQUEST_SLOTS)
+            answering = VectorRequests(self.store, vectors, graph, self._damage.stumbled)
+            requests = self._later(MEMORY, answering.handle, _REQUEST_SLOTS)
         # Of two embedded stores the graph is opened last: then what needs both has both.
         both, known = [*requests, *erase], [*learn, *extract]
         first, last = (remember, [*known, *both]) if graph is not None else ([*remember, *both], known)
@@ -177,12 +181,13 @@ class Archiver(EntryService):
 
     async def _open_vectors(self) -> None:
         if isinstance(self._vectors, ChildVectors):
-            await self._damage.open_vectors(self._vectors.open)
+            await self._damage.watched(VECTORS, self._vectors.open())
+            await self._damage.look_at_vectors()  # before anything is written to it
 
     async def _look_at_vectors(self) -> None:
-        fresh = await self._remembering.prepare()
+        fresh = await self._damage.watched(VECTORS, self._remembering.prepare())
         found = await self._damage.look_at_vectors()
-        current = await adopt(self._vectors)
+        current = await self._damage.watched(VECTORS, adopt(self._vectors))
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
         metrics.memory_points.labels().set(sum(there.points for there in found))
@@ -190,6 +195,7 @@ class Archiver(EntryService):
             await self._keep_notes()
         except OutageError as error:
             _say.warning("notes", "what was forgotten is not noted beside the records yet: %s", error)
+        await self._damage.read_vectors()
 
     async def _keep_notes(self) -> None:
         """Beside the records, what was forgotten lately; once, what earlier versions have noted in the memory alone."""
@@ -199,7 +205,8 @@ class Archiver(EntryService):
             await self._counts.done(_NOTES_KEPT)
 
     async def _look_at_graph(self) -> None:
-        await (self._graph.look() if isinstance(self._graph, SqliteGraph) else self._graph.prepare())
+        looked = self._graph.look() if isinstance(self._graph, SqliteGraph) else self._graph.prepare()
+        await self._damage.watched(GRAPH, looked)
         await self._damage.look_at_graph()
 
     async def _open_graph(self) -> None:

@@ -1,20 +1,23 @@
 """Notices when a store of the memory has less than was written to it, or cannot be read, and says what to do."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pentad.shared import metrics
-from pentad.shared.errors import MemoryDamagedError, MemoryOutageError
+from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOutageError, OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory.memory_counts import GRAPH, VECTORS, Damage, MemoryCounts
+from pentad.shared.memory.memory_counts import GRAPH, MEND, VECTORS, Damage, MemoryCounts
 from pentad.shared.seldom import Seldom
 from pentad.shared.vectors.points import Collection
-from pentad.shared.vectors.vector_store import Vectors
+from pentad.shared.vectors.vector_store import EmbeddedVectors, Vectors
 
 if TYPE_CHECKING:
     from pentad.shared.graph.neo4j_graph import Neo4jGraph
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 _say = Seldom(log)
@@ -23,44 +26,65 @@ _SHARE = 100
 """Of this many moments one is spent on counting the nodes of the graph, at most."""
 _CHECK_S = 3600.0
 """How often the whole file of the graph is checked."""
-_MEND = "stop the archiver, move {} away, start it again and run `pentad memory rebuild`"
-"""What to do about a file that cannot be read."""
+_READS = 4
+"""Pieces of the embedded store of vectors that are read at each look: all of it in turn."""
 
 
 class DamageWatch:
     """Is asked at every look at the stores. All raise ``OutageError`` while a store is away."""
 
-    def __init__(
-        self, counts: MemoryCounts, vectors: Vectors, graph: "SqliteGraph | Neo4jGraph", vectors_place: str
-    ) -> None:
-        """``vectors_place``: where the store of vectors is, for a person."""
-        self._counts, self._vectors, self._graph, self._vectors_place = counts, vectors, graph, vectors_place
+    def __init__(self, counts: MemoryCounts, vectors: Vectors, graph: "SqliteGraph | Neo4jGraph") -> None:
+        self._counts, self._vectors, self._graph = counts, vectors, graph
         self._count_at = self._checked_at = float("-inf")
+        self._unread: list[str] = []
+        """Parts of the store of vectors that are still to be read in this round."""
+        self._cursor: str | None = None
+        self._is_clean_round = True
         self.damages: Sequence[Damage] = ()
         """What is wrong, as was seen last."""
 
-    async def open_vectors(self, opening: Callable[[], Awaitable[None]]) -> None:
-        """Open a store of vectors, and compare what it has before anything is written to it.
-
-        Raises ``MemoryDamagedError``, which says what to do.
-        """
+    async def watched(self, store: str, work: Awaitable[T]) -> T:
+        """Do something with a store; that it is damaged is told, and raised with what to do."""
         try:
-            await opening()
+            return await work
         except MemoryDamagedError as error:
-            raise await self._damaged_vectors(error) from None
-        await self.look_at_vectors()
+            raise await self._noticed(store, error) from None
+
+    async def stumbled(self, store: str, error: MemoryDamagedError) -> None:
+        """Somebody else has met damage in a store. Never raises: what cannot be told now is found by a later look."""
+        if store == VECTORS:
+            self._is_clean_round = False
+        if not any(damage.store == store for damage in self.damages):
+            with suppress(OutageError):
+                await self._noticed(store, error)
 
     async def look_at_vectors(self) -> Sequence[Collection]:
-        """Compare how many points there are; returns the collections. Raises ``MemoryDamagedError``, likewise."""
+        """Compare how many points there are; returns the collections. Raises ``MemoryDamagedError``."""
         before = await self._counts.kept()
-        try:
-            found = await self._vectors.collections()
-        except MemoryDamagedError as error:
-            raise await self._damaged_vectors(error) from None
+        found = await self.watched(VECTORS, self._vectors.collections())
         await self._counts.compare_points(before, {each.name: each.points for each in found})
-        await self._counts.unreadable(VECTORS, None)
         await self._tell()
         return found
+
+    async def read_vectors(self) -> None:
+        """Read the next points of an embedded store, so that nobody has to ask for what cannot be read.
+
+        What cannot be read is met again at the next call. Raises ``MemoryDamagedError``, which says what to do.
+        """
+        if not isinstance(self._vectors, EmbeddedVectors):
+            return
+        for _ in range(_READS):
+            if not self._unread:
+                self._unread, self._cursor = await self._vectors.parts(), None
+                self._is_clean_round = True
+            self._cursor = await self.watched(VECTORS, self._vectors.read_part(self._unread[0], self._cursor))
+            if self._cursor is None:
+                self._unread.pop(0)
+            if not self._unread:
+                break
+        if not self._unread and self._is_clean_round:
+            await self._counts.unreadable(VECTORS, None)
+            await self._tell()
 
     async def look_at_graph(self) -> None:
         """Compare how many nodes and edges there are, and have the file checked, each when it is time."""
@@ -69,10 +93,8 @@ class DamageWatch:
         try:
             await self._check()
             began, before = monotonic(), await self._counts.kept()
-            await self._counts.compare_graph(before, await self._graph.condition())
-        except MemoryDamagedError as error:
-            await self._damaged_graph(str(error))
-            raise
+            found = await self.watched(GRAPH, self._graph.condition())
+            await self._counts.compare_graph(before, found)
         finally:
             await self._tell()
         self._count_at = monotonic() + _SHARE * (monotonic() - began)
@@ -81,6 +103,7 @@ class DamageWatch:
         """The memory was rebuilt: what it has now is what was written to it."""
         found = await self._vectors.collections()
         await self._counts.rebuilt({each.name: each.points for each in found}, await self._graph.condition())
+        self._unread, self._checked_at = [], float("-inf")
         await self._tell()
 
     async def _check(self) -> None:
@@ -88,7 +111,7 @@ class DamageWatch:
         if not isinstance(self._graph, SqliteGraph) or monotonic() - self._checked_at < _CHECK_S:
             return
         try:
-            mistakes = await self._graph.mistakes()
+            mistakes = await self.watched(GRAPH, self._graph.mistakes())
         except MemoryDamagedError:
             raise
         except MemoryOutageError as error:
@@ -96,19 +119,20 @@ class DamageWatch:
             return
         self._checked_at = monotonic()
         if mistakes:
-            await self._damaged_graph(f"the graph in {self._graph.place} is damaged ({'; '.join(mistakes)})")
+            await self._counts.unreadable(GRAPH, f"{damage_of(self._graph, mistakes)}: {MEND}")
         else:
             await self._counts.unreadable(GRAPH, None)
 
-    async def _damaged_vectors(self, error: MemoryDamagedError) -> MemoryDamagedError:
-        why = f"{error}: {_MEND.format(self._vectors_place)}"
-        await self._counts.unreadable(VECTORS, why)
+    async def _noticed(self, store: str, error: MemoryDamagedError) -> MemoryDamagedError:
+        """Tell it; returns the error with what to do."""
+        why = str(error)
+        if not isinstance(error, MemoryNewerError) and not why.endswith(MEND):
+            why = f"{why}: {MEND}"
+        if store == GRAPH:
+            self._checked_at = float("-inf")
+        await self._counts.unreadable(store, why)
         await self._tell()
-        return MemoryDamagedError(why)
-
-    async def _damaged_graph(self, what: str) -> None:
-        place = self._graph.place if isinstance(self._graph, SqliteGraph) else "its data"
-        await self._counts.unreadable(GRAPH, f"{what}: {_MEND.format(place)}")
+        return type(error)(why)
 
     async def _tell(self) -> None:
         before, self.damages = self.damages, await self._counts.damages()
@@ -117,3 +141,8 @@ class DamageWatch:
                 log.error("%s: %s", damage.what, damage.do)
         for store in (VECTORS, GRAPH):
             metrics.memory_damaged.labels(store).set(any(damage.store == store for damage in self.damages))
+
+
+def damage_of(graph: SqliteGraph, mistakes: Sequence[str]) -> str:
+    """What SQLite has found wrong with the file, in words."""
+    return f"the graph in {graph.place} is damaged ({'; '.join(mistakes)})"

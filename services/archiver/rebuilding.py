@@ -14,8 +14,9 @@ from dataclasses import replace
 from pentad.contracts.ids import shard_in
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks, Rebuilt
+from pentad.services.archiver.setting_aside import SettingAside
 from pentad.shared import metrics
-from pentad.shared.errors import MemoryRefusedError, OutageError, PentadError
+from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryRefusedError, OutageError, PentadError
 from pentad.shared.keys import TaskKeys, task_parts
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over, put_back
 from pentad.shared.memory.rebuild_progress import LEASE_S, MOST_FAILURES, RebuildProgress, Rebuilds, RebuildStage
@@ -50,10 +51,11 @@ class Rebuilding:
         records: Records,
         vectors: Vectors,
         tasks: RebuildingTasks,
+        aside: SettingAside,
         shards: Sequence[int],
         ended: Callable[[], Awaitable[None]],
     ) -> None:
-        self._store, self._records, self._vectors, self._tasks = store, records, vectors, tasks
+        self._store, self._records, self._vectors, self._tasks, self._aside = store, records, vectors, tasks, aside
         self._shards, self._ended = shards, ended
         self._rebuilds, self._kept = Rebuilds(store), KeptTasks(store, records)
         self._who = random_hex(16)
@@ -82,12 +84,16 @@ class Rebuilding:
         now = await self._rebuilds.read()
         if now is None or now.has_ended or not await self._rebuilds.claim(self._who):
             return False
-        if self._begun != now.id:
-            self._begun, self._actors = now.id, None
-            self._tasks.begin()
         beating = asyncio.create_task(self._beat())
         try:
+            if self._begun != now.id:
+                now = await self._readable(now)
+                self._begun, self._actors = now.id, None
+                self._tasks.begin()
             return await self._go_on(now)
+        except MemoryDamagedError:  # it may be damaged since it was read: it is read anew
+            self._begun = ""
+            raise
         finally:
             beating.cancel()
             with suppress(asyncio.CancelledError):
@@ -108,6 +114,19 @@ class Rebuilding:
         now = await self._rebuilds.read()
         if now is not None and not now.has_ended:
             await self._rebuilds.keep(replace(now, waits_for=what), self._who)
+
+    async def _readable(self, now: RebuildProgress) -> RebuildProgress:
+        """Set aside what cannot be read of the stores: then all has to be written from the start.
+
+        That is kept first: whoever goes on behind a kill must not believe that anything is written.
+        """
+        found = await self._aside.unreadable()
+        if found:
+            now = now.from_the_start()
+            if not await self._rebuilds.keep(now, self._who):
+                raise MemoryOutageError("another archiver goes on with the rebuild")
+            await self._aside.set_aside(found)
+        return now
 
     async def _go_on(self, now: RebuildProgress) -> bool:
         if now.stage is RebuildStage.FORGOTTEN and not now.cursor:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from pentad.shared.errors import MemoryTakenError, PentadError
+from pentad.shared.errors import MemoryDamagedError, MemoryTakenError, PentadError
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.seldom import Seldom
 from pentad.shared.work.consumer import Consumer
@@ -18,7 +18,10 @@ _LOOK_S = 10.0
 
 
 class StoreWatch:
-    """``open`` is tried until it succeeds; then ``consumers`` begin to read, and ``look`` is done for ever."""
+    """``open`` is tried until it succeeds; then ``consumers`` begin to read, and ``look`` is done for ever.
+
+    A store that is damaged is open all the same: this process has it, says so to whoever asks, and can rebuild it.
+    """
 
     def __init__(
         self,
@@ -31,10 +34,11 @@ class StoreWatch:
         self.opened = asyncio.Event()
         self.trouble: str | None = "it is being opened"
         """Why it cannot be used now; None when it can, or when another archiver has it."""
+        self._is_damaged = False
 
     async def run(self) -> None:
         """To be run for ever."""
-        while not await self._tried(self._open):
+        while not (await self._tried(self._open) or self._is_damaged):
             await asyncio.sleep(_AGAIN_S)
         self.opened.set()
         for consumer in self._consumers:
@@ -52,7 +56,7 @@ class StoreWatch:
             return False
         except (PentadError, ModelFailed, OSError) as error:
             _say.warning(self._name, "the long-term memory waits: %s", error)
-            self.trouble = str(error)
+            self.trouble, self._is_damaged = str(error), isinstance(error, MemoryDamagedError)
             return False
         self.trouble = None
         return True

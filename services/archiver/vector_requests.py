@@ -1,5 +1,6 @@
 """Answers calls of the embedded memory, vectors and graph, for the services that have no store of their own."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -8,10 +9,11 @@ from pentad.contracts.commands import MemoryReply, MemoryRequest
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.streams import MEMORY_REPLY, split_key
 from pentad.shared import metrics
-from pentad.shared.errors import MemoryRefusedError, PentadError, PoisonError
+from pentad.shared.errors import MemoryDamagedError, MemoryRefusedError, PentadError, PoisonError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.memory import graph_calls
 from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES, MOST_REQUEST_BYTES, tenant_of
+from pentad.shared.memory.memory_counts import GRAPH, VECTORS
 from pentad.shared.memory.vector_calls import CALLS, packed
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
@@ -21,6 +23,7 @@ from pentad.shared.work.tenant_turns import TenantTurns
 _REPLY_TTL_S = 60
 _EACH, _TOTAL = 8, 16
 """Calls of one tenant, and of all, that are served at once; the others that were read wait for their turn."""
+Stumbled = Callable[[str, MemoryDamagedError], Awaitable[None]]
 
 
 class VectorRequests:
@@ -29,9 +32,11 @@ class VectorRequests:
     Of many requests of one tenant a few are served at once, and the others of that tenant wait behind those of others.
     """
 
-    def __init__(self, store: Store, vectors: Vectors | None, graph: Graph | None = None) -> None:
-        """None for what is on a server."""
-        self._store, self._vectors, self._graph = store, vectors, graph
+    def __init__(
+        self, store: Store, vectors: Vectors | None, graph: Graph | None = None, stumbled: Stumbled | None = None
+    ) -> None:
+        """None for what is on a server. ``stumbled``: is told of a store (`VECTORS`, `GRAPH`) that cannot be read."""
+        self._store, self._vectors, self._graph, self._stumbled = store, vectors, graph, stumbled
         self._turns = TenantTurns(_EACH, _TOTAL)
 
     async def handle(self, entry: Entry) -> None:
@@ -56,6 +61,8 @@ class VectorRequests:
             if len(reply) > MOST_REPLY_BYTES:
                 raise MemoryRefusedError(f"an answer of {len(reply)} bytes: {MOST_REPLY_BYTES} at most; ask for less")
         except PentadError as error:
+            if isinstance(error, MemoryDamagedError) and self._stumbled is not None:
+                await self._stumbled(GRAPH if request.call.startswith(graph_calls.PREFIX) else VECTORS, error)
             refused = isinstance(error, MemoryRefusedError)
             return MemoryReply(request_id=request.request_id, error=str(error), refused=refused).to_json()
         return reply

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pentad.shared.errors import MemoryDamagedError
+from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOutageError
 from pentad.shared.graph import sqlite_reads as reads
 from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph import sqlite_writes as writes
@@ -25,9 +25,12 @@ from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, Me
 from pentad.shared.graph.merging import normal_name
 from pentad.shared.graph.sqlite_thread import SqliteThread
 from pentad.shared.owners import Owner
+from pentad.shared.synced_folders import sync_folder
 
 _CHECK_S = 600.0
 """How long the file may be checked."""
+_ASIDE = ".damaged"
+"""Ends the name of a file that could not be read, and is kept for a person."""
 _OF_COUNTS = 3
 """The table and the triggers that `HAS_COUNTS` looks for."""
 
@@ -43,7 +46,7 @@ class SqliteGraph:
         self._writing = SqliteThread(file, "graph-writing", timeout_s)
         self._reading = SqliteThread(file, "graph-reading", timeout_s)
         self._checking = SqliteThread(file, "graph-checking", _CHECK_S)
-        self._file, self._is_prepared = file, False
+        self._file, self._is_prepared, self._is_moving = file, False, False
         self._lock = GraphFileLock(file)
 
     async def open(self) -> None:
@@ -51,9 +54,11 @@ class SqliteGraph:
         self._lock.acquire()
 
     async def prepare(self) -> None:
-        if not self._is_prepared:
+        if not self._is_prepared and not self._is_moving:
             await self._writing.do(self._make)
             self._is_prepared = True
+        if self._is_moving:
+            raise MemoryOutageError(f"the graph in {self._file} is being set aside: try again later")
 
     async def look(self) -> None:
         """See whether it can be read and written: to be done now and then. Raises ``MemoryOutageError``."""
@@ -74,6 +79,35 @@ class SqliteGraph:
         """What is wrong with the file; empty when all is well. It reads all of it. Raises ``MemoryOutageError``."""
         await self.prepare()
         return await self._checking.do(reads.mistakes)
+
+    async def set_aside(self) -> str:
+        """Rename the file, which cannot be read; returns what it is called now. The next use begins an empty one.
+
+        Raises ``MemoryDamagedError`` while one that was set aside earlier is there.
+        """
+        self._is_moving = True
+        try:
+            for thread in (self._reading, self._checking):
+                await thread.disconnect(lambda: None)
+            return await self._writing.disconnect(self._renamed)
+        except OSError as error:
+            raise MemoryOutageError(f"the graph in {self._file} cannot be set aside: {error}") from None
+        finally:
+            self._is_prepared = self._is_moving = False
+
+    def _renamed(self) -> str:
+        """The file last: an empty one beside the log of the damaged one would be filled from that."""
+        aside = f"{self._file}{_ASIDE}"
+        if Path(aside).exists():
+            raise MemoryDamagedError(
+                f"the graph in {self._file} cannot be read, and {aside}, which was set aside earlier, is kept: move or "
+                f"remove {aside}, and the rebuild goes on"
+            )
+        for end in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                Path(f"{self._file}{end}").replace(f"{aside}{end}")
+        sync_folder(str(self._file.parent))
+        return aside
 
     async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
         check_nodes(nodes)
@@ -184,9 +218,7 @@ class SqliteGraph:
     def _make(self, wire: sqlite3.Connection) -> None:
         version = wire.execute("PRAGMA user_version").fetchone()[0]
         if version > sql.VERSION:
-            raise MemoryDamagedError(
-                f"the graph in {self._file} was written by a newer version of Pentad: use that one"
-            )
+            raise MemoryNewerError(f"the graph in {self._file} was written by a newer version of Pentad: use that one")
         if version < sql.VERSION:
             wire.executescript(f"BEGIN IMMEDIATE; {sql.TABLES}; PRAGMA user_version = {sql.VERSION}; COMMIT;")
         if any(_missing(wire, table) for table in sql.ADDED):

@@ -63,6 +63,21 @@ class SqliteThread:
         if wanting is not None:
             raise MemoryOutageError(wanting)
 
+    async def disconnect(self, then: Callable[[], T]) -> T:
+        """Cut off what is at work, close the file, and do this before anything opens it again."""
+        if self._thread is None:
+            raise MemoryOutageError(f"the graph in {self._file} is closed")
+        if self._wire is not None:
+            with suppress(sqlite3.ProgrammingError):  # closed meanwhile
+                self._wire.interrupt()
+
+        def closed() -> T:
+            with suppress(sqlite3.Error):  # of a damaged file, that what waits in its log cannot be put into it
+                self._close()
+            return then()
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, closed)
+
     async def aclose(self) -> None:
         """Finish what was begun and close the file. Safe to call twice."""
         thread, self._thread = self._thread, None
@@ -109,9 +124,9 @@ class SqliteThread:
                 wire.interrupt()
 
     def _close(self) -> None:
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
 
 
 def _write_ahead(wire: sqlite3.Connection) -> None:

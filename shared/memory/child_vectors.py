@@ -12,7 +12,7 @@ from pentad.shared.memory.child_connection import ChildConnection
 from pentad.shared.memory.child_frames import framed, points_told, request_of, result_of
 from pentad.shared.memory.child_launch import start_child
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
-from pentad.shared.memory.vector_calls import CALLS, POINTS_AT_ONCE, unpacked
+from pentad.shared.memory.vector_calls import CHILD_CALLS, POINTS_AT_ONCE, unpacked
 from pentad.shared.vectors.checked import CheckedVectors
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.limits import check_name
@@ -74,6 +74,19 @@ class ChildVectors(CheckedVectors):
         ranked: RankedMemories = await self._call("rank", collection, asked)
         return ranked
 
+    async def parts(self) -> list[str]:
+        """See `EmbeddedVectors`, as of the next two."""
+        found: list[str] = await self._call("parts")
+        return found
+
+    async def read_part(self, part: str, cursor: str | None = None) -> str | None:
+        after: str | None = await self._call("read_part", part, cursor)
+        return after
+
+    async def set_aside(self, part: str) -> str:
+        place: str = await self._call("set_aside", part)
+        return place
+
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
         for begin in range(0, max(1, len(points)), POINTS_AT_ONCE):
             told, numbers = points_told(points[begin : begin + POINTS_AT_ONCE])
@@ -84,8 +97,8 @@ class ChildVectors(CheckedVectors):
         return unpacked(await self._call("search", collection, list(queries)))
 
     async def _call(self, call: str, *args: Any) -> Any:
-        request = request_of(call, CALLS[call].given.dump_python(args, mode="json"))
-        return CALLS[call].gives.validate_json(result_of(await self._answer(request)))
+        request = request_of(call, CHILD_CALLS[call].given.dump_python(args, mode="json"))
+        return CHILD_CALLS[call].gives.validate_json(result_of(await self._answer(request)))
 
     async def _answer(self, request: bytes, turn: AbstractAsyncContextManager[None] = _AT_ONCE) -> bytes:
         """``turn``: what is waited for before it is sent; the limit counts from before."""

@@ -5,7 +5,6 @@ What is not chosen is not imported: a service that starts does not wait for it.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pentad.shared.graph.graph_store import Graph
@@ -46,16 +45,7 @@ def embedded_vectors(settings: Settings) -> ChildVectors:
     """The memory in the data directory: for archivers, of which one at a time has it open."""
     from pentad.shared.memory.child_vectors import ChildVectors
 
-    return ChildVectors(_vectors_folder(settings))
-
-
-def vectors_place(settings: Settings) -> str:
-    """Where the store of vectors is, for a person."""
-    return str(_vectors_folder(settings)) if settings.qdrant_url is None else "the data of the Qdrant of QDRANT_URL"
-
-
-def _vectors_folder(settings: Settings) -> Path:
-    return settings.pentad_data_dir.absolute() / "memory" / "vectors"
+    return ChildVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")
 
 
 def graph_of(settings: Settings, store: Store) -> Graph:

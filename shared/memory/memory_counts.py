@@ -17,8 +17,14 @@ from pentad.shared.store.store import Store
 
 VECTORS, GRAPH = "vectors", "graph"
 """The two stores, as what is wrong is told of them."""
-REBUILD = "run `pentad memory rebuild`, which writes it anew from the records and the tasks in Redis"
+REBUILD_COMMAND = "`pentad memory rebuild`"
+REBUILD = f"run {REBUILD_COMMAND}, which writes it anew from the records and the tasks in Redis"
 """What to do about it."""
+MEND = (
+    f"run {REBUILD_COMMAND}, which sets aside what cannot be read and writes it anew from the records and the tasks "
+    "in Redis"
+)
+"""What to do about a store that cannot be read."""
 _POINTS, _REMOVED, _LOST, _UNREADABLE = "points ", "removed ", "lost ", "unreadable "
 """Begin the fields, each with what it is of."""
 _UNDER_WAY_MS = 15_000
@@ -100,7 +106,9 @@ class MemoryCounts:
         """The memory was rebuilt: what it has now is what was written to it."""
         await self._keep_points(found, await self.kept())
         await self._keep_graph(graph)
-        await self._store.call("HDEL", MEMORY_COUNTS, f"{_LOST}{VECTORS}", f"{_LOST}{GRAPH}")
+        await self._store.call(
+            "HDEL", MEMORY_COUNTS, *(kind + store for kind in (_LOST, _UNREADABLE) for store in (VECTORS, GRAPH))
+        )
 
     async def damages(self) -> list[Damage]:
         """What is wrong now."""

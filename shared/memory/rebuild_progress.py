@@ -53,6 +53,10 @@ class RebuildProgress:
     waits_for: str = ""
     """What is away, so that nothing happens now; '': nothing."""
 
+    def from_the_start(self) -> "RebuildProgress":
+        """The same one, of which nothing is done yet."""
+        return RebuildProgress(self.id, RebuildStage.FORGOTTEN, "", self.started_at)
+
     @property
     def has_ended(self) -> bool:
         return self.stage is RebuildStage.ENDED

@@ -1,4 +1,4 @@
-"""The calls of `Vectors` and `RankingVectors` as they go to another process: what goes in and what comes out."""
+"""The calls of the ports of vectors as they go to another process: what goes in and what comes out."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,6 +35,13 @@ CALLS: Mapping[str, MemoryCall] = {
     "delete": MemoryCall(None, str, Selection),
 }
 """By name. Selections are made anew on the other side, so none comes through without a tenant."""
+CHILD_CALLS: Mapping[str, MemoryCall] = {
+    **CALLS,
+    "parts": MemoryCall(list[str]),
+    "read_part": MemoryCall(str | None, str, str | None),
+    "set_aside": MemoryCall(str, str),
+}
+"""What the process that has a store may ask its child for; other services may not."""
 
 
 def packed(hits: Sequence[Sequence[Hit]]) -> FoundHits:

@@ -19,7 +19,7 @@ from pentad.shared.errors import MemoryRefusedError, SettingsError
 from pentad.shared.memory.child_frames import HEAD, MOST_BYTES, answered, failed, points_heard
 from pentad.shared.memory.child_launch import ChildOrder
 from pentad.shared.memory.ranking import KeptFacts, MemoryRanking, RankedMemories, ranked_memories
-from pentad.shared.memory.vector_calls import CALLS, packed
+from pentad.shared.memory.vector_calls import CHILD_CALLS, packed
 from pentad.shared.vectors.kept_payloads import MOST
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ class ChildServing:
             collection, told = arguments
             shards.upsert(collection, points_heard(told, numbers))
             return b"null"
-        if call not in CALLS:
+        if call not in CHILD_CALLS:
             raise MemoryRefusedError(f"the memory has no call {call!r}")
-        args = CALLS[call].given.validate_python(arguments)
+        args = CHILD_CALLS[call].given.validate_python(arguments)
         if call == "rank":
-            return CALLS[call].gives.dump_json(self._rank(*args))
+            return CHILD_CALLS[call].gives.dump_json(self._rank(*args))
         result = getattr(shards, call)(*args)
-        return CALLS[call].gives.dump_json(packed(result) if call == "search" else result)
+        return CHILD_CALLS[call].gives.dump_json(packed(result) if call == "search" else result)
 
     def _rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
         ranking = ranked_memories(asked, self._facts)

@@ -5,7 +5,8 @@
     vectors/NAME/collection.json     the dimension
     vectors/NAME/shard/              qdrant-edge's own
 
-A folder that ends in ``.part`` is a collection that was being made or removed.
+A folder that ends in ``.part`` is a collection that was being made or removed. What ends in ``.damaged`` could not be
+read, and was set aside by a rebuild: it is kept for a person, and nothing here reads it.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryTa
 from pentad.shared.passing_failures import passes, want_of_room
 from pentad.shared.synced_folders import sync_folder
 
-_PART = ".part"
+ALIASES = "aliases.json"
+_PART, _ASIDE = ".part", ".damaged"
 
 
 class EdgeFolder:
@@ -77,6 +79,32 @@ class EdgeFolder:
             made = [folder for folder in self._path.iterdir() if (folder / "collection.json").exists()]
         return sorted(folder.name for folder in made if _whole(folder))
 
+    def parts(self) -> list[str]:
+        """What can be damaged, and set aside, by itself: the aliases, and each collection."""
+        with _reached(self._path):
+            folders = [folder.name for folder in self._path.iterdir() if folder.is_dir() and _whole(folder)]
+        return [ALIASES, *sorted(folders)]
+
+    def lacks_dimension(self, name: str) -> bool:
+        """Whether there is a folder of a collection that does not say its dimension."""
+        return (self._path / name).is_dir() and self.dimensions(name) is None
+
+    def set_aside(self, part: str) -> str:
+        """Rename a part, which is not there any more then; returns what it is called now.
+
+        At most one of each part is kept so: raises ``MemoryDamagedError`` while an earlier one is there.
+        """
+        there, aside = self._path / part, self._path / f"{part}{_ASIDE}"
+        if aside.exists():
+            raise MemoryDamagedError(
+                f"{there} cannot be read, and {aside}, which was set aside earlier, is kept: move or remove {aside}, "
+                "and the rebuild goes on"
+            )
+        with _reached(there):
+            there.rename(aside)
+            sync_folder(str(self._path))
+        return str(aside)
+
     def dimensions(self, name: str) -> int | None:
         """Of a collection; None when there is none."""
         said = self._path / name / "collection.json"
@@ -118,7 +146,7 @@ class EdgeFolder:
 
     def aliases(self) -> dict[str, str]:
         """Which name each alias means."""
-        said = self._path / "aliases.json"
+        said = self._path / ALIASES
         try:
             with _reached(said):
                 return {str(alias): str(name) for alias, name in json.loads(said.read_text()).items()}
@@ -135,7 +163,7 @@ class EdgeFolder:
         fresh = self._path / "aliases.json.new"
         with _reached(fresh):
             _write(fresh, aliases)
-            fresh.replace(self._path / "aliases.json")
+            fresh.replace(self._path / ALIASES)
             sync_folder(str(self._path))
 
 
@@ -159,4 +187,4 @@ def _reached(place: Path) -> Iterator[None]:
 
 
 def _whole(folder: Path) -> bool:
-    return not folder.name.endswith(_PART)
+    return not folder.name.endswith((_PART, _ASIDE))

@@ -1,7 +1,6 @@
 """The collections of the embedded store, each a shard of qdrant-edge. Synchronous: for one thread at a time."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -10,7 +9,7 @@ import qdrant_edge as edge
 from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryRefusedError
 from pentad.shared.passing_failures import tells_passing
 from pentad.shared.vectors import edge_words as words
-from pentad.shared.vectors.edge_folder import EdgeFolder
+from pentad.shared.vectors.edge_folder import ALIASES, EdgeFolder
 from pentad.shared.vectors.edge_owners import PresentOwners
 from pentad.shared.vectors.kept_payloads import KeptPayloads
 from pentad.shared.vectors.limits import MOST_TENANTS, check_lengths, check_queries, check_tenants
@@ -26,10 +25,16 @@ _AT_ONCE = 32
 _UNFLUSHED = 4096
 """Points that are written to the log alone; at most so many are read from it, at 0.2 ms each, when it is opened after a
 kill. To flush them takes a tenth of a second."""
+_READ_AT_ONCE = 256
+"""Points that are read together to see whether they can be."""
+_PANIC = "PanicException"
+"""What qdrant-edge raises where it finds its own files to be impossible."""
+_ABOUT_FILES = "Service runtime error"
+"""How its errors begin that are not about what it was asked."""
 
 
 class EdgeShards:
-    """What `Vectors` promises, within one process and one thread. Opens itself at the first use."""
+    """What `EmbeddedVectors` promises, within one process and one thread. Opens itself at the first use."""
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
         """``lock``: see `EdgeFolder`."""
@@ -46,12 +51,8 @@ class EdgeShards:
 
     def close(self) -> None:
         """Write everything down and let the folder go."""
-        for shard in self._shards.values():
-            with suppress(Exception):  # its log has what is not written down
-                shard.close()
-        self._shards.clear()
-        self._payloads.clear()
-        self._owners.clear()
+        for name in list(self._shards):
+            self._let_go(name)
         self._dimensions.clear()
         self._folder.close()
 
@@ -79,7 +80,7 @@ class EdgeShards:
             Collection(
                 name,
                 self._folder.dimensions(name) or 0,
-                _tried(self._shard(name).info).points_count,
+                self._tried(name, self._shard(name).info).points_count,
                 tuple(sorted(alias for alias, meant in aliases.items() if meant == name)),
             )
             for name in self._folder.names()
@@ -87,12 +88,7 @@ class EdgeShards:
 
     def drop(self, name: str) -> None:
         self.open()
-        shard = self._shards.pop(name, None)
-        self._payloads.pop(name, None)
-        self._owners.pop(name, None)
-        self._dimensions.pop(name, None)
-        if shard is not None:
-            shard.close()
+        self._let_go(name)
         self._folder.remove(name)
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
@@ -103,7 +99,7 @@ class EdgeShards:
         self._present(name).add(point.payload.owner for point in points)
         for begin in range(0, len(points), _AT_ONCE):
             part = points[begin : begin + _AT_ONCE]
-            _tried(self._shard(name).update, words.upsert(part))
+            self._tried(name, self._shard(name).update, words.upsert(part))
         self._flush_now_and_then(name, len(points))
 
     def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
@@ -111,7 +107,7 @@ class EdgeShards:
         check_queries(queries, self._length(name))
         if not queries:
             return []
-        found = _tried(self._shard(name).query_batch, words.batch(queries, self._present(name)))
+        found = self._tried(name, self._shard(name).query_batch, words.batch(queries, self._present(name)))
         scored = [words.scores(points) for points in found]
         ids = dict.fromkeys(point for scores in scored for point in scores)
         payloads = self._kept(name).of(ids, lambda missing: self._read(name, missing))
@@ -127,7 +123,7 @@ class EdgeShards:
     def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
         name = self._name(collection)
         request = edge.ScrollRequest(offset=cursor, limit=limit, filter=words.where(selection), with_payload=True)
-        records, after = _tried(self._shard(name).scroll, request)
+        records, after = self._tried(name, self._shard(name).scroll, request)
         return PointPage(words.kept(records), None if after is None else str(after))
 
     def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
@@ -136,19 +132,49 @@ class EdgeShards:
     def count(self, collection: str, selection: Selection) -> int:
         name = self._name(collection)
         request = edge.CountRequest(exact=True, filter=words.where(selection))
-        return _tried(self._shard(name).count, request)
+        return self._tried(name, self._shard(name).count, request)
 
     def tenants(self, collection: str) -> list[str]:
         request = edge.FacetRequest("tenant", limit=MOST_TENANTS + 1, exact=True)
-        hits = _tried(self._shard(self._name(collection)).facet, request)
+        name = self._name(collection)
+        hits = self._tried(name, self._shard(name).facet, request)
         return check_tenants(str(hit.value) for hit in hits if hit.count)  # those whose points are gone count 0
 
     def delete(self, collection: str, selection: Selection) -> None:
         name = self._name(collection)
         self._folder.check_room()
         self._kept(name).forget_all()
-        _tried(self._shard(name).update, words.delete(selection))
+        self._tried(name, self._shard(name).update, words.delete(selection))
         self._flush_now_and_then(name, 1)
+
+    def parts(self) -> list[str]:
+        self.open()
+        return self._folder.parts()
+
+    def read_part(self, part: str, cursor: str | None) -> str | None:
+        self.open()
+        if part == ALIASES:
+            self._folder.aliases()
+            return None
+        if self._folder.lacks_dimension(part):
+            raise MemoryDamagedError(f"the collection {part} of the memory does not say its dimension")
+        if (dimensions := self._folder.dimensions(part)) is None:  # it was removed meanwhile
+            return None
+        shard = self._shard(part)
+        if cursor is None:
+            self._tried(part, shard.facet, edge.FacetRequest("tenant", limit=1, exact=True))
+            self._tried(part, shard.query_batch, words.of_all(dimensions))
+        request = edge.ScrollRequest(offset=cursor, limit=_READ_AT_ONCE, with_payload=True)
+        records, after = self._tried(part, shard.scroll, request)
+        bare = [str(record.id) for record in records if not record.payload]
+        if bare:
+            raise MemoryDamagedError(f"{len(bare)} points of the collection {part} have lost what they keep")
+        return None if after is None else str(after)
+
+    def set_aside(self, part: str) -> str:
+        self.open()
+        self._let_go(part)
+        return self._folder.set_aside(part)
 
     def _name(self, collection: str) -> str:
         """What a name or an alias means; a name goes before."""
@@ -165,11 +191,39 @@ class EdgeShards:
         if shard is None:
             try:
                 shard = self._shards[name] = edge.EdgeShard.load(str(self._folder.shard(name)))
-            except Exception as error:
+            except BaseException as error:
+                if not _of_library(error):
+                    raise
                 self._folder.check_room()  # what a full disk does to it is told in many words
                 kind = MemoryOutageError if tells_passing(error) else MemoryDamagedError
                 raise kind(f"the collection {name} of the memory cannot be opened: {error}") from None
         return shard
+
+    def _let_go(self, name: str) -> None:
+        """Close a collection, and know nothing of it: it is opened again at its next use."""
+        shard = self._shards.pop(name, None)
+        for known in (self._payloads, self._owners, self._dimensions, self._unflushed):
+            known.pop(name, None)
+        if shard is not None:
+            try:
+                shard.close()
+            except BaseException as error:  # its log has what is not written down
+                if not _of_library(error):
+                    raise
+
+    def _tried(self, name: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+        """Do it; qdrant-edge raises plain exceptions, and what may be wrong with the input was looked at before."""
+        try:
+            return work(*given, **named)
+        except BaseException as error:
+            if not _of_library(error):
+                raise
+            if not isinstance(error, Exception):  # what has panicked may have left it locked
+                self._let_go(name)
+            self._folder.check_room()
+            if _tells_damage(error):
+                raise MemoryDamagedError(f"the collection {name} of the memory cannot be read: {error}") from None
+            raise MemoryOutageError(f"the embedded memory of vectors fails: {error}") from None
 
     def _length(self, name: str) -> int | None:
         """Of the collection's dense vectors: read from its file once."""
@@ -193,30 +247,34 @@ class EdgeShards:
         return [str(hit.value) for hit in hits]
 
     def _read(self, name: str, ids: list[str]) -> dict[str, Payload]:
-        records = _tried(self._shard(name).retrieve, words.point_ids(ids), with_payload=True, with_vector=False)
+        records = self._tried(
+            name, self._shard(name).retrieve, words.point_ids(ids), with_payload=True, with_vector=False
+        )
         return {point.id: point.payload for point in words.kept(records)}
 
     def _make(self, name: str, dimensions: int) -> None:
         place = self._folder.begin(name, dimensions)
-        shard = _tried(edge.EdgeShard.create, str(place), words.config(dimensions))
+        shard = self._tried(name, edge.EdgeShard.create, str(place), words.config(dimensions))
         for index in words.indexes():
-            _tried(shard.update, index)
+            self._tried(name, shard.update, index)
         shard.close()
         self._folder.finish(name)
 
     def _flush_now_and_then(self, name: str, written: int) -> None:
         self._unflushed[name] = self._unflushed.get(name, 0) + written
         if self._unflushed[name] >= _UNFLUSHED:
-            _tried(self._shard(name).flush)
+            self._tried(name, self._shard(name).flush)
             self._unflushed[name] = 0
 
 
-def _tried(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Do it; qdrant-edge raises plain exceptions, and what may be wrong with the input was looked at before."""
-    try:
-        return work(*given, **named)
-    except Exception as error:
-        raise MemoryOutageError(f"the embedded memory of vectors fails: {error}") from None
+def _of_library(error: BaseException) -> bool:
+    """Whether qdrant-edge has raised it: its panics, which damaged files lead to, are no ``Exception``."""
+    return isinstance(error, Exception) or type(error).__name__ == _PANIC
+
+
+def _tells_damage(error: BaseException) -> bool:
+    """Whether it is about what lies on the disk, and not about the machine, or what was asked."""
+    return not tells_passing(error) and (type(error).__name__ == _PANIC or str(error).startswith(_ABOUT_FILES))
 
 
 def _unknown(name: str) -> MemoryRefusedError:

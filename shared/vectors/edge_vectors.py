@@ -49,6 +49,19 @@ class EdgeVectors(CheckedVectors):
             await asyncio.get_running_loop().run_in_executor(thread, self._shards.close)
         thread.shutdown()
 
+    async def parts(self) -> list[str]:
+        """See `EmbeddedVectors`, as of the next two."""
+        found: list[str] = await self._call("parts")
+        return found
+
+    async def read_part(self, part: str, cursor: str | None = None) -> str | None:
+        after: str | None = await self._call("read_part", part, cursor)
+        return after
+
+    async def set_aside(self, part: str) -> str:
+        place: str = await self._call("set_aside", part)
+        return place
+
     async def _call(self, call: str, *args: Any) -> Any:
         return await self._do(lambda shards: getattr(shards, call)(*args))
 

@@ -70,6 +70,13 @@ def batch(queries: Sequence[VectorQuery], present: PresentOwners) -> edge.QueryB
     return edge.QueryBatchRequest([_request(query, present) for query in queries])
 
 
+def of_all(dimensions: int) -> edge.QueryBatchRequest:
+    """Queries that read the vectors and the words of all points: of each kind the best one."""
+    some = edge.Query.Nearest([1.0] + [0.0] * (dimensions - 1), Dense.TEXT.value)
+    word = edge.Query.Nearest(edge.SparseVector([1], [1.0]), Sparse.WORDS.value)
+    return edge.QueryBatchRequest([edge.QueryRequest(1, query=each, with_payload=True) for each in (some, word)])
+
+
 def scores(found: Sequence[Any]) -> dict[str, float]:
     """The points that a query has found, with their scores."""
     return {str(point.id): score_of(point.score) for point in found}

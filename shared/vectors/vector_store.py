@@ -1,7 +1,7 @@
 """The port of the stores of vectors."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -65,6 +65,32 @@ class Vectors(Protocol):
 
     async def aclose(self) -> None:
         """Close it; what is asked afterwards raises ``MemoryOutageError``. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class EmbeddedVectors(Vectors, Protocol):
+    """A store in a folder of ours: what is damaged of it can be found and set aside.
+
+    A server sees to that itself.
+    """
+
+    async def parts(self) -> list[str]:
+        """The names of what can be damaged by itself: the collections, and the file of the aliases."""
+        ...
+
+    async def read_part(self, part: str, cursor: str | None = None) -> str | None:
+        """Read the next points of a part, whoever's they are; at its beginning also what all searches read.
+
+        Returns where the next ones begin, None at the end. Raises ``MemoryDamagedError`` for what cannot be read.
+        """
+        ...
+
+    async def set_aside(self, part: str) -> str:
+        """Rename a part that cannot be read; returns what it is called now. It is not there any more then.
+
+        Raises ``MemoryDamagedError`` while one of the same name that was set aside earlier is there.
+        """
         ...
 
 

@@ -17,6 +17,7 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
+from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.episodes import Episodes
@@ -46,9 +47,10 @@ _STEPS = 200
 class Archive:
     """The stores, and the services' own handlers."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    def __init__(self, store: Store, folder: Path, records: str | None = None) -> None:
+        """``records``: where they are; None: in the folder too."""
         self.store, self.folder = store, folder
-        self.records = Records(str(folder / "records"))
+        self.records = Records(records or str(folder / "records"))
         self.counts, self.rebuilds = MemoryCounts(store), Rebuilds(store)
         self.open()
 
@@ -73,8 +75,9 @@ class Archive:
             self.learning,
             self.extracting,
         )
-        self.watch = DamageWatch(self.counts, self.vectors, self.graph, str(self.folder / "vectors"))
-        self.rebuilding = Rebuilding(self.store, self.records, self.vectors, self.tasks, [0], self.watch.rebuilt)
+        self.watch = DamageWatch(self.counts, self.vectors, self.graph)
+        aside = SettingAside(self.vectors, self.graph)
+        self.rebuilding = Rebuilding(self.store, self.records, self.vectors, self.tasks, aside, [0], self.watch.rebuilt)
         self.forgetter = Forgetter(self.store, self.vectors, self.graph, 1)
         self.noting = Noting(
             self.store, self.records, self.graph, self.vectors, self.embedder, Knowledge(self.graph), 1
@@ -98,6 +101,7 @@ class Archive:
     async def look(self) -> list[str]:
         """What is said to be wrong after a look at both stores, each with what to do."""
         await self.watch.look_at_vectors()
+        await self.watch.read_vectors()
         self.watch._count_at = float("-inf")
         await self.watch.look_at_graph()
         return [f"{damage.what}: {damage.do}" for damage in self.watch.damages]

@@ -13,7 +13,7 @@ from pentad.shared.errors import MemoryDamagedError
 from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
 from pentad.shared.memory.choosing_stores import vectors_of
 from pentad.shared.memory.forgotten import FORGOTTEN
-from pentad.shared.memory.memory_counts import REBUILD, MemoryCounts
+from pentad.shared.memory.memory_counts import MEND, REBUILD, MemoryCounts
 from pentad.shared.memory.rebuild_progress import Rebuilds
 from pentad.shared.service.http import HttpServer, health_app
 from pentad.shared.store.store import Store
@@ -169,20 +169,18 @@ async def test_a_file_of_the_graph_that_is_damaged_is_told_with_what_to_do(archi
         told = [f"{damage.what}: {damage.do}" for damage in archive.watch.damages]
     assert len(told) == 1
     assert told[0].startswith(f"the graph in {file}")
-    assert told[0].endswith(f"stop the archiver, move {file} away, start it again and run `pentad memory rebuild`")
+    assert told[0].endswith(f": {MEND}")
 
 
-async def test_a_store_of_vectors_that_cannot_be_opened_is_told_and_rebuilt_when_it_is_moved_away(
-    archive: Archive,
-) -> None:
+async def test_a_store_of_vectors_that_cannot_be_opened_is_told_also_when_it_is_moved_away(archive: Archive) -> None:
     before, folder = await archive.contents(), archive.folder / "vectors"
     await archive.aclose()
     (folder / COLLECTION / "collection.json").write_text("{")
     archive.open()
-    with pytest.raises(MemoryDamagedError, match=f"stop the archiver, move {folder} away"):
-        await archive.watch.open_vectors(archive.vectors.open)
+    with pytest.raises(MemoryDamagedError, match=MEND):
+        await archive.watch.look_at_vectors()
     [damage] = archive.watch.damages
-    assert damage.do == f"stop the archiver, move {folder} away, start it again and run `pentad memory rebuild`"
+    assert damage.do == MEND
     await archive.again("vectors")
     assert [told.partition(":")[0] for told in await archive.look()] == ["points are missing from the long-term memory"]
     await archive.rebuild()
