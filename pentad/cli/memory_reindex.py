@@ -16,8 +16,8 @@ _PATIENCE_S = 60.0
 _QUIET_S = 5.0
 """How long nothing may happen before that is said."""
 _WAITS = (
-    "nothing has been embedded for {:g} s: an archiver embeds them, and waits for what its log and `pentad doctor` name, "
-    "as records that cannot be read\n"
+    "nothing has been embedded for {:g} s: an archiver embeds them, and waits for what its log and `pentad doctor` "
+    "name, as records that cannot be read\n"
 )
 
 

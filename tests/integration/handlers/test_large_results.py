@@ -1,6 +1,8 @@
 """A tool's large result and a file that it returns: prompts hold a part, a model reads on, the record has the whole."""
 
+from base64 import encodebytes, urlsafe_b64encode
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from tests.integration.handlers.flow import Flow, answer
 from tests.integration.handlers.test_recall import record
 
 LONG = "0123456789" * 9_000
+_RANDOM = Random(24).randbytes(6_000)
+_DRAWING = "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%3E" + "%3Cg/%3E" * 40 + "%3C/svg%3E"
 FILE = data_url(b"\x89PNG\r\n\x1a\n" + bytes(200_000))
 
 
@@ -79,6 +83,21 @@ async def test_a_file_is_never_in_a_prompt_and_the_record_has_it(store: Store, t
     context, ref = await context_of(flow)
     assert kept.results == {ref: text}
     assert "base64" not in await reading(store)(context, ref)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [encodebytes(_RANDOM).decode(), urlsafe_b64encode(_RANDOM).decode(), _RANDOM.hex(), f"icon: {_DRAWING}"],
+    ids=["lines", "urlsafe", "digits", "drawing"],
+)
+async def test_bytes_in_any_encoding_are_in_no_prompt_and_kept_whole(store: Store, tmp_path: Path, text: str) -> None:
+    """Promise: how a tool encodes a file makes no difference to what its model is shown."""
+    flow, asked = await flow_of(store, tmp_path, text)
+    assert "which is not shown here" in result_of(asked[1])
+    assert text.split()[-1][:32] not in result_of(asked[1])
+    context, ref = await context_of(flow)
+    assert (await record(flow)).results == {ref: text}
+    assert text.split()[-1][:32] not in await reading(store)(context, ref)
 
 
 async def test_a_result_that_fits_is_kept_once(store: Store, tmp_path: Path) -> None:
