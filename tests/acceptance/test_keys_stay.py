@@ -91,6 +91,7 @@ async def test_a_local_process_gets_no_key_by_registering_a_model(tmp_path: Path
             await _write(up, ModelEntry.model_validate(entry("evil", thief, "LLM_API_KEY") | {"default": True}))
             async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
                 await wait_until("the written model to be refused", lambda: _refused(http))
+                await wait_until("every service to have the written model", lambda: _unanswered(http))
                 for session in ("s1", "s2"):
                     message = {"content": "hello there", "session_id": session}
                     assert (await http.post("/v1/messages?wait=30", json=message)).json()["answer"] is None
@@ -107,6 +108,12 @@ async def _write(up: Up, entry: ModelEntry) -> None:
         assert await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), entry.id, entry)
     finally:
         await store.close()
+
+
+async def _unanswered(http: httpx2.AsyncClient) -> bool:
+    """Whether a new task is run by the written model, which is the default; before, the environment's answers."""
+    answered = await http.post("/v1/messages?wait=30", json={"content": "hello there", "task_id": "new"})
+    return answered.json()["answer"] is None
 
 
 async def _refused(http: httpx2.AsyncClient) -> bool:
