@@ -1,33 +1,20 @@
 """A task's wake-up becomes one step: take, plan, carry out, commit."""
 
 import logging
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, TASK_WAKE
 from pentad.services.task_runner.beginning import Beginnings
-from pentad.services.task_runner.domain.ending import in_words
-from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
-    WAIT_EXPIRED,
-    Answered,
     AskModel,
     CallAgain,
     End,
-    Enqueue,
     Finish,
     GiveAway,
-    Hold,
-    Idle,
     Pause,
     Plan,
-    Reopen,
-    Resume,
-    Stale,
-    Start,
-    StillPaused,
     give_up,
     plan,
 )
@@ -35,10 +22,10 @@ from pentad.services.task_runner.domain.queueing import of_this_turn
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
+from pentad.services.task_runner.plans import WRITES, Materials
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.waiting import WaitWriter
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
@@ -53,16 +40,6 @@ from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
-
-_WAITING: Mapping[type[Plan], Callable[[WaitWriter], None]] = {
-    Hold: WaitWriter.hold,
-    Resume: WaitWriter.resume,
-    StillPaused: WaitWriter.still_paused,
-    Stale: WaitWriter.stale,
-    Answered: WaitWriter.answered_early,
-    Enqueue: WaitWriter.enqueue,
-    Start: WaitWriter.start,
-}
 
 
 class RunnerHandler(WakeUps[TaskKeys]):
@@ -162,27 +139,16 @@ class RunnerHandler(WakeUps[TaskKeys]):
         if isinstance(decided, GiveAway):
             return await self._moves.give_away(step, decided)
         writer = self._steps.writer(step)
-        if isinstance(decided, Idle):
-            writer.idle(decided.spent)
-        elif isinstance(decided, Reopen):
-            writer.reopen(decided.deadline)
-        elif type(decided) in _WAITING:
-            _WAITING[type(decided)](writer)
-        elif isinstance(decided, Finish):
-            writer.place_mail(decided.closed, await self._steps.results(step))
-            writer.finish(answer_of(step.transcript.messages, decided.call), await self._steps.last_record(step))
-        elif isinstance(decided, Pause):
-            writer.place_mail(decided.closed, await self._steps.results(step))
-            writer.use_redrives()
-            writer.pause(decided.reason)
-        elif isinstance(decided, End):
-            writer.place_mail(decided.closed, await self._steps.results(step))
-            if decided.status == "cancelled":
-                writer.use_redrives()
-            writer.ended_without_answer()
-            writer.commit.mode = "fail" if decided.reason in (ErrorCode.STEP_LIMIT, WAIT_EXPIRED) else "stop"
-            writer.end(decided.status, decided.reason, in_words(decided, step.task, self._steps.bounds))
+        WRITES[type(decided)](writer, decided, await self._materials(step, decided))
         return await self._steps.commit(writer, step) != "overtaken"
+
+    async def _materials(self, step: Step, decided: Plan) -> Materials:
+        """What this plan is written from."""
+        if not isinstance(decided, End | Finish | Pause):
+            return Materials()
+        results = await self._steps.results(step)
+        last = await self._steps.last_record(step) if isinstance(decided, Finish) else None
+        return Materials(step.transcript.messages, results, last)
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str, attempts: int) -> None:
         """The task cannot be handled: a dead letter, an ``error``, and its end."""
@@ -218,7 +184,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         writer.place_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.commit.unmail(step.arrived.move_numbers)
-        writer.ended_without_answer()
+        writer.set_header()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))
         writer.fail(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")

@@ -2,10 +2,11 @@
 
 from dataclasses import field
 
-from pentad.services.task_runner.answered import AnswerWriter, Asked
+from pentad.services.task_runner.answers import Asked
 from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.services.task_runner.domain.after_answer import Rules
 from pentad.services.task_runner.step import Step
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer
 
@@ -15,7 +16,7 @@ class ModelQuestion:
     """One question."""
 
     step: Step
-    writer: AnswerWriter
+    writer: StepWriter
     asked: Asked
     rules: Rules
     deltas: DeltaWriter
@@ -28,7 +29,7 @@ class ModelQuestion:
         return self.asked.chosen.instruction.on_message == "interrupt"
 
 
-def rules_of(asked: Asked, writer: AnswerWriter, most_calls: int) -> Rules:
+def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
     """What is asked of the answer."""
     chosen, most = asked.chosen, asked.chosen.instruction.tool_rounds
     return Rules(
@@ -36,5 +37,6 @@ def rules_of(asked: Asked, writer: AnswerWriter, most_calls: int) -> Rules:
         may_call=most is None or writer.turn.steps - writer.repairs < most,
         json=chosen.output is not None,
         repairs_left=chosen.instruction.repairs - writer.repairs,
+        end_mode="fail" if writer.arrived.queues else "complete",
         most_calls=most_calls,
     )

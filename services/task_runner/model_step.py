@@ -12,10 +12,10 @@ from pydantic_core import to_json
 
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import INTERRUPTED
+from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
 from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.answered import AnswerWriter, Asked
+from pentad.services.task_runner.answers import Asked, write_answer
 from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
@@ -31,11 +31,12 @@ from pentad.services.task_runner.domain.after_answer import (
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
-from pentad.services.task_runner.domain.retry import RetryReason, after_model_error, too_long_to_wait
+from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.model_question import ModelQuestion, rules_of
-from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
+from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.waiting_calls import tell_of_waiting
 from pentad.shared import metrics
@@ -128,9 +129,9 @@ class ModelSteps:
     ) -> ModelQuestion:
         """What the model is asked with, its mail placed."""
         writer = self._steps.writer(step)
-        writer.shares_memory = writer.shares_memory or chosen.instruction.share
-        writer.quote(recall)
-        writer.place_mail(closed, await self._steps.results(step))
+        if recall is not None and recall.text:  # before all else; its text is kept, for the memory changes
+            writer.append(user(recall.text), origin="recalled")
+        writer.place_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
         writer.use_redrives()
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
@@ -169,14 +170,14 @@ class ModelSteps:
         """Commit the step."""
         step, writer = asking.step, asking.writer
         asking.deltas.finish(writer.commit)
-        writer.answered(answer, following, asking.asked, redriven=redriven)
+        calls = write_answer(writer, answer, following, asking.asked, redriven=redriven)
         if len(answer.text) > _LARGE:  # others have a turn before as much is sent to Redis
             await asyncio.sleep(0)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
-            if writer.calls and self._tools.silent:
-                tell_of_waiting(writer, self._ephemeral(writer), writer.calls, self._tools.silent)
+            if calls and self._tools.silent:
+                tell_of_waiting(writer, self._ephemeral(writer), calls, self._tools.silent)
             if isinstance(following, Fail):
                 log.warning("%s has failed: its answer is not of the form: %s", step.keys.actor, following.problem)
         else:
@@ -189,7 +190,8 @@ class ModelSteps:
         if following is not None:
             return await self._answered(asking, replace(said, finish_reason=INTERRUPTED), following)
         writer = self._steps.writer(asking.step)
-        writer.cut_unsaid(said.usage)
+        writer.spend_in_vain(said.usage, None)
+        writer.commit.rewake()
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
 
@@ -211,7 +213,7 @@ class ModelSteps:
             limit -= max(0, step.taken.lease.now - step.task.retry_since)
         return max(1.0, limit / 1000)
 
-    def _deltas(self, step: Step, writer: AnswerWriter, asked: Asked, held: Held) -> DeltaWriter:
+    def _deltas(self, step: Step, writer: StepWriter, asked: Asked, held: Held) -> DeltaWriter:
         head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
         head |= {"version": 1, "step": asked.step, "attempt": step.taken.lease.attempt}
 
@@ -225,7 +227,7 @@ class ModelSteps:
         kinds: tuple[DeltaKind, ...] = ("content", "thinking") if asked.chosen.output is None else ("thinking",)
         return DeltaWriter(events, writer.session, head, coalesce_ms, first, kinds)
 
-    def _ephemeral(self, writer: AnswerWriter, may_write: Callable[[], bool] = lambda: True) -> EphemeralEvents:
+    def _ephemeral(self, writer: StepWriter, may_write: Callable[[], bool] = lambda: True) -> EphemeralEvents:
         s = self._steps.settings
         maxlen, ttl_s = s.pentad_events_maxlen, s.pentad_events_ttl_s
         return EphemeralEvents(self._steps.actors.store, writer.session, maxlen, ttl_s, may_write)
@@ -272,8 +274,8 @@ class ModelSteps:
         log.log(level, "%s: %s; again in %d ms", step.keys.actor, why, again.delay_ms)
         writer = self._steps.writer(step)
         if said is not None:
-            writer.said_nothing(said)
-        writer.retry(again, why)
+            writer.spend_in_vain(said.usage, said.finish_reason)
+        _ask_later(writer, again, why)
         return await self._steps.commit(writer, step) != "overtaken"
 
     async def _failed(
@@ -283,14 +285,22 @@ class ModelSteps:
         writer = self._steps.writer(step)
         writer.place_mail(closed, await self._steps.results(step))
         writer.use_redrives()
-        writer.ended_without_answer()
+        writer.set_header()
         if said is not None:
-            writer.said_nothing(said)
+            writer.spend_in_vain(said.usage, said.finish_reason)
         writer.fail(code, text)
         if await self._steps.commit(writer, step) == "overtaken":
             return False
         log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)
         return True
+
+
+def _ask_later(writer: StepWriter, again: Retry, why: str) -> None:
+    """Keep everything where it is and try later; the attempt goes on growing."""
+    if not writer.task.retry_since:
+        writer.emit(TaskStatusEvent, status="active", reason=f"the model is asked again: {why}")
+    writer.commit.set(writer.keys.header, fails=again.fails, retry_since=again.retry_since)
+    writer.commit.timer(writer.keys, "retry", again.delay_ms)
 
 
 def _is_answer_due(asking: ModelQuestion) -> bool:

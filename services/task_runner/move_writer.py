@@ -12,7 +12,7 @@ from pentad.contracts.records import Exclusion
 from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.waiting import WaitWriter
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors import opening
 from pentad.shared.actors.headers import ASKED, TaskHeader
@@ -45,23 +45,21 @@ class Receiver:
     """None for a new one."""
 
 
-class MoveWriter(WaitWriter):
+class MoveWriter:
     """Writes a move into a commit. What else waits for the task is left to the next handling."""
 
-    cuts = False
-    """The turn under way is the message's own: it ends here."""
-
-    def begin(self, number: int, *, cuts: bool) -> None:
-        """``number``: of the mail that asks for the move."""
-        self.cuts = cuts
-        self.commit.unmail([number])
-        self.commit.set(self.keys.header, control="")
-        self.commit.rewake()
+    def __init__(self, writer: StepWriter, number: int, *, cuts: bool) -> None:
+        """``number``: of the mail that asks for the move; ``cuts``: the turn under way is the message's, and ends."""
+        self._writer, self._cuts = writer, cuts
+        self._commit, self._keys, self._task, self._session = writer.commit, writer.keys, writer.task, writer.session
+        self._commit.unmail([number])
+        self._commit.set(self._keys.header, control="")
+        self._commit.rewake()
 
     def refuse(self, why: str) -> None:
         """Nothing moves. ``why``: told, unless it is ''."""
         if why:
-            self.emit(ErrorEvent, code=ErrorCode.NOT_ALLOWED, message=f"nothing was moved: {why}")
+            self._writer.emit(ErrorEvent, code=ErrorCode.NOT_ALLOWED, message=f"nothing was moved: {why}")
 
     def take_out(
         self,
@@ -73,37 +71,37 @@ class MoveWriter(WaitWriter):
     ) -> None:
         """Out of the task. ``length``: of its transcript; ``closed``: calls of the turn under way that are given up."""
         move, found = departure.move, departure.found
-        if self.task.ended:
-            self.commit.expect(self.keys.header, self.task.status)
+        if self._task.ended:
+            self._commit.expect(self._keys.header, self._task.status)
         positions: Sequence[int] = ()
         if found is None:
-            self.commit.unmail([move.number])
+            self._commit.unmail([move.number])
         else:
-            if self.cuts:
-                self.place_mail(closed, results)
-            positions = (*found.positions, *range(length, length + len(self.added)))
+            if self._cuts:
+                self._writer.place_mail(closed, results)
+            positions = (*found.positions, *range(length, length + len(self._writer.added)))
         note = Exclusion(positions=list(positions), to=move.to, to_task_id=receiver.keys.task)
-        self._log(note.model_dump(), message_id=move.message_id)
-        self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
-        if self.cuts:
+        self._writer.append(note.model_dump(), message_id=move.message_id)
+        self._commit.set(self._keys.header, log_length=self._task.log_length + len(self._writer.added))
+        if self._cuts:
             self._end_turn()
-        if self.task.ended:
-            self.remember()
-        if departure.message.due and departure.message.due == self.task.deadline:
-            self.commit.set(self.keys.header, deadline=0)
-            self.commit.untimer(self.keys, "deadline")
+        if self._task.ended:
+            self._writer.remember()
+        if departure.message.due and departure.message.due == self._task.deadline:
+            self._commit.set(self._keys.header, deadline=0)
+            self._commit.untimer(self._keys, "deadline")
 
     def _end_turn(self) -> None:
         """Nothing of the turn under way is left to do. A paused task stays so."""
-        self.commit.set(self.keys.header, open="", fails=0, retry_since=0, repairs=0)
-        self.commit.untimer(self.keys, "timeout", "retry")
-        if self.task.paused:
-            self.commit.set(self.keys.header, paused="active")
+        self._commit.set(self._keys.header, open="", fails=0, retry_since=0, repairs=0)
+        self._commit.untimer(self._keys, "timeout", "retry")
+        if self._task.paused:
+            self._commit.set(self._keys.header, paused="active")
             return
-        self.commit.set(self.keys.header, status="active", reason="")
-        if self.task.waits:
-            self.commit.tallies.count(metrics.tasks.labels("active"))
-            self.commit.untimer(self.keys, "wait", "stale")
+        self._commit.set(self._keys.header, status="active", reason="")
+        if self._task.waits:
+            self._commit.tallies.count(metrics.tasks.labels("active"))
+            self._commit.untimer(self._keys, "wait", "stale")
 
     def hand_over(
         self,
@@ -118,27 +116,27 @@ class MoveWriter(WaitWriter):
         """
         here = [n for n, turn in enumerate(turns) if self._leaves(turn, departure, answered_at)]
         for n in here:
-            self.commit.drop(self.session.turns, turns[n].to_json())
-        message, now, to = departure.message, self._clock(), receiver.keys
+            self._commit.drop(self._session.turns, turns[n].to_json())
+        message, now, to = departure.message, self._writer.clock(), receiver.keys
         passed = 0 < message.due <= now
         message = message.model_copy(update={"task_id": None} | ({"deadline": None} if passed else {}))
         context = as_session_context(turns[: here[0]] if here else turns) if receiver.header is None else []
         if receiver.header is None:
-            name, session, ttl_s = self.task.instruction, self.session.session, self._limits.session_ttl_s
-            opening.begin(self.commit, to, session, message, name, ttl_s, instruction)
+            name, session, ttl_s = self._task.instruction, self._session.session, self._writer.limits.session_ttl_s
+            opening.begin(self._commit, to, session, message, name, ttl_s, instruction)
         else:
-            self.commit.expect(to.header, receiver.header.status)
+            self._commit.expect(to.header, receiver.header.status)
         reopened = receiver.header is not None and receiver.header.ended
         if reopened:
-            opening.reopen(self.commit, to)
-        mail = UserMail(message=message, entry_id=f"{now}-0", at=self.at, context=context)
-        opening.hand_over(self.commit, self.session, to, mail, self._limits.session_ttl_s, reopened=reopened)
-        self.commit.set(self.session.header, **{recent_field(to.task): now})
+            opening.reopen(self._commit, to)
+        mail = UserMail(message=message, entry_id=f"{now}-0", at=self._writer.at, context=context)
+        opening.hand_over(self._commit, self._session, to, mail, self._writer.limits.session_ttl_s, reopened=reopened)
+        self._commit.set(self._session.header, **{recent_field(to.task): now})
         if departure.found is not None:  # it waits again
-            self.commit.incr(load(to.shard), **{"mail": 1, f"tenant:{to.tenant}": 1})
+            self._commit.incr(load(to.shard), **{"mail": 1, f"tenant:{to.tenant}": 1})
 
     def _leaves(self, turn: SessionMessage, departure: Departure, answered_at: Collection[str | None]) -> bool:
-        if turn.task_id != self.keys.task:
+        if turn.task_id != self._keys.task:
             return False
         if turn.role == "user":
             return turn.message_id == departure.message.message_id
@@ -148,69 +146,68 @@ class MoveWriter(WaitWriter):
         """Tell the session's clients, and that the other task begins, if it does."""
         found, message_id = departure.found, departure.move.message_id
         moved = MessageMoved(
-            **(self.envelope() | {"correlation_id": message_id}),
+            **(self._writer.envelope() | {"correlation_id": message_id}),
             message_id=message_id,
-            from_task_id=self.keys.task,
+            from_task_id=self._keys.task,
             to_task_id=receiver.keys.task,
             emptied=fate == "cancelled",
             effects=list(effects[:_NAMED]),
             later_steps=list(found.later_steps[:_NAMED]) if found is not None else [],
         )
-        self.commit.event(self.session, moved)
+        self._commit.event(self._session, moved)
         if receiver.header is None or receiver.header.ended:
             goal = receiver.header.goal if receiver.header is not None else opening.goal_of(departure.message.content)
-            why = {"task_id": receiver.keys.task, "correlation_id": message_id, "causation_id": self.commit.step_id}
-            self.commit.tallies.count(metrics.tasks.labels("active"))
-            self.commit.event(self.session, TaskStart(**self.stamp(why), goal=goal))
+            why = {"task_id": receiver.keys.task, "correlation_id": message_id, "causation_id": self._commit.step_id}
+            self._commit.tallies.count(metrics.tasks.labels("active"))
+            self._commit.event(self._session, TaskStart(**self._writer.stamped(**why), goal=goal))
 
     def begins_with(self, departure: Departure, content: str) -> None:
         """Where the message that leaves was the task's first one, its goal is made from this text, now the first."""
-        if content and self.task.goal == opening.goal_of(departure.message.content):
-            self.commit.set(self.keys.header, goal=opening.goal_of(content))
+        if content and self._task.goal == opening.goal_of(departure.message.content):
+            self._commit.set(self._keys.header, goal=opening.goal_of(content))
 
     def settle(self, fate: Fate, rest: Remains) -> None:
         """What becomes of the first task."""
-        header = self.keys.header
+        header = self._keys.header
         if fate in ("goes_on", "asks"):
             self._open_again(fate, rest)
         if fate not in ("cancelled", "completed"):
             return
-        self.commit.expect_no_new_message()
-        if self.task.ended:
-            self.commit.set(header, status="cancelled", reason=MOVED)
-            self.commit.unset(self.session.header, *fields_of_task(self.keys.task))
+        self._commit.expect_no_new_message()
+        if self._task.ended:
+            self._commit.set(header, status="cancelled", reason=MOVED)
+            self._commit.unset(self._session.header, *fields_of_task(self._keys.task))
             return
-        self.commit.mode = "complete"
-        self.commit.set(header, unanswered=0)
-        self.end("cancelled" if fate == "cancelled" else "completed", MOVED)
+        self._commit.set(header, unanswered=0)
+        self._writer.end("cancelled" if fate == "cancelled" else "completed", "complete", MOVED)
 
     def waits_as_before(self) -> None:
         """Its message has left unread: told again, for clients have seen a message come to it."""
-        status: Literal["waiting", "stale"] = "stale" if self.task.status == "stale" else "waiting"
-        self.emit(TaskStatusEvent, status=status, reason=self.task.reason)
+        status: Literal["waiting", "stale"] = "stale" if self._task.status == "stale" else "waiting"
+        self._writer.emit(TaskStatusEvent, status=status, reason=self._task.reason)
 
     def _open_again(self, fate: Fate, rest: Remains) -> None:
         """The turn before the one that leaves is not over: it goes on, or waits for the answer to its question."""
-        header = self.keys.header
-        if self.task.ended:
-            self.restart()
-            self.commit.set(header, status="active", reason="")
-            self.commit.stamp(header, "updated")
-        if self.cuts or self.task.ended:
+        header = self._keys.header
+        if self._task.ended:
+            self._writer.restart()
+            self._commit.set(header, status="active", reason="")
+            self._commit.stamp(header, "updated")
+        if self._cuts or self._task.ended:
             budget = Budget.model_validate(rest.budget).to_json() if rest.budget else b""
-            self.commit.set(header, correlation=rest.last_said or "", budget=budget)
+            self._commit.set(header, correlation=rest.last_said or "", budget=budget)
         if fate == "goes_on":
-            self.commit.set(header, unanswered=1)
-        elif self.task.paused:
-            self.commit.set(header, paused=ASKED)
+            self._commit.set(header, unanswered=1)
+        elif self._task.paused:
+            self._commit.set(header, paused=ASKED)
         else:
-            self.commit.set(header, status="waiting", reason=ASKED)
-            self._wait_for_person(ASKED)
+            self._commit.set(header, status="waiting", reason=ASKED)
+            self._writer.wait_for_person(ASKED)
 
     def remember_digests(self, receiver: Receiver, left: bytes | None, got: bytes | None) -> None:
         """What the session compares its next message with: of the first task, unless it is cancelled, and of the other,
         unless it is new."""
-        for task, digest in ((self.keys.task, left), (receiver.keys.task, got)):
+        for task, digest in ((self._keys.task, left), (receiver.keys.task, got)):
             if digest is not None:
-                self.commit.set(self.session.header, **{digest_field(task): digest})
-                self.commit.unset(self.session.header, answer_field(task))
+                self._commit.set(self._session.header, **{digest_field(task): digest})
+                self._commit.unset(self._session.header, answer_field(task))

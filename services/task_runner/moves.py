@@ -1,7 +1,6 @@
 """A message that a person moves to another task: what it takes is read, and written as one commit of the first task."""
 
 from dataclasses import replace
-from functools import partial
 
 from pydantic import ValidationError
 
@@ -23,6 +22,7 @@ from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.move_writer import Departure, MoveWriter, Receiver
 from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
 from pentad.services.task_runner.step import Step, Steps
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.headers import TaskHeader, mail_of, pairs
 from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
@@ -30,7 +30,7 @@ from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
 from pentad.shared.actors.transcript import EXCLUSION, shown
 from pentad.shared.errors import DamagedError
-from pentad.shared.keys import TURNS_KEPT, TaskKeys
+from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import guarded
 
@@ -49,24 +49,33 @@ class Moves:
         found = leaving(lines, move.message_id)
         waiting = None if found is not None else await self._waiting(step.keys, move)
         receiver = await self._receiver(step, move)
-        writer = self._writer(step, asked, cut=found is not None and found.last)
+        cuts = found is not None and found.last and not step.task.ended
+        writer = self._writer(step, cuts=cuts)
+        writes = MoveWriter(writer, asked.number, cuts=cuts)
         if found is None and waiting is None:
             repeated = _moved_there(lines, move)
-            writer.refuse("" if repeated else f"task {step.keys.task} has no message {move.message_id} any more")
+            writes.refuse("" if repeated else f"task {step.keys.task} has no message {move.message_id} any more")
         elif receiver is None:
-            writer.refuse(f"task {move.to} cannot take message {move.message_id}: it is gone, or was cancelled")
+            writes.refuse(f"task {move.to} cannot take message {move.message_id}: it is gone, or was cancelled")
         else:
             message = _said(step, lines, found) if waiting is None else waiting.message
-            await self._write(writer, step, lines, Departure(move, message, found), receiver)
+            await self._write(writes, step, lines, Departure(move, message, found), receiver, cuts=cuts)
         return await self._steps.actors.commit(writer.commit, step.taken) != "overtaken"
 
     async def _write(
-        self, writer: MoveWriter, step: Step, lines: list[Line], departure: Departure, receiver: Receiver
+        self,
+        writer: MoveWriter,
+        step: Step,
+        lines: list[Line],
+        departure: Departure,
+        receiver: Receiver,
+        *,
+        cuts: bool,
     ) -> None:
         found, arrived = departure.found, step.arrived
         rest = remains(lines, found.positions if found is not None else ())
         fate = _fate(step, departure, rest)
-        missing = [call for call in step.task.open if call.id not in arrived.results] if writer.cuts else []
+        missing = [call for call in step.task.open if call.id not in arrived.results] if cuts else []
         writer.take_out(
             departure,
             len(lines),
@@ -74,7 +83,7 @@ class Moves:
             give_up(missing, "its message was moved to another task"),
             await self._steps.results(step),
         )
-        store, session = self._steps.actors.store, writer.session
+        store, session = self._steps.actors.store, SessionKeys(step.keys.shard, step.keys.tenant, step.task.session)
         turns = await guarded("turns", last_turns, store, session, TURNS_KEPT)
         answered_at = {lines[n].get("at") for n in found.positions} if found is not None else set()
         chosen = await self._instructions.of(step.keys, step.task) if receiver.header is None else None
@@ -92,14 +101,10 @@ class Moves:
             left = digest_of_rest(lines, found.positions if found is not None else ()) if compared else None
             writer.remember_digests(receiver, left, _digest_got(header, departure, receiver))
 
-    def _writer(self, step: Step, asked: GiveAway, *, cut: bool) -> MoveWriter:
-        """``cut``: the turn under way leaves with the message; its results are placed before."""
-        cuts = cut and not step.task.ended
-        commit, limits = self._steps.empty(step.keys), self._steps.limits
+    def _writer(self, step: Step, *, cuts: bool) -> StepWriter:
+        """``cuts``: the turn under way leaves with the message; its results are placed before."""
         arrived = _without_mail(step.arrived, results=cuts)
-        writer = MoveWriter(commit, step.keys, step.task, step.taken, arrived, limits, partial(random_hex, 20), ())
-        writer.begin(asked.number, cuts=cuts)
-        return writer
+        return StepWriter(self._steps.empty(step.keys), step.keys, step.task, step.taken, arrived, self._steps.limits)
 
     async def _lines(self, keys: TaskKeys) -> list[Line]:
         """The transcript with what is known of each message: a task keeps only the messages in mind."""

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable
 
 from pentad.contracts.records import StepRecord
-from pentad.services.task_runner.answered import AnswerWriter
 from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults, in_prompt
 from pentad.services.task_runner.prompt import KnownTranscript
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header
@@ -71,13 +71,15 @@ class Steps:
             raise DamagedError(f"the mail of task {keys.task} cannot be read: {error}") from None
         return Step(keys, taken, header, arrived, transcript)
 
-    def writer(self, step: Step) -> AnswerWriter:
-        """Writes this handling into a commit of its own."""
-        early = fired_early(step.task, step.arrived, step.taken.lease.now, self.bounds)
+    def writer(self, step: Step) -> StepWriter:
+        """Writes this handling into a commit of its own, in which the signals that have come are used up."""
+        now = step.taken.lease.now
         commit = self.empty(step.keys)
-        return AnswerWriter(commit, step.keys, step.task, step.taken, step.arrived, self.limits, _unique, early)
+        writer = StepWriter(commit, step.keys, step.task, step.taken, step.arrived, self.limits)
+        writer.begin(fired_early(step.task, step.arrived, now, self.bounds), now)
+        return writer
 
-    def commit(self, writer: AnswerWriter, step: Step) -> Awaitable[Outcome]:
+    def commit(self, writer: StepWriter, step: Step) -> Awaitable[Outcome]:
         """End the handling."""
         return self.actors.commit(writer.commit, step.taken)
 
@@ -105,10 +107,6 @@ class Steps:
             if len(whole) > _LARGE:
                 await asyncio.sleep(0)
         return kept
-
-
-def _unique() -> str:
-    return random_hex(20)
 
 
 _PLAIN = ("status", "session", "user", "goal", "open", "step", "log_length", "digest", "tools", "correlation")

@@ -1,20 +1,20 @@
 """The tool calls that a step asks for: told to clients, then queued, or answered at once when they cannot be made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pentad.contracts.commands import ToolCallCommand
-from pentad.contracts.events import ToolCallEvent, ToolResultEvent, args_ref
+from pentad.contracts.events import ToolCallEvent, args_ref
 from pentad.contracts.ids import tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.after_answer import PlannedCall
 from pentad.services.task_runner.domain.own_tools import is_own
-from pentad.services.task_runner.task_events import TaskEvents
-from pentad.shared import metrics
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
 from pentad.shared.kinds import RESULT
+from pentad.shared.random_hex import random_hex
 
 ARGS_LIMIT = 16 * 1024
 """Bytes of a call's arguments that an event carries; the rest is kept by reference."""
@@ -39,19 +39,17 @@ class RequestedCall(NamedTuple):
         return [self.id, self.tool, self.queue, *ours]
 
 
-def request_calls(
-    events: TaskEvents, planned: Sequence[PlannedCall], step: int, unique: Callable[[], str]
-) -> list[RequestedCall]:
-    """Put the calls into their queues, under ids of ours. ``unique``: a text that no other call has."""
+def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
+    """Put the calls into their queues, under ids of ours."""
     calls = []
     for each in planned:
-        call = tool_call_id(events.keys.shard, unique())
-        events.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
+        call = tool_call_id(writer.keys.shard, random_hex(20))
+        writer.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
         requested = RequestedCall(call, each.tool, each.arguments, "", bool(each.question), bool(each.summary))
         if each.spec is None or each.args is None or each.problem:
-            _answer_at_once(events, call, each)
+            _answer_at_once(writer, call, each)
         elif not is_own(each.spec):
-            _queue(events, call, each.spec, each.args, step)
+            _queue(writer, call, each.spec, each.args, step)
             requested = requested._replace(queue=each.spec.queue)
         calls.append(requested)
     return calls
@@ -65,24 +63,22 @@ def _told(call: str, planned: PlannedCall) -> dict[str, Any]:
     return {"args": planned.raw if planned.args is None else planned.args}
 
 
-def _answer_at_once(events: TaskEvents, call: str, planned: PlannedCall) -> None:
+def _answer_at_once(writer: StepWriter, call: str, planned: PlannedCall) -> None:
     outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
-    tool = planned.tool if planned.spec else "unknown"
-    events.commit.tallies.count(metrics.tool_calls.labels(tool, outcome.counted_as))
-    events.emit(ToolResultEvent, tool_call_id=call, tool=planned.tool, **outcome.told)
-    events.commit.post(events.keys, RESULT, ResultMail.of(call, outcome).to_json())
+    writer.emit_result(call, planned.tool, outcome, counted_for="" if planned.spec else "unknown")
+    writer.commit.post(writer.keys, RESULT, ResultMail.of(call, outcome).to_json())
 
 
-def _queue(events: TaskEvents, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> None:
+def _queue(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> None:
     command = ToolCallCommand(
-        **events.envelope(),
+        **writer.envelope(),
         tool_call_id=call,
         step=step,
         tool=spec.name,
         args=args,
         effect=spec.effect,
         timeout=spec.timeout,
-        user_id=events.turn.speaker or None,
+        user_id=writer.turn.speaker or None,
     )
-    events.commit.set(events.keys.calls, **{call: "open 0"})
-    events.commit.queue(TOOL_CALLS, TOOL_CALLS.key(events.keys.shard, queue=spec.queue), command)
+    writer.commit.set(writer.keys.calls, **{call: "open 0"})
+    writer.commit.queue(TOOL_CALLS, TOOL_CALLS.key(writer.keys.shard, queue=spec.queue), command)

@@ -8,6 +8,7 @@ from pentad.contracts.plain_json import MOST_VALUES, values_in
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
+from pentad.services.task_runner.domain.plan import EndMode
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
@@ -76,6 +77,7 @@ class Complete:
 
     text: str
     """What it says. Of an answer that must be JSON, its value alone, written down anew."""
+    mode: EndMode = "complete"
     reason: str = "answered"
 
 
@@ -122,6 +124,8 @@ class Rules:
     """The answer must be JSON that fits a schema."""
     repairs_left: int = 0
     """How often an answer that is wrong may be asked for again."""
+    end_mode: EndMode = "complete"
+    """How the task ends with an answer."""
     most_calls: int = 128
     """Tool calls of one answer that are made; the rest is answered with an error."""
 
@@ -154,9 +158,9 @@ def what_comes_next(answer: ModelAnswer, rules: Rules, checked: CheckedJson | No
     if not answer.text.strip():
         return NothingSaid(_why_nothing(answer))
     if checked is None:
-        return Complete(answer.text)
+        return Complete(answer.text, rules.end_mode)
     if not checked.problem:
-        return Complete(checked.value)
+        return Complete(checked.value, rules.end_mode)
     problem = f"{checked.problem}{cut}"
     return Fail(problem) if checked.final or rules.repairs_left <= 0 else AskAgain(problem)
 

@@ -1,9 +1,11 @@
 """What to do with a task that has mail. Pure: state and mail in, a plan out."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EndStatus
+from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.budget import exceeded_by
@@ -38,12 +40,23 @@ class Closed:
     outcome: ToolOutcome
 
 
+EndMode = Literal["complete", "stop", "fail"]
+"""What a task's end means for messages that have come and were not read.
+
+``complete``: the end does not happen, and the task goes on with them. ``stop``: they end with the task. ``fail``: the
+task ends, and begins again with them.
+"""
+
+
 @immutable
 class End:
     """The task ends now; open calls get a result that says so."""
 
     status: EndStatus
+    mode: EndMode
     reason: str
+    detail: str = ""
+    """The reason in words; '' when it says it all."""
     closed: tuple[Closed, ...] = ()
 
 
@@ -85,7 +98,8 @@ class Finish:
     """The task completes with the summary that a call of ``complete_task`` gave, unless a message has come since."""
 
     call: str
-    """Its id."""
+    """Id of the ``complete_task`` call."""
+    mode: EndMode
     closed: tuple[Closed, ...] = ()
 
 
@@ -173,12 +187,14 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
         return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
     unfinished = tuple([call for call in task.open if call.id not in arrived.results])
     if "cancel" in arrived.controls:
-        return End("cancelled", "cancelled", give_up(unfinished, "the task was cancelled"))
+        return End("cancelled", "stop", "cancelled", closed=give_up(unfinished, "the task was cancelled"))
     if task.deadline and now >= task.deadline:
         closed = give_up(unfinished, "the deadline has passed", "timeout")
-        return End("failed", ErrorCode.DEADLINE_EXCEEDED.value, closed)
+        detail = f"the turn's deadline was {rfc3339(task.deadline)}"
+        return End("failed", "stop", ErrorCode.DEADLINE_EXCEEDED.value, detail, closed)
     if task.waits and _nobody_came(task, arrived, now, bounds):
-        return End("failed", WAIT_EXPIRED, give_up(unfinished, "nobody has answered", "timeout"))
+        detail = f"nobody has answered for {bounds.wait_ttl_ms / 1000:g} s; PENTAD_WAIT_TTL_S is the limit"
+        return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
         return _paused(task, arrived) or _rest(task, arrived, now, bounds)
     missing = tuple([call for call in unfinished if not (call.completes or (call.for_person and arrived.users))])
@@ -253,13 +269,14 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
             return CallAgain(again, closed)
     completing = next((call.id for call in task.open if call.completes), "")
     if completing and not arrived.asks:
-        return Finish(completing, closed)
+        return Finish(completing, "fail" if arrived.queues else "complete", closed)
     if arrived.users and exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0):
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     if arrived.asks:
         return AskModel(closed=closed)
     if task.turn_steps >= step_limit:
-        return End("failed", ErrorCode.STEP_LIMIT.value, closed)
+        detail = f"{task.turn_steps} steps since the last message have led to no answer; PENTAD_STEP_LIMIT is the limit"
+        return End("failed", "fail", ErrorCode.STEP_LIMIT.value, detail, closed)
     if exceeded_by(task.budget, task.turn_tokens, task.turn_usd, task.turn_steps):
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     return AskModel(closed=closed)

@@ -11,10 +11,13 @@ import pytest
 
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
-from pentad.services.task_runner.answered import AnswerWriter, Asked
+from pentad.services.task_runner import model_step
+from pentad.services.task_runner.answers import Asked, write_answer
 from pentad.services.task_runner.domain.after_answer import Next
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache, chain
+from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.tool_calls import RequestedCall
 from pentad.shared.actors.transcript import entry, shown
 from pentad.shared.models.ports import ModelAnswer
 from pentad.shared.store.store import Store
@@ -100,15 +103,14 @@ def _read_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def _send_all(patch: pytest.MonkeyPatch) -> None:
-    real = AnswerWriter.answered
-
-    def answered(
-        writer: AnswerWriter, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False
-    ) -> None:
-        real(writer, answer, following, asked, redriven=redriven)
+    def write(
+        writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False
+    ) -> Sequence[RequestedCall]:
+        calls = write_answer(writer, answer, following, asked, redriven=redriven)
         writer.commit.set(writer.keys.header, all=b"".join(asked.before))
+        return calls
 
-    patch.setattr(AnswerWriter, "answered", answered)
+    patch.setattr(model_step, "write_answer", write)
 
 
 BREACHES: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {

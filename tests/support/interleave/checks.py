@@ -12,7 +12,7 @@ from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
 from pentad.services.task_runner.domain.giving_away import MOVED
 from pentad.services.task_runner.domain.own_tools import OWN
-from pentad.services.task_runner.waiting import PAUSED
+from pentad.services.task_runner.plans import PAUSED
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.keys import load, redriven
 from pentad.shared.records_by_time import BY_SESSION, BY_TIME

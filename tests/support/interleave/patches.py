@@ -62,9 +62,9 @@ async def left_as_it_is(_: Any, timers: Any, shard: int, now: int) -> None:
     """A timer that was set before the clock stepped back is due when the clock has come there again."""
 
 
-def early_timers_are_spent(real: Any, writer: Any, *args: Any) -> None:
+def early_timers_are_spent(real: Any, writer: Any, _: Any, now: int) -> None:
     """A timer that fired early is not set again by the runner."""
-    real(writer, *args[:-1], ())
+    real(writer, (), now)
 
 
 async def spent(real: Any, store: Any, script: str, *args: Any) -> Any:

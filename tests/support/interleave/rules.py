@@ -132,7 +132,7 @@ _RULES = (
         "early_timers_are_set_again",
         stress="timeout",
         rare=True,
-        patches=(Patch("pentad.services.task_runner.turn:TurnWriter.__init__", "early_timers_are_spent"),),
+        patches=(Patch("pentad.services.task_runner.step_writer:StepWriter.begin", "early_timers_are_spent"),),
     ),
     Rule(
         "a_timer_too_far_ahead_begins_anew",

@@ -8,6 +8,7 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
+from pentad.contracts.events import EndStatus
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import (
     Answered,
@@ -58,13 +59,22 @@ def control(number: int, kind: str) -> Mail:
 
 
 def planned(task: TaskHeader, *mail: Mail, now: int = NOW) -> Plan:
-    return plan(task, sort_mail(mail, task.ended_mail), now, BOUNDS)
+    """The plan; what an end says in words has a test of its own."""
+    decided = plan(task, sort_mail(mail, task.ended_mail), now, BOUNDS)
+    return replace(decided, detail="") if isinstance(decided, End) else decided
 
 
 def closed(error: str, *calls: OpenCall) -> tuple[Closed, ...]:
     return give_up(calls, error, "cancelled" if "cancelled" in error else "timeout")
 
 
+def ends(reason: str, given_up: tuple[Closed, ...] = ()) -> End:
+    """The end for this reason: a limit that the turn has met leaves the next messages their own turn."""
+    status: EndStatus = "cancelled" if reason == "cancelled" else "failed"
+    return End(status, "fail" if reason in ("step_limit", "wait_expired") else "stop", reason, closed=given_up)
+
+
+FINISH = Finish("d", "complete")
 QUESTION = OpenCall("q", "ask_user", "", True)
 DONE = OpenCall("d", "complete_task", "", completes=True)
 ASKING = replace(ACTIVE, status="waiting", reason="question", waiting_at=NOW, open=(QUESTION,))
@@ -83,23 +93,23 @@ NOTHING = Budget(steps=0)
         pytest.param(ASKED, [user(1)], Idle(), id="a message while tools run"),
         pytest.param(ASKED, [result(1, "c1"), result(2, "c2")], AskModel(), id="both results"),
         pytest.param(ASKED, [result(1, "c2"), user(2), result(3, "c1")], AskModel(), id="both results and a message"),
-        pytest.param(ASKED, [control(1, "cancel")], End("cancelled", "cancelled", CANCELLED), id="cancel"),
+        pytest.param(ASKED, [control(1, "cancel")], ends("cancelled", CANCELLED), id="cancel"),
         pytest.param(
             ASKED, [result(1, "c1"), control(2, "cancel")],
-            End("cancelled", "cancelled", CANCELLED[1:]), id="cancel with one result there",
+            ends("cancelled", CANCELLED[1:]), id="cancel with one result there",
         ),
-        pytest.param(ACTIVE, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancel and a message"),
+        pytest.param(ACTIVE, [user(1), control(2, "cancel")], ends("cancelled"), id="cancel and a message"),
         pytest.param(replace(ACTIVE, status="waiting"), [user(1)], AskModel(), id="an answer to a question"),
         pytest.param(
             replace(ASKED, deadline=NOW), [control(1, "deadline")],
-            End("failed", "deadline_exceeded", closed("the deadline has passed", *CALLS)), id="the deadline",
+            ends("deadline_exceeded", closed("the deadline has passed", *CALLS)), id="the deadline",
         ),
         pytest.param(replace(ASKED, deadline=NOW + 1), [control(1, "deadline")], Idle((1,)), id="a moved deadline"),
         pytest.param(replace(ASKED, asked_at=NOW - STEP_MS), [result(1, "c1")], AskModel(closed=closed(LATE, CALLS[1])),
                      id="the step's time limit"),
         pytest.param(replace(ASKED, asked_at=NOW - STEP_MS + 1), [control(1, "timeout")], Idle((1,)),
                      id="a stale timeout"),
-        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2")], End("failed", "step_limit"),
+        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2")], ends("step_limit"),
                      id="the step limit"),
         pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2"), user(3)], AskModel(),
                      id="a message begins the count again"),
@@ -113,19 +123,19 @@ NOTHING = Budget(steps=0)
                      id="an answer and a result"),
         pytest.param(replace(ASKING, open=(QUESTION, CALLS[0]), asked_at=NOW - STEP_MS), [user(1)],
                      AskModel(closed=closed(LATE, CALLS[0])), id="answered after the calls' time limit"),
-        pytest.param(ASKING, [control(1, "cancel")], End("cancelled", "cancelled", closed("the task was cancelled",
+        pytest.param(ASKING, [control(1, "cancel")], ends("cancelled", closed("the task was cancelled",
                      QUESTION)), id="a cancelled question"),
         pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait")],
-                     End("failed", "wait_expired", closed("nobody has answered", QUESTION)), id="nobody answers"),
+                     ends("wait_expired", closed("nobody has answered", QUESTION)), id="nobody answers"),
         pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait"), user(2)], AskModel(),
                      id="an answer in the last moment"),
-        pytest.param(replace(ACTIVE, open=(DONE,)), [], Finish("d"), id="a call that completes"),
+        pytest.param(replace(ACTIVE, open=(DONE,)), [], FINISH, id="a call that completes"),
         pytest.param(replace(ACTIVE, open=(DONE, CALLS[0])), [], Idle(), id="it waits for the others"),
-        pytest.param(replace(ACTIVE, open=(DONE, CALLS[0]), turn_steps=LIMIT), [result(1, "c1")], Finish("d"),
+        pytest.param(replace(ACTIVE, open=(DONE, CALLS[0]), turn_steps=LIMIT), [result(1, "c1")], FINISH,
                      id="it is no further step"),
         pytest.param(replace(ACTIVE, open=(DONE,)), [user(1)], AskModel(), id="the user has said more"),
         pytest.param(replace(ACTIVE, open=(DONE, CALLS[0]), asked_at=NOW - STEP_MS), [],
-                     Finish("d", closed(LATE, CALLS[0])), id="it waits no longer than the others may take"),
+                     Finish("d", "complete", closed(LATE, CALLS[0])), id="it waits no longer than the others may take"),
         pytest.param(ACTIVE, [user(1, NOTHING)], Pause("budget_exceeded"), id="a budget of nothing"),
         pytest.param(ACTIVE, [user(1, NOTHING), user(2)], AskModel(), id="the last message's budget counts"),
     ],
@@ -166,7 +176,7 @@ WAITING = replace(ACTIVE, status="waiting", waiting_at=NOW - WAIT_MS)
 
 
 def test_a_task_that_waited_for_a_person_too_long_ends() -> None:
-    assert planned(WAITING, control(1, "wait")) == End("failed", "wait_expired")
+    assert planned(WAITING, control(1, "wait")) == ends("wait_expired")
     assert planned(WAITING, control(1, "wait"), user(2)) == AskModel(), "they came after all"
     assert planned(replace(WAITING, waiting_at=NOW - WAIT_MS + 1), control(1, "wait")) == Idle((1,))
     assert planned(replace(WAITING, status="active"), control(1, "wait")) == Idle((1,))
@@ -250,19 +260,19 @@ IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
         pytest.param(replace(PAUSED, open=CALLS, asked_at=0), [control(1, "timeout")], Idle((1,)), id="no time limit"),
         pytest.param(PAUSED, [user(1), control(2, "resume")], Resume(), id="a resume"),
         pytest.param(PAUSED, [control(1, "resume"), control(2, "pause")], Idle((1, 2)), id="resumed and paused"),
-        pytest.param(PAUSED, [control(1, "cancel"), control(2, "resume")], End("cancelled", "cancelled"), id="cancel"),
-        pytest.param(replace(PAUSED, deadline=NOW), [control(1, "deadline")], End("failed", "deadline_exceeded"),
+        pytest.param(PAUSED, [control(1, "cancel"), control(2, "resume")], ends("cancelled"), id="cancel"),
+        pytest.param(replace(PAUSED, deadline=NOW), [control(1, "deadline")], ends("deadline_exceeded"),
                      id="the deadline passes meanwhile"),
         pytest.param(replace(PAUSED, waiting_at=NOW - WAIT_MS, paused_mail=1), [user(1), control(2, "wait")],
-                     End("failed", "wait_expired"), id="nobody resumes it"),
+                     ends("wait_expired"), id="nobody resumes it"),
         pytest.param(replace(PAUSED, waiting_at=NOW - WAIT_MS), [control(2, "wait"), control(3, "resume")],
                      Resume(), id="resumed in the last moment"),
         pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(2, "wait"), control(3, "pause")],
                      Hold(), id="paused in the last moment"),
         pytest.param(replace(PAUSED, waiting_at=NOW - WAIT_MS), [control(2, "wait"), control(3, "pause")],
-                     End("failed", "wait_expired"), id="paused once more changes nothing"),
+                     ends("wait_expired"), id="paused once more changes nothing"),
         pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS, open=()), [control(2, "wait"), control(3, "resume")],
-                     End("failed", "wait_expired"), id="resumed though not paused changes nothing"),
+                     ends("wait_expired"), id="resumed though not paused changes nothing"),
         pytest.param(IDLE_FOR_LONG, [control(1, "stale")], Stale(), id="nothing has happened"),
         pytest.param(replace(IDLE_FOR_LONG, status="stale"), [control(1, "stale")], Idle((1,)), id="it is stale"),
         pytest.param(replace(IDLE_FOR_LONG, updated=NOW - STALE_MS + 1), [control(1, "stale")], Idle((1,)), id="early"),
@@ -273,7 +283,7 @@ IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
         pytest.param(replace(ASKED, status="stale"), [result(1, "c1"), result(2, "c2")], AskModel(), id="its results"),
         pytest.param(replace(ASKING, status="stale"), [user(1)], AskModel(), id="a message to a stale task"),
         pytest.param(replace(ASKING, status="stale", waiting_at=NOW - WAIT_MS), [control(1, "wait")],
-                     End("failed", "wait_expired", closed("nobody has answered", QUESTION)), id="a stale task ends"),
+                     ends("wait_expired", closed("nobody has answered", QUESTION)), id="a stale task ends"),
         pytest.param(replace(ACTIVE, status="completed"), [control(1, "pause")], Idle((1,)), id="a late pause"),
     ],
 )  # fmt: skip
@@ -324,7 +334,7 @@ GRANTED = replace(PENDING, place="a")
                      id="answered, a call is open"),
         pytest.param(replace(ASKED, place="s"), [result(1, "c1")], Idle(), id="nothing is to be done yet"),
         pytest.param(replace(ASKED, place="s"), [result(1, "c1"), result(2, "c2")], Enqueue(), id="both results"),
-        pytest.param(replace(ACTIVE, place="s", open=(DONE,)), [], Finish("d"), id="it only has to end"),
+        pytest.param(replace(ACTIVE, place="s", open=(DONE,)), [], FINISH, id="it only has to end"),
         pytest.param(replace(PAUSED, place="s"), [control(1, "resume")], Resume(), id="a resume"),
         pytest.param(replace(ACTIVE, status="completed"), [user(1)], Reopen(0), id="an ended task opens first"),
         pytest.param(PENDING, [user(1)], Idle(), id="it waits with its message"),
@@ -332,16 +342,35 @@ GRANTED = replace(PENDING, place="a")
         pytest.param(replace(PENDING, updated=NOW - STALE_MS), [control(1, "stale")], Idle((1,)), id="nor stale"),
         pytest.param(replace(PENDING, open=CALLS, asked_at=0), [control(1, "timeout")], Idle((1,)),
                      id="no time limit"),
-        pytest.param(PENDING, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancel"),
-        pytest.param(replace(PENDING, deadline=NOW), [user(1)], End("failed", "deadline_exceeded"), id="the deadline"),
+        pytest.param(PENDING, [user(1), control(2, "cancel")], ends("cancelled"), id="cancel"),
+        pytest.param(replace(PENDING, deadline=NOW), [user(1)], ends("deadline_exceeded"), id="the deadline"),
         pytest.param(PENDING, [user(1), control(2, "pause")], Hold(), id="a pause"),
         pytest.param(PENDING, [user(1, NOTHING)], Pause("budget_exceeded"), id="no budget"),
         pytest.param(GRANTED, [user(1)], Start(), id="it was granted its place"),
         pytest.param(GRANTED, [], Start(), id="though it has nothing to do"),
         pytest.param(replace(GRANTED, open=CALLS, asked_at=0), [], Start(), id="calls have their time anew"),
-        pytest.param(GRANTED, [user(1), control(2, "cancel")], End("cancelled", "cancelled"), id="cancelled before"),
+        pytest.param(GRANTED, [user(1), control(2, "cancel")], ends("cancelled"), id="cancelled before"),
         pytest.param(replace(PENDING, place=""), [user(1)], Start(), id="a place that is lost holds nobody up"),
     ],
 )  # fmt: skip
 def test_a_task_goes_on_only_with_a_place(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
     assert planned(task, *mail) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "mail", "words"),
+    [
+        pytest.param(replace(ASKED, turn_steps=LIMIT), [result(1, "c1"), result(2, "c2")],
+                     f"{LIMIT} steps since the last message have led to no answer; PENTAD_STEP_LIMIT is the limit",
+                     id="the step limit"),
+        pytest.param(replace(ACTIVE, deadline=60_000), [control(1, "deadline")],
+                     "the turn's deadline was 1970-01-01T00:01:00.000Z", id="the deadline"),
+        pytest.param(WAITING, [control(1, "wait")],
+                     f"nobody has answered for {WAIT_MS / 1000:g} s; PENTAD_WAIT_TTL_S is the limit", id="nobody came"),
+        pytest.param(ACTIVE, [control(1, "cancel")], "", id="a cancel"),
+    ],
+)  # fmt: skip
+def test_an_end_by_a_limit_names_the_limit_and_what_sets_it(task: TaskHeader, mail: Sequence[Mail], words: str) -> None:
+    decided = plan(task, sort_mail(mail, task.ended_mail), max(NOW, 60_000), BOUNDS)
+    assert isinstance(decided, End)
+    assert decided.detail == words

@@ -78,7 +78,7 @@ def test_what_concerns_all_messages_finds_them_all(task: TaskHeader, mail: Seque
     [
         pytest.param(ASKED, TWO, Idle(), id="tools run"),
         pytest.param(ASKED, [*TWO, *RESULTS], AskModel(), id="their results alone are told"),
-        pytest.param(replace(ACTIVE, open=(DONE,)), TWO, Finish("d"), id="a message does not keep the turn open"),
+        pytest.param(replace(ACTIVE, open=(DONE,)), TWO, Finish("d", "fail"), id="no message keeps the turn open"),
         pytest.param(replace(ASKED, asked_at=NOW - STEP_MS), [user(1), result(2, "c1"), result(3, "c2")], AskModel(),
                      id="late results"),
         pytest.param(replace(ACTIVE, repairs=1), TWO, AskModel(), id="an answer is asked for again"),

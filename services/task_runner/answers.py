@@ -1,0 +1,213 @@
+"""A step that the model has answered, written down: the answer, its manifest, and what comes next."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pydantic_core import to_json
+
+from pentad.contracts.dates import LocalDate
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, message_ref
+from pentad.contracts.records import Manifest, StepRecord
+from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, CutShort, Fail, Next
+from pentad.services.task_runner.domain.own_tools import joined
+from pentad.services.task_runner.domain.plan import EndMode
+from pentad.services.task_runner.instructions import Chosen
+from pentad.services.task_runner.manifest import manifest_of
+from pentad.services.task_runner.prompt import Toolbox, assistant, user
+from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
+from pentad.shared import metrics
+from pentad.shared.actors.headers import ASKED
+from pentad.shared.actors.opening import keep_instruction
+from pentad.shared.actors.session_header import answer_field, excerpt
+from pentad.shared.clipping import clip
+from pentad.shared.immutable import immutable
+from pentad.shared.memory.recalling import Recall
+from pentad.shared.models.ports import ModelAnswer
+
+MESSAGE_LIMIT = 1024 * 1024
+"""Bytes of a step's text that an event carries; the rest is kept by reference."""
+
+
+@immutable
+class Asked:
+    """What the model was asked with."""
+
+    chosen: Chosen
+    toolbox: Toolbox
+    system: bytes
+    before: Sequence[bytes]
+    """The committed transcript, with what its exclusions leave out of the prompt."""
+    today: LocalDate
+    """The day that the system message ends with."""
+    step: int
+    recall: Recall | None = None
+    """What came of recalling, where it was the task's first question."""
+
+
+def write_answer(
+    writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False
+) -> Sequence[RequestedCall]:
+    """The whole step. Returns the calls that it asks for.
+
+    ``redriven``: a person asks for it, not the model; it is no step of the turn's.
+    """
+    writer.read_clock()
+    writer.spend(answer.usage, answer.finish_reason, steps=1, of_turn=not redriven)
+    text = following.text if isinstance(following, Complete | CutShort) else answer.text
+    question = following.question if isinstance(following, CallTools) else ""
+    shown = joined(text if _is_shown(following, asked) else "", question)
+    _show(writer, answer, following, asked, shown)
+    _keep_materials(writer, asked)
+    covers = [*asked.before[writer.task.covered :], *writer.added]
+    manifest = manifest_of(
+        writer.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers, asked.recall, asked.today
+    )
+    calls = request_calls(writer, following.calls, asked.step) if isinstance(following, CallTools) else []
+    _append_answer(writer, answer, text, calls, asked, cut=isinstance(following, CutShort))
+    _keep_record(writer, answer, asked, manifest)
+    fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
+    fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
+    if isinstance(following, AskAgain):
+        fields |= {"repairs": writer.repairs + 1}
+        _ask_again(writer, following)
+    elif isinstance(following, CutShort):
+        fields |= {"unanswered": 1}
+        _go_on(writer, following)
+    _open_calls(writer, calls, fields)
+    FOLLOWS[type(following)](writer, following)
+    return calls
+
+
+def complete(writer: StepWriter, text: str, reason: str, mode: EndMode) -> None:
+    """The task completes with this text, unless a message has come meanwhile."""
+    _say(writer, text)  # also when a message overtakes the end: it was said
+    writer.commit.finish()
+    writer.end("completed", mode, reason)
+
+
+def tell(writer: StepWriter, step: int, attempt: int, text: str, by: Mapping[str, Any]) -> None:
+    """Tell clients the text of a step; what is long is cut, and whole in the transcript."""
+    shown = clip(text, MESSAGE_LIMIT)
+    ref = None if shown is text else message_ref(step)
+    writer.emit(MessageEvent, step=step, attempt=attempt, content=shown, ref=ref, **by)
+
+
+def _is_shown(following: Next, asked: Asked) -> bool:
+    """Of an answer that must be JSON, only the value that fits is shown."""
+    return isinstance(following, Complete) or asked.chosen.output is None
+
+
+def _show(writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, told: str) -> None:
+    """What clients are told of it. The summary of a call that ends the task is told with the end."""
+    ends = isinstance(following, CallTools) and following.completes
+    if isinstance(following, Complete) or (told and not ends):
+        by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
+        tell(writer, asked.step, writer.attempt, told, by)
+
+
+def _append_answer(
+    writer: StepWriter, answer: ModelAnswer, text: str, calls: Sequence[RequestedCall], asked: Asked, *, cut: bool
+) -> None:
+    said = assistant(text, [(call.id, call.tool, call.arguments) for call in calls], answer.thoughts)
+    meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
+    if cut:
+        meta["finish_reason"] = INTERRUPTED
+    writer.append(said, step=asked.step, attempt=writer.attempt, **meta)
+
+
+def _keep_record(writer: StepWriter, answer: ModelAnswer, asked: Asked, manifest: Manifest) -> None:
+    record = StepRecord(
+        step=asked.step,
+        attempt=writer.attempt,
+        at=writer.at,
+        finish_reason=answer.finish_reason,
+        usage=writer.spent.usage,
+        manifest=manifest,
+    )
+    writer.commit.push(writer.keys.steps, record.to_json())
+
+
+def _keep_materials(writer: StepWriter, asked: Asked) -> None:
+    """With the task, what its manifests name by digest: once."""
+    toolbox, chosen = asked.toolbox, asked.chosen
+    if toolbox.json is not None and toolbox.digest != writer.task.tools:
+        writer.commit.set_once(writer.keys.big, f"tools:{toolbox.digest}", toolbox.json)
+        writer.commit.set(writer.keys.header, tools=toolbox.digest)
+    if chosen.version != writer.task.instruction_version:
+        keep_instruction(writer.commit, writer.keys, chosen.instruction)
+
+
+def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict[str, Any]) -> None:
+    """The task's header after this step, and the time limit of its calls."""
+    usage = writer.usage
+    fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
+    fields |= {"open": to_json([call.kept for call in calls]) if calls else b""}
+    if writer.task.waits:
+        writer.commit.tallies.count(metrics.tasks.labels("active"))
+        writer.commit.untimer(writer.keys, "wait", "stale")
+    if calls:
+        writer.commit.stamp(writer.keys.header, "asked_at")
+        writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
+        writer.watch_calls()
+    else:
+        writer.commit.untimer(writer.keys, "timeout", "retry")
+        if writer.limits.stale_while_calling:
+            writer.commit.untimer(writer.keys, "stale")
+    writer.set_header(**fields)
+
+
+def _say(writer: StepWriter, text: str) -> None:
+    """Into the session's last turns, and to what its next message is compared with."""
+    writer.keep_turn(text)
+    writer.commit.set(writer.session.header, **{answer_field(writer.keys.task): excerpt(text)})
+
+
+# What the answer leads to, before the header of its step is written
+
+
+def _ask_again(writer: StepWriter, following: AskAgain) -> None:
+    """Nobody has said this, so it is no user's message; the next step's model call is made at once."""
+    writer.emit(TaskStatusEvent, status="active", reason=f"the answer is asked for again: {following.problem}")
+    text = f"This answer cannot be used: {following.problem}. Answer again, with one JSON value alone that fits."
+    writer.append(user(text), origin="repair")
+    writer.commit.rewake()
+
+
+def _go_on(writer: StepWriter, following: CutShort) -> None:
+    """The next step comes at once. It sees the message that has cut this one short, unless that was moved away."""
+    _say(writer, following.text)
+    writer.commit.rewake()
+
+
+# ... and once it is
+
+
+def _call(writer: StepWriter, following: CallTools) -> None:
+    """With a question the turn ends; other calls run meanwhile, and their results wait with it for the answer."""
+    if following.question:
+        _say(writer, following.question)
+        writer.commit.set(writer.keys.header, status="waiting", reason=ASKED)
+        writer.wait_for_person(ASKED)
+    elif following.completes:
+        writer.commit.rewake()
+
+
+def _complete(writer: StepWriter, following: Complete) -> None:
+    complete(writer, following.text, following.reason, following.mode)
+
+
+def _fail(writer: StepWriter, following: Fail) -> None:
+    text = f"the model's answer is not of the form that the instruction asks for: {following.problem}"
+    writer.fail(ErrorCode.MODEL_ERROR, text)
+
+
+def _nothing_more(_: StepWriter, __: Next) -> None:
+    """The next step comes by itself."""
+
+
+FOLLOWS: Mapping[type[Next], Callable[[StepWriter, Any], None]] = MappingProxyType(
+    {AskAgain: _nothing_more, CallTools: _call, Complete: _complete, CutShort: _nothing_more, Fail: _fail}
+)

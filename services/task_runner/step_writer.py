@@ -1,0 +1,394 @@
+"""The writer of one handling: primitives of which plans and answers become a commit. It decides nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+from typing import Any
+
+from pentad.contracts.commands import MAX_CONTENT
+from pentad.contracts.envelope import Contract
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import (
+    EndStatus,
+    ErrorEvent,
+    TaskEnd,
+    TaskStart,
+    TaskStatusEvent,
+    TaskUsage,
+    ToolResultEvent,
+)
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
+from pentad.services.task_runner.counters import Limits, counters
+from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.budget import remaining
+from pentad.services.task_runner.domain.giving_away import MOVED
+from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
+from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
+from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
+from pentad.services.task_runner.prompt import tool_result, user
+from pentad.shared import metrics
+from pentad.shared.actors.actors import Taken
+from pentad.shared.actors.commit import Commit
+from pentad.shared.actors.commit_events import CommitEvents
+from pentad.shared.actors.headers import OpenCall, TaskHeader
+from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
+from pentad.shared.actors.session_header import fields_of_task, recent_field
+from pentad.shared.actors.transcript import entry, message_of
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
+from pentad.shared.kinds import TimerKind
+from pentad.shared.models.ports import Usage
+
+_REMEMBER_MS = 1_000
+"""Milliseconds after its end at which a task is remembered. It is found within two seconds."""
+_DETAIL = 2_000
+"""Characters of a failure's words that an end tells."""
+_TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
+
+
+@immutable
+class Spent:
+    """What the model call of this handling has cost, and how its answer ended."""
+
+    usage: TaskUsage = field(default_factory=TaskUsage)
+    finish_reason: str | None = None
+    steps: int = 0
+    """1 where the answer is a step of the task."""
+
+
+class StepWriter:
+    """Writes one handling of a task into its commit: transcript, events, calls, header, timers and end."""
+
+    def __init__(
+        self, commit: Commit, keys: TaskKeys, task: TaskHeader, taken: Taken, arrived: Arrived, limits: Limits
+    ) -> None:
+        self.commit, self.keys, self.task, self.arrived, self.limits = commit, keys, task, arrived, limits
+        self.session = SessionKeys(keys.shard, keys.tenant, task.session)
+        self.turn = counters(task, arrived)
+        self.attempt = taken.lease.attempt
+        self.clock: Callable[[], int] = taken.clock
+        """The server's clock in ms."""
+        self.spent = Spent()
+        self.added: list[bytes] = []
+        """The messages that this handling appends to the transcript, as the model is sent them."""
+        self.last_entry = b""
+        """The last of them, as the transcript keeps it."""
+        self.reads_results = bool(task.reads_results)
+        """Whether results are kept beside the task of which prompts hold a part."""
+        self._events = CommitEvents(commit, self.session, rfc3339(self.clock()))
+        self._redrives_left = bool(arrived.redrives)
+
+    def begin(self, early: Iterable[Timer], now: int) -> None:
+        """Use up the signals that the plan heeds. ``early``: timers that fired before their time; ``now``: in ms."""
+        self.commit.leaves_messages = self.arrived.left
+        self.commit.unmail(self.arrived.control_numbers)
+        if not self.arrived.controls.keys().isdisjoint(("cancel", "deadline", "pause", "resume")):
+            self.commit.set(self.keys.header, control="")
+        for timer in early:
+            if timer.kind == "deadline":
+                self.commit.due(self.keys, timer.kind, timer.at)
+            else:
+                self.commit.timer(self.keys, timer.kind, timer.at - now)
+            if timer.counts_from:
+                self.commit.stamp(self.keys.header, timer.counts_from)
+
+    # Events
+
+    @property
+    def at(self) -> str:
+        """When the events happen that are added from now on."""
+        return self._events.at
+
+    def read_clock(self) -> None:
+        """Events from here on happen at this time: since the last, a model may have taken minutes."""
+        self._events.at = rfc3339(self.clock())
+
+    def envelope(self) -> dict[str, Any]:
+        """The next event's envelope."""
+        turn = self.turn
+        return self._events.stamp(
+            {
+                "task_id": self.keys.task,
+                "correlation_id": turn.correlation or None,
+                "causation_id": self.commit.step_id,
+                "traceparent": turn.traceparent or None,
+                "deadline": rfc3339(self.task.deadline) if self.task.deadline else None,
+                "budget": remaining(turn.budget, turn.tokens, turn.usd, turn.steps),
+            }
+        )
+
+    def stamped(self, **why: str) -> dict[str, Any]:
+        """The next event's envelope, where the event is another task's. ``why``: its task and what caused it."""
+        return self._events.stamp(why)
+
+    def emit(self, kind: type[Contract], **fields: Any) -> None:
+        """Add an event to the commit."""
+        self.commit.event(self.session, kind.from_fields(self.envelope() | fields))
+
+    def emit_result(self, call: str, tool: str, outcome: ToolOutcome, counted_for: str = "", **told: int) -> None:
+        """Tell the outcome of a call that no worker ends. ``counted_for``: the tool in metrics, if another name."""
+        self.commit.tallies.count(metrics.tool_calls.labels(counted_for or tool, outcome.counted_as))
+        self.emit(ToolResultEvent, tool_call_id=call, tool=tool, **(outcome.told | told))
+
+    # Transcript and mail
+
+    def append(self, message: dict[str, Any], **meta: Any) -> None:
+        """Append a message to the transcript."""
+        raw = entry(message, TranscriptMeta(**({"at": self.at} | meta)))
+        self.last_entry = raw
+        self.added.append(message_of(raw))
+        self.commit.log(raw)
+
+    def place_mail(self, closed: Sequence[Closed], results: KeptResults, *, shared: bool = False) -> None:
+        """Append results in the order of their calls, then the users' messages word for word.
+
+        ``closed``: open calls that are given up; ``results``: those that have come; ``shared``: what
+        is said here without a user is remembered for the whole tenant.
+        """
+        self._close_calls(closed)
+        given_up = {each.call.id: each.outcome.for_model for each in closed}
+        for call in self.task.open:
+            result = self.arrived.results.get(call.id)
+            if result is not None:
+                text = self._text_of(call.id, result, results[call.id])
+            else:
+                text = given_up.get(call.id) or self._result_made_here(call)
+            self.append(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
+        self._place_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
+        self._place_messages(self.arrived.users, self.arrived.user_number, shared=shared)
+        self.commit.unmail(self.arrived.result_numbers)
+
+    def leave_mail(self) -> None:
+        """What asks for something stays in the boxes; messages of what has ended find their place."""
+        self._place_messages(self.arrived.ended, self.arrived.ended_number)
+        self.commit.leaves_messages = bool(self.arrived.users) or self.arrived.left
+        if self.added:
+            self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
+
+    def use_redrives(self) -> None:
+        """What was redriven is done with this handling. Left where it is, it asks the task to go on after its end."""
+        self.commit.unmail(self.arrived.redrive_numbers)
+        self._redrives_left = False
+
+    def _close_calls(self, closed: Sequence[Closed]) -> None:
+        """Give up open calls, unless a result has just come: whoever runs them finds them closed."""
+        if closed:
+            self.commit.expect_no_new_result()
+        for each in closed:
+            self.commit.unset(self.keys.calls, each.call.id)
+            self.emit_result(each.call.id, each.call.tool, each.outcome, duration_ms=self._since_asked(each.call))
+
+    def _since_asked(self, call: OpenCall) -> int:
+        """How long a call was open that is given up, in ms: nobody else knows how long it ran."""
+        return max(0, self.clock() - self.task.asked_at) if self.task.asked_at and call.queue else 0
+
+    def _result_made_here(self, call: OpenCall) -> str:
+        """The result of a call that no worker runs: what it waited for is there."""
+        done = GOES_ON if self.arrived.asks else COMPLETED
+        outcome = ToolOutcome("ok", ANSWERED if call.for_person else done)
+        self.emit_result(call.id, call.tool, outcome)
+        return outcome.for_model
+
+    def _place_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
+        """Append users' messages; they wait no more. ``number``: of the last of them."""
+        shares = shared or self.limits.shares_memory
+        for mail in messages:
+            for turn in mail.context:
+                said = {"role": turn.role, "content": turn.content}
+                self.append(said, at=turn.at, message_id=turn.message_id, origin="context", task_id=turn.task_id)
+            message = mail.message
+            self.append(
+                user(message.content),
+                at=mail.at,
+                message_id=message.message_id,
+                user_id=message.user_id,
+                memory_session=None if message.user_id or shares else self.task.session or None,
+                deadline=message.deadline,
+                budget=message.budget,
+            )
+        if number:
+            self.commit.consume(number)
+
+    def _text_of(self, call: str, result: ResultMail, kept: KeptResult) -> str:
+        """What prompts hold of a result. One that they hold a part of stays beside the task, whole."""
+        whole, text = kept.whole, kept.shown
+        if text is whole:
+            if result.ref is not None:
+                self.commit.unset(self.keys.big, result.ref)
+            return text
+        if result.ref is None:
+            self.commit.set_once(self.keys.big, call, whole)
+        if not self.reads_results:
+            self.reads_results = True
+            self.commit.set(self.keys.header, reads_results=1)
+        return text
+
+    # Header and cost
+
+    @property
+    def repairs(self) -> int:
+        """How often this turn's answer was asked for again."""
+        return 0 if self.arrived.asks else self.task.repairs
+
+    @property
+    def usage(self) -> TaskUsage:
+        """What the task has used, with this handling."""
+        before, now = self.task, self.spent.usage
+        return TaskUsage(
+            input_tokens=before.input_tokens + now.input_tokens,
+            output_tokens=before.output_tokens + now.output_tokens,
+            usd=before.usd + now.usd,
+        )
+
+    def spend(self, used: Usage, finish_reason: str | None, *, steps: int = 0, of_turn: bool = False) -> None:
+        """Count what a model call has cost, and the step that it has led to.
+
+        ``of_turn``: against the turn's budget and its number of steps too.
+        """
+        usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        self.spent = Spent(usage, finish_reason, steps)
+        if of_turn:
+            self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
+
+    def spend_in_vain(self, used: Usage, finish_reason: str | None) -> None:
+        """Keep what a model call has cost that has led to no step."""
+        self.spend(used, finish_reason)
+        self.commit.set(self.keys.header, **self.usage.model_dump())
+
+    def set_header(self, **fields: str | bytes | int | float) -> None:
+        """Set these fields of the task's header, and those that tell whose turn it is and what it has used."""
+        turn = self.turn
+        if self.arrived.users:
+            budget = turn.budget.to_json() if turn.budget else b""
+            fields |= {"correlation": turn.correlation, "traceparent": turn.traceparent, "budget": budget}
+            fields |= {"speaker": turn.speaker}
+            if self.arrived.time_zone:
+                fields |= {"time_zone": self.arrived.time_zone}
+        if self.arrived.asks:
+            fields |= {"turn_at": turn.at}
+            if self.task.repairs:
+                fields = {"repairs": 0} | fields
+        if self.task.unanswered:
+            fields = {"unanswered": 0} | fields
+        fields |= {"turn_steps": turn.steps, "turn_tokens": turn.tokens, "turn_usd": turn.usd}
+        if self.added:
+            fields |= {"log_length": self.task.log_length + len(self.added)}
+        self.commit.set(self.keys.header, **fields)
+        self.commit.stamp(self.keys.header, "updated")
+
+    # Status
+
+    def leave(self, spent: Iterable[int] = ()) -> None:
+        """The mail stays, and the attempt does not count. ``spent``: signals that are of no more use."""
+        self.commit.unmail([number for number in spent if number not in self.arrived.control_numbers])
+        self.leave_mail()
+        self.commit.set(self.keys.header, attempt=self.attempt - 1)
+
+    def set_active(self, reason: str) -> None:
+        """The task is active, and waits for nobody any more."""
+        self.commit.set(self.keys.header, status="active", reason="")
+        self.commit.stamp(self.keys.header, "updated")
+        self.commit.tallies.count(metrics.tasks.labels("active"))
+        self.commit.untimer(self.keys, "wait", "stale")
+        self.watch_calls()
+        self.emit(TaskStatusEvent, status="active", reason=reason)
+
+    def set_pending(self) -> None:
+        """The task waits for a place. No time but the deadline runs while others are active."""
+        session, tenant = self.limits.tasks_per_session, self.limits.tasks_per_tenant
+        whose, most = ("session", session) if self.task.place == "s" else ("tenant", tenant)
+        reason = f"as many tasks of its {whose} are active as may be: {most}"
+        self.commit.set(self.keys.header, status="pending", reason=reason)
+        self.commit.stamp(self.keys.header, "updated")
+        self.commit.tallies.count(metrics.tasks.labels("pending"))
+        self.commit.untimer(self.keys, "timeout", "retry", "wait", "stale")
+        self.emit(TaskStatusEvent, status="pending", reason=reason)
+
+    def wait_for_person(self, reason: str) -> None:
+        """Tell that the task waits, and set the timers of waiting; what the answer needs lives longer than these."""
+        self._count_turn("waiting")
+        self.commit.stamp(self.keys.header, "waiting_at")
+        self.emit(TaskStatusEvent, status="waiting", reason=reason)
+        self.commit.timer(self.keys, "wait", self.limits.wait_ttl_ms)
+        self.commit.timer(self.keys, "stale", self.limits.stale_ms)
+        if self.arrived.left:
+            self.commit.rewake()
+        for key in (self.session.header, self.session.turns):
+            self.commit.expire(key, self.limits.session_ttl_s)
+
+    def watch_calls(self) -> None:
+        """Ask after a while whether the task is still wanted, where calls may run for longer than that."""
+        if self.limits.stale_while_calling:
+            self.commit.timer(self.keys, "stale", self.limits.stale_ms)
+
+    def restart(self) -> None:
+        """An ended task begins again, unless the router has just opened it."""
+        self.commit.expect(self.keys.header, self.task.status)
+        self.commit.tallies.count(metrics.tasks.labels("active"))
+        self.emit(TaskStart, goal=self.task.goal)
+        # Nobody has spoken to it: what was redriven does not draw the conversation to itself.
+        self.commit.set_once(
+            self.session.header, recent_field(self.keys.task), self.turn.at if self.arrived.users else 0
+        )
+        self.commit.untimer(self.keys, "archive")
+
+    # Ends
+
+    def end(self, status: EndStatus, mode: EndMode, reason: str, detail: str = "") -> None:
+        """The task is over: its one ``task_end``, and the timers after which it is remembered and archived.
+
+        ``mode``: what becomes of messages that have come meanwhile; ``detail``: the reason in words.
+        """
+        self.commit.mode = mode
+        self._count_turn(status)
+        if status != "completed" and reason != MOVED:
+            self.keep_turn(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
+        task, keys, session = self.task, self.keys, self.session
+        self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
+        self.commit.stamp(keys.header, "ended_at")
+        queues = (self.arrived.queues and mode == "fail") or None
+        told = {"reason": reason, "detail": detail[:_DETAIL] or None, "queues": queues}
+        made = {"finish_reason": self.spent.finish_reason, "steps": task.step + self.spent.steps, "usage": self.usage}
+        self.emit(TaskEnd, status=status, **told, **made)
+        if detail or task.detail:
+            self.commit.set(keys.header, detail=detail[:_DETAIL])
+        if status != "completed":  # the next message may still belong to what is completed
+            self.commit.unset(session.header, *fields_of_task(keys.task))
+        self.commit.set(session.header, done=keys.task)
+        self.commit.stamp(session.header, "done_at")
+        self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")
+        if task.paused:
+            self.commit.unset(keys.header, "paused", "paused_mail")
+        if task.queues and task.repairs:
+            self.commit.set(keys.header, repairs=0)
+        self.commit.untimer(keys, *_TIMERS)
+        if task.waits or self.limits.stale_while_calling:
+            self.commit.untimer(keys, "stale")
+        self.commit.timer(keys, "archive", self.limits.grace_ms)
+        self.remember()
+        if task.session:
+            self.commit.expire(session.header, self.limits.session_ttl_s)
+        if self._redrives_left or self.arrived.left:
+            self.commit.rewake()
+
+    def fail(self, code: ErrorCode, text: str) -> None:
+        """The turn has no answer: told why, and the task ends. Messages that have come since begin the next turn."""
+        self.emit(ErrorEvent, code=code, message=text)
+        self.end("failed", "fail", code.value, text)
+
+    def remember(self) -> None:
+        """What was said in the task is to be found soon. Not while turn follows turn: each would be written anew."""
+        self.commit.timer(self.keys, "remember", _REMEMBER_MS)
+
+    def keep_turn(self, text: str) -> None:
+        """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
+        turn = SessionMessage(role="assistant", content=text[:MAX_CONTENT], task_id=self.keys.task, at=self.at)
+        self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
+        self.commit.expire(self.session.turns, self.limits.session_ttl_s)
+
+    def _count_turn(self, status: str) -> None:
+        """Count that the task comes into this status, unless it stays waiting, and measure the time of its turn."""
+        if status != "waiting" or not self.task.waits:
+            self.commit.tallies.count(metrics.tasks.labels(status))
+        self.commit.tallies.measure(metrics.turn_seconds.labels(status), self.turn.at)
