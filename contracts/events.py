@@ -1,12 +1,13 @@
 """What clients are told, in order, on their session's event stream. The entry id is the cursor."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.tools import Effect
+from pentad.contracts.tools import Effect, ToolOutcome
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
 """The finish reason of an answer that a message has cut short."""
@@ -178,6 +179,13 @@ class ToolResultEvent(ClientEvent):
     duration_ms: int = 0
     ref: str | None = None
     """Where the whole result is kept when ``result`` was cut."""
+
+    @classmethod
+    def of(
+        cls, envelope: Mapping[str, Any], call: str, tool: str, outcome: ToolOutcome, ref: str | None = None
+    ) -> "ToolResultEvent":
+        """The event of this outcome. ``envelope``: its other fields; ``ref``: as of the event."""
+        return cls.from_fields({**envelope, "tool_call_id": call, "tool": tool, **outcome.told, "ref": ref})
 
 
 class ApprovalRequest(ClientEvent):

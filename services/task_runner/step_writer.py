@@ -1,7 +1,7 @@
 """The writer of one handling: primitives of which plans and answers become a commit. It decides nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from pentad.contracts.commands import MAX_CONTENT
@@ -26,6 +26,7 @@ from pentad.services.task_runner.domain.giving_away import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
+from pentad.services.task_runner.domain.targets import asks_person
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
@@ -126,10 +127,10 @@ class StepWriter:
         """Add an event to the commit."""
         self.commit.event(self.session, kind.from_fields(self.envelope() | fields))
 
-    def emit_result(self, call: str, tool: str, outcome: ToolOutcome, counted_for: str = "", **told: int) -> None:
+    def emit_result(self, call: str, tool: str, outcome: ToolOutcome, counted_for: str = "") -> None:
         """Tell the outcome of a call that no worker ends. ``counted_for``: the tool in metrics, if another name."""
         self.commit.tallies.count(metrics.tool_calls.labels(counted_for or tool, outcome.counted_as))
-        self.emit(ToolResultEvent, tool_call_id=call, tool=tool, **(outcome.told | told))
+        self.commit.event(self.session, ToolResultEvent.of(self.envelope(), call, tool, outcome))
 
     # Transcript and mail
 
@@ -177,7 +178,8 @@ class StepWriter:
             self.commit.expect_no_new_result()
         for each in closed:
             self.commit.unset(self.keys.calls, each.call.id)
-            self.emit_result(each.call.id, each.call.tool, each.outcome, duration_ms=self._since_asked(each.call))
+            outcome = replace(each.outcome, duration_ms=self._since_asked(each.call))
+            self.emit_result(each.call.id, each.call.tool, outcome)
 
     def _since_asked(self, call: OpenCall) -> int:
         """How long a call was open that is given up, in ms: nobody else knows how long it ran."""
@@ -186,7 +188,7 @@ class StepWriter:
     def _result_made_here(self, call: OpenCall) -> str:
         """The result of a call that no worker runs: what it waited for is there."""
         done = GOES_ON if self.arrived.asks else COMPLETED
-        outcome = ToolOutcome("ok", ANSWERED if call.for_person else done)
+        outcome = ToolOutcome("ok", ANSWERED if asks_person(call) else done)
         self.emit_result(call.id, call.tool, outcome)
         return outcome.for_model
 

@@ -9,8 +9,8 @@ from pentad.contracts.ids import tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.after_answer import PlannedCall
-from pentad.services.task_runner.domain.own_tools import is_own
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.shared.actors.headers import Target
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
 from pentad.shared.kinds import RESULT
@@ -29,14 +29,13 @@ class RequestedCall(NamedTuple):
     """For the prompt: always JSON."""
     queue: str
     """'' for a call that no worker knows, or that is made here."""
-    for_person: bool = False
-    completes: bool = False
+    target: Target = "worker"
 
     @property
-    def kept(self) -> list[str | bool]:
+    def kept(self) -> list[str]:
         """As the task's header keeps it, for ``OpenCall``."""
-        ours = [self.for_person, self.completes] if self.for_person or self.completes else []
-        return [self.id, self.tool, self.queue, *ours]
+        kept = [self.id, self.tool, self.queue]
+        return kept if self.target == "worker" else [*kept, self.target]
 
 
 def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
@@ -45,10 +44,10 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
     for each in planned:
         call = tool_call_id(writer.keys.shard, random_hex(20))
         writer.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
-        requested = RequestedCall(call, each.tool, each.arguments, "", bool(each.question), bool(each.summary))
+        requested = RequestedCall(call, each.tool, each.arguments, "", each.target)
         if each.spec is None or each.args is None or each.problem:
             _answer_at_once(writer, call, each)
-        elif not is_own(each.spec):
+        elif each.target == "worker":
             _queue(writer, call, each.spec, each.args, step)
             requested = requested._replace(queue=each.spec.queue)
         calls.append(requested)

@@ -52,15 +52,8 @@ class Closing:
         shown = clip(outcome.text, EVENT_LIMIT)
         call = command.tool_call_id
         ref = call if shown is not outcome.text else None
-        event = ToolResultEvent(
-            event_id=f"{call}.result",
-            at=await guarded("clock", self._store.now),
-            **command.led_to(),
-            tool_call_id=call,
-            tool=command.tool,
-            **(outcome if ref is None else replace(outcome, text=shown)).told,
-            ref=ref,
-        )
+        envelope = {"event_id": f"{call}.result", "at": await guarded("clock", self._store.now)} | command.led_to()
+        event = ToolResultEvent.of(envelope, call, command.tool, replace(outcome, text=shown), ref)
         mail = ResultMail.of(call, outcome, ref)
         names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
         told = event.to_json()
@@ -94,19 +87,17 @@ class Closing:
         session = SessionKeys(self._shard, name.tenant, read_session(fields[0] or b""))
         outcome = when_set_aside(letter.reason, state.startswith(b"started "))
         outcome = replace(outcome, text=clip(outcome.text, EVENT_LIMIT))
-        event = ToolResultEvent(
-            event_id=f"{name.call}.result",
-            at=letter.at,
-            tenant_id=name.tenant,
-            session_id=session.session,
-            task_id=name.task,
-            correlation_id=(fields[2] or b"").decode() or None,
-            causation_id=entry.id,
-            traceparent=(fields[3] or b"").decode() or None,
-            tool_call_id=name.call,
-            tool=tool,
-            **outcome.told,
-        )
+        envelope = {
+            "event_id": f"{name.call}.result",
+            "at": letter.at,
+            "tenant_id": name.tenant,
+            "session_id": session.session,
+            "task_id": name.task,
+            "correlation_id": (fields[2] or b"").decode() or None,
+            "causation_id": entry.id,
+            "traceparent": (fields[3] or b"").decode() or None,
+        }
+        event = ToolResultEvent.of(envelope, name.call, tool, outcome)
         mail = ResultMail.of(name.call, outcome)
         chain = chain_of(message=event.correlation_id or "", task=name.task, tool_call=name.call)
         whom = {"tenant_id": name.tenant, "session_id": event.session_id, "task_id": name.task}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import field, fields
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic_core import from_json
 
@@ -49,6 +49,10 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
+Target = Literal["worker", "person", "runner"]
+"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself."""
+
+
 @immutable
 class OpenCall:
     """A tool call without its result yet."""
@@ -56,10 +60,8 @@ class OpenCall:
     id: str
     tool: str
     queue: str
-    for_person: bool = False
-    """It waits for a person, not for a worker: no step's time limit ends it."""
-    completes: bool = False
-    """It ends the task when all others have their results. It waits for nobody."""
+    """Of the workers that run it; '' where none does."""
+    target: Target = "worker"
 
 
 @immutable
@@ -193,6 +195,7 @@ _MOST = LAST_MS
 """No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
 _DIGITS = len(str(_MOST))
 _STATUSES = frozenset(get_args(TaskStatus))
+_TARGETS = get_args(Target)
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
     "detail paused place time_zone"
@@ -276,7 +279,9 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
     if raw.get("budget"):
         found["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("open"):
-        found["open"] = tuple(OpenCall(*call) for call in from_json(raw["open"]))
+        found["open"] = calls = tuple(OpenCall(*call) for call in from_json(raw["open"]))
+        if any(call.target not in _TARGETS for call in calls):
+            raise ValueError("no target of a call")
     if found["status"] not in _STATUSES:
         raise ValueError("no status of a task")
     return TaskHeader(**found)

@@ -7,8 +7,9 @@ from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.plain_json import MOST_VALUES, values_in
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
-from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, is_own, joined, text_of
+from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, target_of, text_of
 from pentad.services.task_runner.domain.plan import EndMode
+from pentad.shared.actors.headers import Target
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
@@ -48,10 +49,10 @@ class PlannedCall:
     """As the model wrote them."""
     problem: str = ""
     """Why it cannot be made: its result is this error. '' for a call to be made."""
-    question: str = ""
-    """What the person is asked by it; '' when it asks nobody."""
-    summary: str = ""
-    """The answer with which it ends the task; '' when it does not."""
+    target: Target = "worker"
+    """Who ends it. Of a call that cannot be made: a worker's, whose result is there already."""
+    said: str = ""
+    """The question to a person, or the answer with which it ends the task; '' for a worker's."""
 
 
 @immutable
@@ -63,12 +64,12 @@ class CallTools:
     @property
     def question(self) -> str:
         """What the person is asked, all of it; '' when nobody is asked."""
-        return joined(*[call.question for call in self.calls])
+        return joined(*[call.said for call in self.calls if call.target == "person"])
 
     @property
     def completes(self) -> bool:
         """Whether the task is to end with it; a question comes first."""
-        return any(call.summary for call in self.calls) and not self.question
+        return any(call.target == "runner" for call in self.calls) and not self.question
 
 
 @immutable
@@ -224,9 +225,10 @@ def _all_planned(made: Sequence[ToolCallDraft], rules: Rules, answer: ModelAnswe
 
 def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_values: int) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
+    target = target_of(spec)
     parsed = parse_arguments(draft.arguments, most_values)
     problem, said = parsed.problem, ""
-    if spec is not None and parsed.args is not None and is_own(spec):  # a worker's tool is checked where it runs
+    if spec is not None and parsed.args is not None and target != "worker":  # a worker's tool is checked where it runs
         try:
             said = text_of(spec, parsed.args)
         except ValueError as error:
@@ -239,6 +241,6 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"
     arguments = parsed.raw if parsed.args is not None else "{}"
-    said = "" if problem else said
-    asks, ends = (said, "") if spec is ASK_USER else ("", said)
-    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, asks, ends)
+    if problem or parsed.args is None:
+        target, said = "worker", ""
+    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said)

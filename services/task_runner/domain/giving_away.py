@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pentad.contracts.events import INTERRUPTED, PastEffect
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED
+from pentad.services.task_runner.domain.targets import asks_person
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
@@ -116,7 +117,7 @@ def fate_of(task: TaskHeader, rest: Remains, *, last: bool, asked: bool, calls_l
     """
     if rest.last_said is None and not asked:
         return "cancelled" if task.status != "cancelled" else "as_it_was"
-    if calls_left and not asked and not task.waits and any(call.for_person for call in task.open):
+    if calls_left and not asked and not task.waits and any(asks_person(call) for call in task.open):
         return "asks"
     if asked or calls_left or not last or task.status in ("failed", "cancelled"):
         return "as_it_was"

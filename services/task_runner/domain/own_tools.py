@@ -7,6 +7,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import RESULT_READ, Effect, ToolSpec
+from pentad.shared.actors.headers import Target
 
 QUESTION, SUMMARY = "question", "summary"
 
@@ -56,9 +57,11 @@ def offered(
     return every if allowed is None else {name: spec for name, spec in every.items() if name in allowed}
 
 
-def is_own(spec: ToolSpec | None) -> bool:
-    """Whether no worker runs this tool: ours are offered as they are, and a worker's has another name."""
-    return spec is ASK_USER or spec is COMPLETE_TASK
+def target_of(spec: ToolSpec | None) -> Target:
+    """Who ends a call of this tool: ours are offered as they are, and a worker's has another name."""
+    if spec is ASK_USER:
+        return "person"
+    return "runner" if spec is COMPLETE_TASK else "worker"
 
 
 def answer_of(messages: Sequence[bytes], call_id: str) -> str:

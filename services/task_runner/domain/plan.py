@@ -9,6 +9,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.budget import exceeded_by
+from pentad.services.task_runner.domain.targets import ends_last, is_ended, rule_of
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import CallRequest, MoveMail
 from pentad.shared.immutable import immutable
@@ -197,9 +198,9 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
         return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
         return _paused(task, arrived) or _rest(task, arrived, now, bounds)
-    missing = tuple([call for call in unfinished if not (call.completes or (call.for_person and arrived.users))])
+    missing = tuple([call for call in unfinished if not is_ended(call, arrived)])
     if missing:
-        if now < task.asked_at + bounds.step_timeout_ms or any(call.for_person for call in missing):
+        if now < task.asked_at + bounds.step_timeout_ms or not all(rule_of(call).timed for call in missing):
             return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
         return _go_on(task, arrived, bounds.step_limit, give_up(missing, _TOO_LATE, "timeout"))
     if task.open or arrived.asks or task.unanswered or (task.repairs and task.status == "active"):
@@ -267,7 +268,7 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
         again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
         if again:
             return CallAgain(again, closed)
-    completing = next((call.id for call in task.open if call.completes), "")
+    completing = next((call.id for call in task.open if ends_last(call)), "")
     if completing and not arrived.asks:
         return Finish(completing, "fail" if arrived.queues else "complete", closed)
     if arrived.users and exceeded_by(arrived.users[-1].message.budget, 0, 0.0, 0):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.targets import asks_person
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import UserMail
 from pentad.shared.kinds import PAUSE
@@ -32,5 +33,5 @@ def _under_way(task: TaskHeader, arrived: Arrived) -> bool:
     if task.ended:
         return False
     repairs = task.repairs > 0 and task.status == "active"
-    calls = bool(task.open) and not any(call.for_person for call in task.open)
+    calls = bool(task.open) and not any(asks_person(call) for call in task.open)
     return calls or repairs or task.unanswered > 0

@@ -46,8 +46,9 @@ def test_an_absurd_number_makes_no_task_unreadable(value: bytes, read: int) -> N
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"status": b"later"}, {"step": b"many"}, {"budget": b"{"}, {"open": b"["}, {"open": b'[["a"]]'}, {"open": b"[1]"}],
-)
+    [{"status": b"later"}, {"step": b"many"}, {"budget": b"{"}, {"open": b"["}, {"open": b'[["a"]]'}, {"open": b"[1]"},
+     {"open": b'[["a", "ask_user", "", "nobody"]]'}, {"open": b'[["a", "ask_user", "", true, false]]'}],
+)  # fmt: skip
 def test_a_header_that_cannot_be_read_says_so(wrong: dict[str, bytes]) -> None:
     with pytest.raises(DamagedError, match="the header of task t cannot be read"):
         task_header("default", "t", FULL | wrong)

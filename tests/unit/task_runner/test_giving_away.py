@@ -141,7 +141,7 @@ def test_what_remains_knows_what_it_began_with_and_the_last_budget() -> None:
 SAID, UNANSWERED, NOTHING = Remains("u1", True), Remains("u1", False), Remains(None, True)
 ASKING = Remains("u1", False, asks=True)
 FAILED = TaskHeader("default", "t", "s1", "failed")
-OPEN = (OpenCall("c1", "ask_user", "", for_person=True), OpenCall("c2", "pay", "default"))
+OPEN = (OpenCall("c1", "ask_user", "", "person"), OpenCall("c2", "pay", "default"))
 ANSWERED_EARLY = TaskHeader("default", "t", "s1", "active", open=OPEN)
 
 

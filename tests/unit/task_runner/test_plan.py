@@ -75,8 +75,8 @@ def ends(reason: str, given_up: tuple[Closed, ...] = ()) -> End:
 
 
 FINISH = Finish("d", "complete")
-QUESTION = OpenCall("q", "ask_user", "", True)
-DONE = OpenCall("d", "complete_task", "", completes=True)
+QUESTION = OpenCall("q", "ask_user", "", "person")
+DONE = OpenCall("d", "complete_task", "", "runner")
 ASKING = replace(ACTIVE, status="waiting", reason="question", waiting_at=NOW, open=(QUESTION,))
 CANCELLED = closed("the task was cancelled", *CALLS)
 LATE = "no result within the step's time limit"
@@ -220,7 +220,7 @@ def test_what_counts_from_a_time_ahead_counts_from_now(
 
 
 def test_a_call_that_waits_for_a_person_has_no_time_limit_but_ends_with_its_task() -> None:
-    asked = replace(ASKED, open=(CALLS[0], replace(CALLS[1], for_person=True)))
+    asked = replace(ASKED, open=(CALLS[0], replace(CALLS[1], target="person")))
     late = NOW + 100 * STEP_MS
     assert planned(asked, result(1, "c1"), now=late) == planned(asked, now=late) == Idle()
     assert planned(asked, result(1, "c1"), result(2, "c2"), now=late) == AskModel()

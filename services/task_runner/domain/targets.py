@@ -1,0 +1,51 @@
+"""Everything that a task waits for is an open call, and who ends it, its target, has one rule. Pure."""
+
+from typing import Literal
+
+from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.shared.actors.headers import OpenCall, Target
+from pentad.shared.immutable import immutable
+
+
+@immutable
+class TargetRule:
+    """How the open calls of one target end, and what holds meanwhile.
+
+    A cancel, a deadline and a move end the calls of every target alike: they are given up (`plan.give_up`).
+    """
+
+    ends_by: Literal["result", "message", "others"]
+    """``result``: mail brings its result, and messages wait for it. ``message``: the person's next message is the
+    answer. ``others``: it waits for nobody, and ends when all other calls have."""
+    timed: bool = True
+    """Whether the step's time limit ends it. While one call has no limit, its step has none."""
+
+
+RULES: dict[Target, TargetRule] = {
+    "worker": TargetRule("result"),
+    "person": TargetRule("message", timed=False),
+    "runner": TargetRule("others"),
+}
+
+
+def rule_of(call: OpenCall) -> TargetRule:
+    """The rule of the call's target."""
+    return RULES[call.target]
+
+
+def is_ended(call: OpenCall, arrived: Arrived) -> bool:
+    """Whether what the call waits for has come."""
+    if call.id in arrived.results:
+        return True
+    ends_by = rule_of(call).ends_by
+    return ends_by == "others" or (ends_by == "message" and bool(arrived.users))
+
+
+def asks_person(call: OpenCall) -> bool:
+    """Whether the person's next message is its answer."""
+    return rule_of(call).ends_by == "message"
+
+
+def ends_last(call: OpenCall) -> bool:
+    """Whether it waits for nobody, and ends when all other calls have."""
+    return rule_of(call).ends_by == "others"
