@@ -67,8 +67,6 @@ REBUILD_TTL_S = 30 * DAY_S
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
 """Who moves inbound entries to their sessions. In the slot of ``pentad:inbound``; it never ends, and so its token never
 starts again."""
-OLD_INBOUND_LEASE = "{pentad:inbound}:lease"
-"""The same of versions before 0.2: kept taken for ever, so that no such router moves entries beside one of ours."""
 NEW_INBOUND = "pentad:{pentad:inbound}:new"
 """The successor of ``pentad:inbound`` while one script makes it."""
 FIRST_ID = "first_id"
@@ -76,7 +74,7 @@ FIRST_ID = "first_id"
 PROBE = "pentad:probe"
 """Never written. Its removal, which changes nothing, asks whether the server takes writes."""
 CLUSTER = "pentad:cluster"
-"""Hash of facts that every process must agree on: the number of shards, the layout version."""
+"""Hash of facts that every process must agree on: the number of shards."""
 
 
 def model_places(model: str) -> tuple[str, str, str]:

@@ -116,7 +116,7 @@ class Letters:
         return await self._with_tenant(letter)
 
     async def _with_tenant(self, letter: DeadLetter) -> DeadLetter:
-        """Letters of versions before 0.2 may name the task and not the tenant. Ids of tasks are unique."""
+        """A letter may name the task and not the tenant, as the entry did. Ids of tasks are unique."""
         if letter.tenant_id is not None or letter.task_id is None or not is_identifier(letter.task_id):
             return letter
         for tenant in self._tenants:

@@ -114,10 +114,6 @@ class RouteWriter:
         gone = {*session.recent, *session.digests, *session.answers} - {task.task, *kept}
         removed = [field for name in gone for field in fields_of_task(name)]
         removed += [answer_field(name) for name in learnt.digests if name in session.answers]
-        if session.old_live:
-            removed.append("live")
-            if session.old_live in kept:
-                fields[recent_field(session.old_live)] = now - 1
         self._commit.set(header, **fields)
         if removed:
             self._commit.unset(header, *removed)

@@ -9,7 +9,6 @@ from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.retrieving import Retrieving
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import make_embedder
@@ -77,8 +76,6 @@ class TaskRunner(ConsumingService):
         if offline and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
         await super().start()
-        s = self.settings
-        await upgrade(self.store, self.shards, round(s.pentad_wait_ttl_s * 1000), round(s.pentad_stale_s * 1000))
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
         self._checking = asyncio.create_task(self._check_key(self._warming))
 

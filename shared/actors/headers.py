@@ -260,8 +260,7 @@ def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | N
     if not raw.get("status"):
         return None
     try:
-        # Headers of versions before 0.2 have no speaker.
-        return _task_header({"tenant": tenant, "task_id": task, "speaker": raw.get("user", b"").decode()}, raw)
+        return _task_header({"tenant": tenant, "task_id": task}, raw)
     except (ValueError, TypeError) as error:
         raise DamagedError(f"the header of task {task} cannot be read ({type(error).__name__})") from error
 

@@ -55,8 +55,6 @@ class SessionHeader:
     last_in: str
     spoken_at: int = 0
     """When one of them was spoken to last, in ms."""
-    old_live: str = ""
-    """The one live task, as versions before 0.2 noted it: it is among ``recent``."""
     digests: Mapping[str, bytes] = field(default_factory=dict)
     """What messages are compared with, by task, as it is stored."""
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -81,9 +79,6 @@ def session_header(raw: dict[str, bytes]) -> SessionHeader:
             digests[task] = value
         elif kind == _ANSWER:
             answers[task] = read_text(value)
-    old = read_text(raw.get("live", b""))
-    if old:  # who wrote it has spoken to that one last
-        spoken_to[old] = max(spoken_to.values(), default=0) + 1
     recent = tuple(sorted(spoken_to, key=spoken_to.__getitem__, reverse=True)) if spoken_to else ()
     return SessionHeader(
         recent=recent,
@@ -91,7 +86,6 @@ def session_header(raw: dict[str, bytes]) -> SessionHeader:
         done_at=read_integer(raw.get("done_at", b"0")),
         last_in=read_text(raw.get("last_in", b"")),
         spoken_at=spoken_to[recent[0]] if recent else 0,
-        old_live=old,
         digests=digests,
         answers=answers,
     )

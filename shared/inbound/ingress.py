@@ -32,7 +32,6 @@ from pentad.shared.keys import (
     DEDUP_TTL_S,
     FIRST_ID,
     INBOUND_LEASE,
-    OLD_INBOUND_LEASE,
     dedup,
     erased_user,
     load,
@@ -75,7 +74,6 @@ class Ingress:
         self._token = 0
         self._generation = ""
         """Of the inbound stream: it is another after the stream was replaced."""
-        self._leases: list[str] = []
         self._acks: list[str] = []
         self._connection = 0
         """Over which the lease was taken: another one begins with what is pending."""
@@ -115,11 +113,7 @@ class Ingress:
 
     async def _lease(self) -> bool:
         args: list[Argument] = [self._owner, self._settings.lease_ms]
-        if not self._leases:
-            [old] = await self._store.answers([("EXISTS", OLD_INBOUND_LEASE)])
-            # A user that may not touch the old key had no old router either.
-            self._leases = [INBOUND_LEASE, *([] if "NOPERM" in str(old) else [OLD_INBOUND_LEASE])]
-        reply = await self._store.run("inbound_lease", self._leases, args)
+        reply = await self._store.run("inbound_lease", [INBOUND_LEASE], args)
         if reply is None:
             return False
         self._token, self._generation = int(reply[0]), reply[1].decode()

@@ -50,7 +50,7 @@ class DeadLetterLimits:
                 _say.error(f"number {key}", "%d dead letters of %s were over PENTAD_DEAD_MAXLEN: dropped", surplus, key)
 
     async def _drop_older(self, key: str, oldest: int) -> int:
-        """Versions before 0.2 gave dead letters the ids of their entries; a producer's own may be no times at all."""
+        """Entries whose ids are times, and older than that: a producer's own ids may be no times at all."""
         dropped = 0
         while found := await self._store.call("XRANGE", key, _FIRST_TIME, f"({oldest}-0", "COUNT", _AT_ONCE):
             dropped += await self._store.call("XDEL", key, *(entry for entry, _ in found))

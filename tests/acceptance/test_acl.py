@@ -13,7 +13,6 @@ from redis.exceptions import RedisError
 
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.streams import SERVICES
-from pentad.shared.keys import OLD_INBOUND_LEASE
 from pentad.shared.store.key_kinds import kind_of
 from tests.support.clients.line import Line
 from tests.support.documents.redis_users import service_users
@@ -127,7 +126,7 @@ async def test_the_documented_rules_are_enough(tmp_path: Path) -> None:
     assert {key: kind for key, kind in kinds.items() if kind_of(key) not in (kind, None)} == {}
     unknown = [key for key in kinds if kind_of(key) is None and not key.startswith("pentad:in-use:")]
     assert unknown == []
-    assert refused <= {"info", "config|get", OLD_INBOUND_LEASE}
+    assert refused <= {"info", "config|get"}
     print(f"\n{len(kinds)} keys, all under pentad:; not allowed and not missed: {sorted(refused)}")
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.acceptance
 
 PERMANENT = {
     r"pentad:inbound": "work: trimmed to what is not consumed",
-    r"(pentad:)?\{pentad:inbound\}:lease": "the fence of the one ingress, and its sign to routers of older versions",
+    r"pentad:\{pentad:inbound\}:lease": "the fence of the one ingress",
     r"pentad:dead": "dead letters: kept until a person discards them",
     r"pentad:cluster": "the number of shards",
     r"pentad:models": "models that were registered: kept until they are deleted",

@@ -154,9 +154,7 @@ while i <= #ARGV do
   elseif op == 'incr' then call('HINCRBYFLOAT', k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'unmail' then
     words = 2
-    if call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1]) == 0 then
-      call('ZREMRANGEBYSCORE', messages, ARGV[i + 1], ARGV[i + 1]) -- where versions before 0.2 put all mail
-    end
+    call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1])
   elseif op == 'consume' then
     local n = call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
     if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end

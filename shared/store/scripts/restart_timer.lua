@@ -3,7 +3,7 @@
 -- KEYS timers header   ARGV member header-field ('': none) ahead-ms   Returns whether it begins anew.
 local due, set_at = call('ZSCORE', KEYS[1], ARGV[1]), call('ZSCORE', KEYS[1] .. ':set', ARGV[1])
 if not due then
-  call('ZREM', KEYS[1] .. ':set', ARGV[1]) -- a process of an earlier version has removed the timer
+  call('ZREM', KEYS[1] .. ':set', ARGV[1]) -- somebody has removed the timer alone
   return 0
 end
 if not set_at or tonumber(set_at) <= now() + tonumber(ARGV[3]) then return 0 end

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from pentad.contracts.events import event_adapter
+from pentad.shared.actors.session_header import recent_field
 from pentad.shared.keys import SessionKeys, TaskKeys, bell, session_index, task_index
 from pentad.shared.store.store import Store
 
@@ -66,7 +67,7 @@ class Speaker:
 
     async def session(self, *turns: dict[str, Any], at: int = 1_000) -> None:
         """A session's header, last turns and place in the index."""
-        await self.store.call("HSET", self.keys.header, "live", TASK, "last_in", f"{at}-0")
+        await self.store.call("HSET", self.keys.header, recent_field(TASK), 1, "last_in", f"{at}-0")
         for turn in turns:
             await self.store.call("RPUSH", self.keys.turns, json.dumps({"task_id": TASK, "at": AT} | turn))
         await self.store.call("ZADD", session_index(0, self.keys.tenant), at, self.keys.session)

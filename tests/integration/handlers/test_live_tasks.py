@@ -78,23 +78,6 @@ async def test_when_one_ends_the_other_is_spoken_to(store: Store, tmp_path: Path
     await flow.drive()
 
 
-async def test_the_live_task_of_a_version_before_goes_on(store: Store, tmp_path: Path) -> None:
-    flow = await Flow(store, tmp_path, script).prepare()
-    tools = flow._served.pop(2)
-    await flow.say("call")
-    await flow.drive()
-    task = await flow.task()
-    await store.call("HDEL", SESSION.header, recent_field(task.task))
-    await store.call("HSET", SESSION.header, "live", task.task)
-    await flow.say("and now?")
-    await flow.drive()
-    assert [event["task_id"] for event in await routed(store)] == [task.task] * 2
-    assert await store.call("HGET", SESSION.header, "live") is None
-    assert await live(store) == (task.task,)
-    flow._served.append(tools)
-    await flow.drive()
-
-
 async def test_the_set_is_bounded(store: Store, tmp_path: Path) -> None:
     flow = await Flow(store, tmp_path, script).prepare()
     others = [task_id(0, f"x{n}") for n in range(RECENT_TASKS + 5)]
@@ -107,18 +90,6 @@ async def test_the_set_is_bounded(store: Store, tmp_path: Path) -> None:
     *_, newest = await routed(store)
     kept = [other for other in reversed(others) if other != newest["task_id"]][: RECENT_TASKS - 1]
     assert await live(store) == (newest["task_id"], *kept)
-
-
-async def test_the_live_task_of_a_version_before_is_kept_when_another_is_named(store: Store, tmp_path: Path) -> None:
-    flow, tools, old, new = await two_live_tasks(store, tmp_path)
-    await store.call("HDEL", SESSION.header, recent_field(old), recent_field(new))
-    await store.call("HSET", SESSION.header, "live", new)
-    assert await live(store) == (new,)
-    await flow.say("and you?", task_id=old)
-    await flow.drive()
-    assert await live(store) == (old, new)
-    flow._served.append(tools)
-    await flow.drive()
 
 
 async def test_a_task_that_is_gone_leaves_the_set_and_decides_nothing(store: Store, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.streams import ARCHIVE
-from pentad.services.task_runner.upgrade import upgrade
 from pentad.shared.keys import TaskKeys, timers
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
@@ -120,21 +119,6 @@ async def test_a_task_that_waits_for_a_person_ends_visibly_and_what_it_needs_liv
     events = [from_json(fields[1]) for _, fields in await store.call("XRANGE", SESSION.events, "-", "+")]
     assert [(e["status"], e["reason"]) for e in events if e["type"] == "task_end"] == [("failed", "wait_expired")]
     assert await due(store, task, "archive") is not None, "and so it leaves Redis"
-
-
-async def test_a_waiting_task_of_an_earlier_version_is_given_its_end_once(store: Store, tmp_path: Path) -> None:
-    flow = await Flow(store, tmp_path, lambda _: answer("done")).prepare()
-    await flow.say("go", budget=NOTHING)
-    await flow.drive()
-    task = await flow.task()
-    await store.call("ZREM", timers(0), f"wait {task.actor}", f"stale {task.actor}")
-    await store.call("HDEL", task.header, "waiting_at")
-    assert await upgrade(store, [0], 1000, 500) == 1
-    at = await due(store, task, "wait")
-    assert again_by(at, await field(store, task, "waiting_at") + 1000)
-    assert again_by(await due(store, task, "stale"), await field(store, task, "waiting_at") + 500)
-    assert await upgrade(store, [0], 9000, 500) == 0
-    assert await due(store, task, "wait") == at
 
 
 async def test_a_person_who_answers_ends_the_waiting(store: Store, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.streams import INBOUND
-from pentad.shared.keys import FIRST_ID, INBOUND_LEASE, OLD_INBOUND_LEASE, dedup, load, session_index
+from pentad.shared.keys import FIRST_ID, INBOUND_LEASE, dedup, load, session_index
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
 from tests.integration.actors.moves import SESSION, Moves
@@ -13,7 +13,7 @@ from tests.integration.actors.moves import SESSION, Moves
 
 async def lease(store: Store, owner: str, ms: int = 60_000) -> int:
     """The token, 0 while another holds the lease."""
-    reply = await store.run("inbound_lease", [INBOUND_LEASE, OLD_INBOUND_LEASE], [owner, ms])
+    reply = await store.run("inbound_lease", [INBOUND_LEASE], [owner, ms])
     return int(reply[0]) if reply else 0
 
 
@@ -137,21 +137,6 @@ async def test_an_id_that_an_older_version_has_marked_is_a_repeat_whatever_the_t
 async def test_each_tenants_messages_are_counted(store: Store) -> None:
     await ingest(store, ("5-1", "a"), ("5-2", "b"))
     assert await store.call("HGETALL", load(0)) == [b"mail", b"2", b"tenant:default", b"2"]
-
-
-async def test_the_lease_of_an_older_version_is_waited_for_and_its_token_goes_on(inbound: Store) -> None:
-    """Data of 0.1: no router of ours beside one of its, now or later."""
-    now = await inbound.clock()
-    await inbound.call("HSET", OLD_INBOUND_LEASE, "owner", "old", "exp", now + 60_000, "token", 41)
-    await inbound.call("PEXPIRE", OLD_INBOUND_LEASE, 86_400_000)
-    assert await lease(inbound, "a") == 0
-    await inbound.call("HSET", OLD_INBOUND_LEASE, "exp", now - 1)
-    assert await lease(inbound, "a") == 42
-    owner, exp = await inbound.call("HMGET", OLD_INBOUND_LEASE, "owner", "exp")
-    assert (owner, int(exp) > now + 10**12) == (b"moved", True), "to its routers it is taken"
-    assert await inbound.call("PTTL", OLD_INBOUND_LEASE) == -1
-    await inbound.run("inbound_release", [INBOUND_LEASE], ["a"])
-    assert await lease(inbound, "b") == 43
 
 
 async def test_a_lease_of_the_future_is_over(inbound: Store) -> None:

@@ -45,7 +45,6 @@ SHARES: Mapping[Service, Sequence[str]] = {
     "router": (
         _WHOLE_SHARDS,
         keys.INBOUND_LEASE,
-        keys.OLD_INBOUND_LEASE,
         f"pentad:{{{STREAMS['inbound-dead'].template}}}:*",
         _OF_MODELS,
         keys.MODEL_HEALTH,

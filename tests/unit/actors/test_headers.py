@@ -79,13 +79,11 @@ def test_which_statuses_are_an_end(status: str, ended: bool) -> None:
 def test_a_session_that_nobody_wrote_to_is_an_empty_one() -> None:
     empty = session_header({})
     assert (empty.recent, empty.done, empty.done_at, empty.last_in) == ((), "", 0, "")
-    assert session_header({"live": b"t", "done_at": b"4"}).recent == ("t",)  # of a version before 0.2
 
 
 def test_the_live_tasks_are_ordered_by_when_they_were_spoken_to() -> None:
     spoken_to = {recent_field(f"t{n}"): str(n).encode() for n in (2, 9, 10)}
-    assert session_header({**spoken_to, "live": b"old"}).recent == ("old", "t10", "t9", "t2")
-    assert session_header({recent_field("a"): b"5", "live": b"a"}).recent == ("a",)
+    assert session_header(spoken_to).recent == ("t10", "t9", "t2")
 
 
 def test_mail_keeps_its_body_whatever_is_in_it() -> None:
