@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.accepting import Accepting, LossWatch
 from pentad.services.gateway.access import Access
 from pentad.services.gateway.control import Control
@@ -104,10 +103,9 @@ class GatewayService:
         queries = Queries(store, records, shards)
         folder = settings.pentad_eval_cases
         self._cases = None if folder is None else EvalCases(folder, queries)
-        tenants = set(settings.api_keys.values()) or {DEFAULT_TENANT}
         known = KnownInstructions(store, self._file)
         models = ModelRegistry(store, configured_models(settings), [known])
-        letters = Letters(store, queries, settings.pentad_shards, tenants)
+        letters = Letters(store, queries, settings.pentad_shards)
         vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
         graph = graph_of(settings, store)
         knowledge = Knowledge(graph)

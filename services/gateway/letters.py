@@ -1,7 +1,7 @@
 """Reading dead letters: those of the inbound stream and of every shard, newest first."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -63,8 +63,8 @@ def parse_name(text: str) -> LetterName | None:
 class Letters:
     """The read side. Raises ``OutageError`` when a store is unavailable."""
 
-    def __init__(self, store: Store, queries: Queries, shards: int, tenants: Collection[str]) -> None:
-        self._store, self._queries, self._tenants = store, queries, tenants
+    def __init__(self, store: Store, queries: Queries, shards: int) -> None:
+        self._store, self._queries = store, queries
         self._places = ("inbound", *map(str, range(shards)))
 
     def knows(self, name: LetterName) -> bool:
@@ -113,19 +113,6 @@ class Letters:
         letter = _letter(found[0][1])
         if letter is None:
             raise DamagedError(f"dead letter {name} cannot be read")
-        return await self._with_tenant(letter)
-
-    async def _with_tenant(self, letter: DeadLetter) -> DeadLetter:
-        """A letter may name the task and not the tenant, as the entry did. Ids of tasks are unique."""
-        if letter.tenant_id is not None or letter.task_id is None or not is_identifier(letter.task_id):
-            return letter
-        for tenant in self._tenants:
-            try:
-                session = await self._queries.session_of(tenant, letter.task_id)
-            except DamagedError:
-                continue
-            if session is not None:
-                return letter.model_copy(update={"tenant_id": tenant, "session_id": letter.session_id or session})
         return letter
 
     async def surroundings(self, letter: DeadLetter) -> Surroundings:

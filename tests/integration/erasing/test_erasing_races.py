@@ -275,7 +275,7 @@ async def test_a_redrive_that_was_begun_before_sends_nothing(world: Erasable, st
             await world.erase()
 
         queries = Queries(store, world.records, 1)
-        letters = Letters(store, queries, 1, ["default"])
+        letters = Letters(store, queries, 1)
         meanwhile = Meanwhile(store, at, erased)
         try:
             with meanwhile.here():

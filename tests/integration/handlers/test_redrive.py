@@ -59,7 +59,7 @@ class Operator:
 
     def __init__(self, flow: Flow) -> None:
         queries = Queries(flow.store, flow.records, 1)
-        self.letters = Letters(flow.store, queries, 1, ["other", "default"])
+        self.letters = Letters(flow.store, queries, 1)
         self.redriving = Redriving(flow.store, self.letters, queries, flow.settings.session_ttl_s, 1)
 
     async def only(self) -> tuple[LetterName, DeadLetter]:
@@ -535,26 +535,3 @@ async def test_the_mark_of_a_redriven_call_is_no_name_that_a_model_can_take(stor
     await flow.say("hello")
     await flow.drive()
     assert (await flow.status(), flow.model.asked) == ("failed", 3)
-
-
-@pytest.mark.parametrize("kind", ["call", "result"])
-async def test_an_old_letter_that_names_its_task_alone_is_redriven_there(
-    store: Store, tmp_path: Path, kind: str
-) -> None:
-    flow, operator = await prepared(store, tmp_path)
-    await broken_call(flow)
-    task = (await flow.task()).task
-    name, letter = await operator.only()
-    old = letter.model_dump(include={"entry_id", "reason", "attempts", "at"}) | {"chain": ["u1", task, "call-0-x"]}
-    if kind == "call":
-        old |= {"stream": QUEUE, "fields": {"data": '{"type":"tool_call_command","args":{'}}
-    else:
-        old |= {"stream": TASK_WAKE.key(0), "fields": {"2 result": "{}"}}
-    await store.call("XDEL", DEAD.key(0), name.entry)
-    await store.call("XADD", DEAD.key(0), "*", "data", json.dumps(old))
-    name, read = await operator.only()
-    assert (read.tenant_id, read.session_id, read.task_id) == ("default", "s1", task)
-    await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": "y"}} if kind == "call" else None)
-    await flow.drive()
-    assert (await transcript(flow))[-1] == "assistant: done"
-    assert ("tool: y" in await transcript(flow)) is (kind == "call")

@@ -62,7 +62,7 @@ class Operator(Process):
         super().__init__(parts)
         self._outside, self._ledger = parts.outside, parts.ledger
         queries = Queries(parts.store, Records(parts.settings.records_url), 1)
-        self._letters = Letters(parts.store, queries, 1, ["default"])
+        self._letters = Letters(parts.store, queries, 1)
         self._redriving = _NotedRedriving(parts.store, self._letters, queries, parts.settings.session_ttl_s, 1)
         self._redriving.ledger = parts.ledger
 
