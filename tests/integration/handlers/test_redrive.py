@@ -473,7 +473,7 @@ async def test_wake_ups_and_other_work_go_back(store: Store, tmp_path: Path) -> 
     await flow.drive()
     task = await flow.task()
     woken = WakeUp(actor=task.actor).to_json().decode()
-    about = {"entry_id": "5-0", "reason": "bad", "attempts": 1, "at": "now", "fields": {"data": woken}, "chain": []}
+    about = {"entry_id": "5-0", "reason": "bad", "attempts": 1, "at": "now", "kind": "entry", "body": {"data": woken}}
     for stream in (*WORK, SESSION_WAKE.key(0)):
         await store.call("XADD", DEAD.key(0), "*", "data", json.dumps({"stream": stream, **about}))
     waiting = [await store.call("XLEN", key) for key in WORK]
@@ -488,24 +488,6 @@ async def test_wake_ups_and_other_work_go_back(store: Store, tmp_path: Path) -> 
     added = [await store.call("XLEN", key) for key in WORK]
     assert [now - then for now, then in zip(added, waiting, strict=True)] == [1] * len(WORK)
     await flow.drive()
-
-
-@pytest.mark.parametrize("kind", ["message", "task"])
-async def test_what_a_version_before_has_set_aside_is_redriven(store: Store, tmp_path: Path, kind: str) -> None:
-    flow, operator = await prepared(store, tmp_path)
-    await (unrouted(flow) if kind == "message" else broken_task(flow, "hello"))
-    name, letter = await operator.only()
-    old = letter.model_dump(include={"stream", "entry_id", "reason", "attempts", "at"})
-    fields = {"data": next(iter(letter.body.values()))} if kind == "message" else letter.body
-    old |= {"fields": fields, "chain": [link.id for link in letter.chain]}
-    await store.call("XDEL", DEAD.key(0), name.entry)
-    await store.call("XADD", DEAD.key(0), "*", "data", json.dumps(old))
-    name, read = await operator.only()
-    assert read.model_copy(update={"body": letter.body}) == letter
-    await operator.redriving.redrive(name, None)
-    await flow.drive()
-    (message,) = await told(store, "message")
-    assert (message["correlation_id"], message["content"]) == ("u1", "done")
 
 
 async def test_what_is_redriven_does_not_draw_the_conversation_to_itself(store: Store, tmp_path: Path) -> None:
