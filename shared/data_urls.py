@@ -9,8 +9,7 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error
 from collections.abc import Callable, Iterator
-
-from pentad.shared.immutable import immutable
+from typing import NamedTuple
 
 _OCTETS = "application/octet-stream"
 _SIGN = "[A-Za-z0-9+/_-]"
@@ -102,8 +101,7 @@ def without_bytes(text: str) -> str:
     return _replaced(_replaced(text, _urls), _encodings)
 
 
-@immutable
-class _Bytes:
+class _Bytes(NamedTuple):
     """An encoding of bytes in a text."""
 
     start: int

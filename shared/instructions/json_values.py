@@ -9,6 +9,7 @@ from typing import Any
 
 from pentad.contracts.plain_json import read_json
 from pentad.shared.immutable import immutable
+from pentad.shared.lenient_json import read_lenient
 
 MAX_VALUES = 64
 """JSON values of one answer that are looked at."""
@@ -28,8 +29,6 @@ class FoundValues:
     """The values of an answer, in their order, each once."""
 
     values: tuple[Any, ...]
-    whole: bool
-    """The answer is one JSON value and nothing else."""
     problem: str = ""
     """Why the answer as a whole is no JSON; '' when it is."""
 
@@ -37,17 +36,18 @@ class FoundValues:
 def find_values(text: str) -> FoundValues:
     """The JSON value that a text is; otherwise the objects and arrays in it, and what stands alone in its fences.
 
-    What begins like JSON and is damaged or cut off is passed over with all that is in it: a part of an answer is no
-    answer. Raises ``ValueError`` for a text with more values than are looked at.
+    Mistakes that have one reading are none. What begins like JSON and is otherwise damaged or cut off is passed over
+    with all that is in it: a part of an answer is no answer. Raises ``ValueError`` for a text with more values than
+    are looked at.
     """
     try:
-        return FoundValues((read_json(text, None),), whole=True)
+        return FoundValues((read_lenient(text, None)[0],))
     except ValueError as error:
         problem = str(error)
     found: dict[str, Any] = {}
     for value in [*_brackets(text), *_alone_in_fences(text)]:
         found.setdefault(repr(value), value)
-    return FoundValues(tuple(found.values()), whole=False, problem=problem)
+    return FoundValues(tuple(found.values()), problem)
 
 
 def _brackets(text: str) -> list[Any]:
@@ -64,7 +64,9 @@ def _brackets(text: str) -> list[Any]:
         except (ValueError, RecursionError):
             false_starts += 1
             end = end or _closed(text, at)
-            if not end:
+            if end:
+                found += _with_mistakes(text[at:end])
+            else:
                 unclosed += 1
                 if _begins_like_json(text, at) or unclosed > MAX_UNCLOSED:
                     break
@@ -75,6 +77,14 @@ def _brackets(text: str) -> list[Any]:
             raise ValueError(f"there are more than {MAX_VALUES} JSON values in it")
         at = starts.next(end)
     return found
+
+
+def _with_mistakes(damaged: str) -> list[Any]:
+    """What a bracket with its end says, when its mistakes have one reading."""
+    try:
+        return [read_lenient(damaged, None)[0]]
+    except ValueError:
+        return []
 
 
 class _Starts:
@@ -142,7 +152,7 @@ def _alone_in_fences(text: str) -> list[Any]:
         content = content[len(language) :].lstrip()
         if content and content[0] not in "{[":
             try:
-                found.append(read_json(content, None))
+                found.append(read_lenient(content, None)[0])
             except ValueError:
                 continue
         if len(found) > MAX_VALUES:

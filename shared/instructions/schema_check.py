@@ -4,7 +4,7 @@ The checker holds Python's lock as long as it works, and a schema can make it wo
 alternatives, with references to itself, with patterns. `schema_weight` tells which schemas cannot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,9 +12,12 @@ import jsonschema_rs
 from pydantic_core import to_json
 
 from pentad.shared.instructions.json_values import find_values
+from pentad.shared.lenient_json import read_lenient
 
 MAX_ANSWER = 524_288
 """Bytes of an answer that must be JSON."""
+_MAX_WRAPPED = 2
+"""How often a value may have been made a JSON text."""
 _MOST_PROBLEMS = 5
 _MOST_CHARS = 300
 _MOST_WEIGHT = 100_000
@@ -54,23 +57,32 @@ class SchemaCheck:
             next(iter(self._validator.iter_errors(value)), None)
 
     def fitting(self, text: str) -> str:
-        """The one value of the answer that fits, written down as JSON. Raises ``WrongOutput``."""
+        """The one value of the answer that fits, written down as JSON; also one that was made a JSON text.
+
+        Raises ``WrongOutput``.
+        """
         if len(text) > MAX_ANSWER or len(text.encode("utf-8", "replace")) > MAX_ANSWER:
             raise WrongOutput(f"it has more than {MAX_ANSWER} bytes")
         try:
             found = find_values(text)
         except ValueError as error:
             raise WrongOutput(str(error)) from None
-        fits = [value for value in found.values if self._validator.is_valid(value)]
+        values = found.values
+        fits = self._fits(values)
+        if not fits and (inner := _in_texts(values)):
+            values, fits = inner, self._fits(inner)
         if len(fits) == 1:
             return to_json(fits[0]).decode()
         if fits:
             raise WrongOutput(
                 f"{len(fits)} JSON values in it fit the schema: answer with one JSON value and no other text"
             )
-        if not found.values:
+        if not values:
             raise WrongOutput(f"it is not JSON: {_short(found.problem)}")
-        raise WrongOutput(self._problems(found.values[-1], len(found.values)))
+        raise WrongOutput(self._problems(values[-1], len(values)))
+
+    def _fits(self, values: Sequence[Any]) -> list[Any]:
+        return [value for value in values if self._validator.is_valid(value)]
 
     def _problems(self, value: Any, count: int) -> str:
         wrong = islice(self._validator.iter_errors(value), _MOST_PROBLEMS)
@@ -131,6 +143,22 @@ class _Weighing:
         for name in pointer[2:].split("/"):
             found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
         return found
+
+
+def _in_texts(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The values that texts among these are JSON of; a text may have been made one twice."""
+    found: dict[str, Any] = {}
+    for value in values:
+        inner = value
+        for _ in range(_MAX_WRAPPED):
+            if isinstance(inner, str):
+                try:
+                    inner, _json = read_lenient(inner)
+                except ValueError:
+                    break
+        if inner is not value:
+            found.setdefault(repr(inner), inner)
+    return tuple(found.values())
 
 
 def _where(wrong: jsonschema_rs.ValidationError) -> str:

@@ -1,12 +1,14 @@
 """A registered tool: what the model is told about it and how its arguments become a call."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from pentad.contracts.tools import ToolSpec
+from pentad.shared.lenient_json import read_lenient
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.errors import InvalidArguments
 from pentad.shared.plugins.results import clean
@@ -15,6 +17,10 @@ _MOST_PROBLEMS = 5
 _MOST_ARGUMENTS = 1_000
 """Arguments of a call: of more not even what is wrong with each is found out."""
 _MOST_CHARACTERS = 200
+_ASKS_FOR_MORE = frozenset(
+    "list_type dict_type tuple_type set_type frozen_set_type sequence_str model_type dataclass_type".split()
+)
+"""Kinds of mistakes (pydantic's words) that say that a list or an object must stand there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +46,45 @@ class ToolDefinition:
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments for ``function``, without its context. Raises ``InvalidArguments``."""
+        """The keyword arguments for ``function``, without its context. Raises ``InvalidArguments``.
+
+        Of what does not fit, a JSON text is read where a list or an object is asked for, and a null is left out where
+        there is a default.
+        """
         if len(args) > _MOST_ARGUMENTS:
             raise InvalidArguments(f"tool {self.spec.name!r}: {len(args)} arguments: it takes {self._taken()}")
-        try:
-            found = self.model.model_validate(args)
-        except ValidationError as error:
-            raise InvalidArguments(self._complaint(error)) from None
-        except Exception as error:  # a validator of the user's may raise anything
-            raise InvalidArguments(f"tool {self.spec.name!r}: its arguments could not be checked: {error}") from error
-        return {self.fields[name]: getattr(found, name) for name in found.model_fields_set}
+        while True:
+            try:
+                found = self.model.model_validate(args)
+            except ValidationError as error:
+                fewer_mistakes = self._mended(args, error)
+                if fewer_mistakes is None:
+                    raise InvalidArguments(self._complaint(error)) from None
+                args = fewer_mistakes
+            except Exception as error:  # a validator of the user's may raise anything
+                told = f"tool {self.spec.name!r}: its arguments could not be checked: {error}"
+                raise InvalidArguments(told) from error
+            else:
+                return {self.fields[name]: getattr(found, name) for name in found.model_fields_set}
 
     def bind(self, args: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """``validate``, and the context where it is asked for."""
         return self.validate(args) | dict.fromkeys(self.context_parameters, context)
+
+    def _mended(self, args: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
+        """The arguments without the mistakes that have one reading; None when there are none of these."""
+        mended, changed = deepcopy(args), False
+        optional = set(self.fields.values()).difference(self.spec.parameters.get("required", ()))
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        may_be_text = {problem["loc"][:-1] for problem in problems if problem["type"].startswith("string_")}
+        for problem in problems:
+            path = problem["loc"]
+            if path and path[0] in optional and mended.get(str(path[0]), path) is None:
+                del mended[str(path[0])]
+                changed = True
+            elif problem["type"] in _ASKS_FOR_MORE and path[:-1] not in may_be_text:
+                changed = _read_text(mended, path) or changed
+        return mended if changed else None
 
     def _complaint(self, error: ValidationError) -> str:
         problems = error.errors(include_url=False, include_context=False)
@@ -78,6 +109,25 @@ class ToolDefinition:
         """The type of a missing top-level argument, when its schema names one."""
         schema = self.spec.parameters.get("properties", {}).get(loc[0], {}) if len(loc) == 1 else {}
         return f": expected {schema['type']}" if "type" in schema else ""
+
+
+def _read_text(args: dict[str, Any], path: Sequence[Any]) -> bool:
+    """Whether a text at this place was JSON of a list or an object, which stands there now.
+
+    A path ends with names of types where several are allowed.
+    """
+    held: Any = args
+    try:
+        for step in path:
+            if isinstance(held[step], str):
+                found, _json = read_lenient(held[step])
+                if isinstance(found, list | dict):
+                    held[step] = found
+                return held[step] is found
+            held = held[step]
+    except (LookupError, TypeError, ValueError):
+        return False
+    return False
 
 
 def _lower(text: str) -> str:

@@ -28,6 +28,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.errors",
         "pentad.shared.immutable",
         "pentad.shared.instructions",
+        "pentad.shared.lenient_json",
         "pentad.shared.actors.headers",
         "pentad.shared.actors.session_header",
         "pentad.shared.digests.sketch",

@@ -47,6 +47,7 @@ from pentad.shared.http_url import read_http_url
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.instructions.schema_check import schema_weight
 from pentad.shared.keys import actor_parts
+from pentad.shared.lenient_json import read_lenient
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.offline_intents import Before, wishes
@@ -103,6 +104,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
     "the entry of a call": (lambda text: named_call(text.encode()), ANSWER),
     "a call's arguments": (parse_arguments, ANSWER),
+    "JSON with mistakes": (read_lenient, ANSWER),
     "control in words": (control_of, MAX_CONTENT),
     "an utterance": (read_utterance, MAX_CONTENT),
     "what is asked of the offline model": (lambda text: wishes(text, _TOOLS, Before(None, "5")), MAX_CONTENT),
@@ -202,6 +204,11 @@ PIECES = (
         "é",
         "cancel that ",
         "no, ",
+        '{"a":1,}',
+        "True,",
+        ", ",
+        "```",
+        "```json\n",
     ),
 )
 

@@ -1,29 +1,25 @@
 """Reads the arguments of a tool call, as models write them. Pure.
 
-Models write JSON that is nearly right: line ends within strings, a comma behind the last member, ``\\'``, ``null`` for
-no arguments, an object that was made a JSON text once more. Such texts have one reading, and are read. A text that was
-cut off is never completed: nobody knows what it would have said.
+Models write JSON that is nearly right (`shared/lenient_json.py`), ``null`` for no arguments, an object that was made a
+JSON text once more, the same object twice, an empty one before it. Such texts have one reading, and are read.
 """
 
 import re
+from json import JSONDecoder, dumps
+from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.contracts.plain_json import MOST_VALUES, read_json
+from pentad.contracts.plain_json import MOST_VALUES, read_json, values_in
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
+from pentad.shared.lenient_json import MAX_MENDED, read_lenient, unfenced, without_mistakes
 
-MAX_MENDED = 1 << 17
-"""Characters of a text whose mistakes are mended; a longer one is read as it is or not at all."""
-MAX_STRINGS = 10_000
-"""Strings of a text with mistakes that are looked at; one with more is not read."""
 _MAX_WRAPPED = 2
 """How often an object may have been made a JSON text."""
-_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-"""What follows an opening quotation mark, to the closing one."""
-_LOOSE_COMMA = re.compile(r",(\s*+[\]}])")
-_ESCAPED_APOSTROPHE = re.compile(r"(?<!\\)((?:\\\\)*+)\\'")
-_CONTROL = {code: f"\\u{code:04x}" for code in range(0x20)}
+_MAX_OBJECTS = 16
+"""Objects one after the other that are looked at."""
+_decoder = JSONDecoder()
 _WHERE = re.compile(r" at line (\d+) column (\d+)$")
 _SEND = "send one JSON object, with double quotes around names and texts and \\n for a line end within a text"
 
@@ -40,12 +36,12 @@ class ParsedArguments:
 
 def parse_arguments(raw: str, most_values: int = MOST_VALUES) -> ParsedArguments:
     """Read a call's arguments; an empty text and ``null`` are an empty object. ``most_values``: more are not read."""
-    text, found = raw.strip() or "{}", None
+    text, found = unfenced(raw) or "{}", None
     for _ in range(_MAX_WRAPPED + 1):
         try:
-            found, text = _read(text, most_values)
+            found, text = read_lenient(text, most_values)
         except ValueError as error:
-            return ParsedArguments(None, raw, _in_words(text, error))
+            return _one_of_several(raw, text, error, most_values)
         if not isinstance(found, str):
             break
         text = found
@@ -56,36 +52,39 @@ def parse_arguments(raw: str, most_values: int = MOST_VALUES) -> ParsedArguments
     return ParsedArguments(found, text)
 
 
-def _read(text: str, most_values: int) -> tuple[object, str]:
-    """What a text says, and the text without its mistakes. Raises ``ValueError`` for the text as it was."""
-    try:
-        return read_json(text, most_values), text
-    except ValueError as error:
-        if len(text) > MAX_MENDED:
-            raise
-        mended = _mended(text)
+def _one_of_several(raw: str, text: str, error: ValueError, most_values: int) -> ParsedArguments:
+    """Arguments that are no single value: one object, when all are the same but for empty ones before it."""
+    objects, rest = _objects(text, most_values) if len(text) <= MAX_MENDED else ([], "")
+    if not objects:
+        return ParsedArguments(None, raw, _in_words(text, error))
+    if rest:
+        near = clip(rest, 40)
+        return ParsedArguments(None, raw, f"there is more after the object of the arguments, near {near!r}: {_SEND}")
+    while len(objects) > 1 and not objects[0]:
+        del objects[0]
+    different = len({dumps(each, sort_keys=True) for each in objects})
+    if different > 1:
+        several = f"the arguments are {different} different JSON objects one after the other"
+        return ParsedArguments(None, raw, f"{several}: make a call for each that you mean, and {_SEND}")
+    return ParsedArguments(objects[0], to_json(objects[0]).decode())
+
+
+def _objects(text: str, most_values: int) -> tuple[list[dict[str, Any]], str]:
+    """The objects that a text begins with, one after the other, and what follows them."""
+    text = without_mistakes(unfenced(text))
+    if values_in(text, most_values) > most_values:
+        return [], text
+    objects: list[dict[str, Any]] = []
+    while text and len(objects) < _MAX_OBJECTS:
         try:
-            found = read_json(mended, most_values)
-        except ValueError:
-            raise error from None
-    return found, to_json(found).decode()
-
-
-def _mended(text: str) -> str:
-    """The text without the mistakes that have one reading; gone through once."""
-    pieces: list[str] = []
-    at = 0
-    for _ in range(MAX_STRINGS):
-        begin = text.find('"', at)
-        pieces.append(_LOOSE_COMMA.sub(r"\1", text[at : begin if begin >= 0 else len(text)]))
-        if begin < 0:
-            return "".join(pieces)
-        string = _STRING.match(text, begin + 1)
-        if string is None:
-            return text
-        pieces.append('"' + _ESCAPED_APOSTROPHE.sub(r"\1'", string.group()).translate(_CONTROL))
-        at = string.end()
-    return text
+            found, end = _decoder.raw_decode(text)
+            if not isinstance(found, dict):
+                break
+            objects.append(read_json(text[:end], most_values))
+        except (ValueError, RecursionError):
+            break
+        text = text[end:].lstrip()
+    return objects, text
 
 
 def _in_words(text: str, error: ValueError) -> str:

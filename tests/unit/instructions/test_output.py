@@ -46,6 +46,15 @@ ALTERNATIVES: dict[str, Any] = {
         f"```json\n{GOOD}",
         f"Sources: [1], [2].\n{GOOD}",
         f"(see [the list)\n{GOOD}",
+        '{"title":"t","tags":["a",],}',
+        'So:\n```json\n{"title":"t","tags":["a"],}\n```\nIs that it?',
+        'It is {"title":"t","tags":["a"],}, I think.',
+        f"\ufeff{GOOD}",
+        json.dumps(GOOD),
+        json.dumps(json.dumps(GOOD)),
+        json.dumps(f"```json\n{GOOD}\n```"),
+        f"```json\n{json.dumps(GOOD)}\n```",
+        f'{{"title":"t"}} or\n{GOOD[:-1]},}}',
     ],
 )
 async def test_the_one_value_that_fits_is_read_out_of_fences_and_prose(text: str) -> None:
@@ -55,6 +64,20 @@ async def test_the_one_value_that_fits_is_read_out_of_fences_and_prose(text: str
 @pytest.mark.parametrize("text", ["42", "```json\n42\n```", "```42```", "The answer:\n```JSON\n42\n```\n"])
 async def test_a_number_is_read_where_it_stands_alone(text: str) -> None:
     assert await Output({"type": "integer"}).read(text) == "42"
+
+
+@pytest.mark.parametrize(("text", "value"), [("True", "true"), ('{"a": None, "b": "None"}', '{"a":null,"b":"None"}')])
+async def test_pythons_words_are_read_outside_strings(text: str, value: str) -> None:
+    assert await Output({"type": ["object", "boolean"]}).read(text) == value
+
+
+async def test_a_line_end_within_a_string_is_read() -> None:
+    assert await Output({"properties": {"a": {}}}).read('Here: {"a": "one\ntwo"}') == '{"a":"one\\ntwo"}'
+
+
+async def test_a_text_that_fits_stays_a_text() -> None:
+    """Promise: what the schema takes as it is, is not made anything else."""
+    assert await Output({"type": ["string", "object"]}).read(json.dumps(GOOD)) == json.dumps(GOOD)
 
 
 async def test_what_looks_like_a_fence_in_a_string_belongs_to_the_string() -> None:
@@ -78,6 +101,10 @@ async def test_what_looks_like_a_fence_in_a_string_belongs_to_the_string() -> No
         ("[" * 5_000, "not JSON"),
         (GOOD + ' or {"title":"t","tags":["b"]}', "2 JSON values in it fit"),
         ('[1] {"title":"t"}', "none of the 2 JSON values in it fits; of the last one, the value: "),
+        (GOOD + ' or {"title":"t","tags":["b"],}', "2 JSON values in it fit"),
+        (json.dumps('{"title":1,"tags":[]}'), "title: 1 is not of type"),
+        (json.dumps("some text"), "is not of type"),
+        (json.dumps(GOOD[:-3]), "is not of type"),
         ('{"outer":' + GOOD + "}", "outer"),
     ],
 )
@@ -158,6 +185,9 @@ HOSTILE = {
     "escapes": '{"' + "\\" * 500_000,
     "quotes": '{x"' * 160_000,
     "values": "{}" * 250_000,
+    "values with mistakes": "{1,}" * 125_000,
+    "mistakes in brackets": "[" * 900 + "True, " * 80_000 + "]" * 900,
+    "texts of a text": '"' + '\\"{},' * 120_000 + '"',
     "numbers": "[" + "1," * 250_000,
     "digits": "[" + "1" * 500_000,
     "small values": "[" + "[]," * 160_000 + "[]]",

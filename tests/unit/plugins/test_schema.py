@@ -2,6 +2,8 @@
 
 import enum
 import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -131,6 +133,69 @@ def _with(annotation: Any, default: Any = ...) -> ToolDefinition:
 )
 def test_arguments_are_coerced(annotation: Any, sent: Any, received: Any) -> None:
     assert _with(annotation).validate({"value": sent}) == {"value": received}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "received"),
+    [
+        (dict[str, Any], '{"a": 1}', {"a": 1}),
+        (dict[str, Any], "```json\n{'a': 1}\n```".replace("'", '"'), {"a": 1}),
+        (list[int], "[1,2]", [1, 2]),
+        (list[int], "[1,2,]", [1, 2]),
+        (list[list[int]], ["[1]", [2]], [[1], [2]]),
+        (list[list[int]], '["[1]","[2]"]', [[1], [2]]),
+        (tuple[int, ...], "[1]", (1,)),
+        (set[int], "[1]", {1}),
+        (frozenset[int], "[1]", {1}),
+        (Sequence[int], "[1]", [1]),
+        (Mapping[str, int], '{"a":1}', {"a": 1}),
+        (Place, '{"city":"Rome"}', Place(city="Rome")),
+        (Point, '{"x":1}', Point(1)),
+        (Options, '{"deep":true}', {"deep": True}),
+        (list[Place], [{"city": "Rome"}, '{"city":"Oslo"}'], [Place(city="Rome"), Place(city="Oslo")]),
+        (list[int] | None, "[1]", [1]),
+        (list[int] | dict[str, int], '{"a":1}', {"a": 1}),
+        (int | list[int], "[1]", [1]),
+        (str | dict[str, int], '{"a":1}', '{"a":1}'),
+        (str, "[1]", "[1]"),
+        (Any, "[1]", "[1]"),
+    ],
+)
+def test_a_json_text_is_read_where_only_a_list_or_an_object_fits(annotation: Any, sent: Any, received: Any) -> None:
+    """Promise: a model that writes a value as a JSON text need not send it again, and a text stays a text."""
+    assert _with(annotation).validate({"value": sent}) == {"value": received}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "told"),
+    [
+        (list[int], "one, two", "input should be a valid list, got 'one, two'"),
+        (list[int], "[1", "input should be a valid list, got '[1'"),
+        (list[int], "5", "input should be a valid list, got '5'"),
+        (list[int], '["x"]', "argument 'value.0': input should be a valid integer"),
+        (dict[str, int], "[1]", "input should be a valid dictionary, got [1]"),
+        (Annotated[str, Field(min_length=9)] | dict[str, int], '{"a":1}', "should have at least 9 characters"),
+    ],
+)
+def test_a_text_that_is_no_such_value_is_told(annotation: Any, sent: Any, told: str) -> None:
+    with pytest.raises(InvalidArguments, match=re.escape(told)):
+        _with(annotation).validate({"value": sent})
+
+
+def test_null_is_the_default_where_null_does_not_fit() -> None:
+    """Promise: a model that fills in what it does not need gets what it would have got without it."""
+    assert define(weather).validate({"city": "Rome", "days": None, "unit": None}) == {"city": "Rome"}
+    assert _with(int | None, 5).validate({"value": None}) == {"value": None}
+    with pytest.raises(InvalidArguments, match="argument 'city': input should be a valid string, got None"):
+        define(weather).validate({"city": None, "days": None})
+    with pytest.raises(InvalidArguments, match="argument 'town' is unknown"):
+        define(weather).validate({"city": "Rome", "town": None})
+
+
+def test_what_was_sent_stays_as_it_was() -> None:
+    sent = {"value": ["[1]"]}
+    _with(list[list[int]]).validate(sent)
+    assert sent == {"value": ["[1]"]}
 
 
 @pytest.mark.parametrize("default", [None, [1], object(), float("nan"), Unit.CELSIUS])

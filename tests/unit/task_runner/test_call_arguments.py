@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pentad.services.task_runner.domain.call_arguments import MAX_MENDED, MAX_STRINGS, parse_arguments
+from pentad.services.task_runner.domain.call_arguments import parse_arguments
+from pentad.shared.lenient_json import MAX_MENDED, MAX_STRINGS
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,21 @@ from pentad.services.task_runner.domain.call_arguments import MAX_MENDED, MAX_ST
         (json.dumps(json.dumps({"a": "b"})), {"a": "b"}),
         (json.dumps('{"a":1,}'), {"a": 1}),
         (json.dumps("null"), {}),
+        ('```json\n{"a":1}\n```', {"a": 1}),
+        ('```\n{"a":1,}\n```\n', {"a": 1}),
+        ('```JSON {"a":1}```', {"a": 1}),
+        ('```python\n{"a":True}\n```', {"a": True}),
+        (json.dumps('```json\n{"a":1}\n```'), {"a": 1}),
+        ('\ufeff{"a":1}', {"a": 1}),
+        ("\ufeff", {}),
+        ('{"a":1}{"a":1}', {"a": 1}),
+        ('{"a":1,"b":2}\n{"b":2,"a":1,}', {"a": 1, "b": 2}),
+        ('{"a":1} {"a":1} {"a":1}', {"a": 1}),
+        ('{}{"a":1}', {"a": 1}),
+        ('{}{}{"a":1}{"a":1}', {"a": 1}),
+        ("{}{}", {}),
+        ('{"a":True,"b":[False,None],"c":"None, True"}', {"a": True, "b": [False, None], "c": "None, True"}),
+        ("None", {}),
     ],
 )
 def test_arguments_with_one_reading_are_read(raw: str, args: dict[str, object]) -> None:
@@ -49,7 +65,16 @@ def test_arguments_with_one_reading_are_read(raw: str, args: dict[str, object]) 
         ('{"a":NaN}', "near"),
         ('{"a":[{"b":-Infinity}]}', "near"),
         ('{"a":[1e999]}', "are not JSON (a number in it is too large)"),
-        ('{"a":1} {"a":2}', "near"),
+        ('{"a":1} {"a":2}', "2 different JSON objects one after the other: make a call for each that you mean"),
+        ('{"a":1}{"a":true}', "2 different JSON objects"),
+        ('{"a":1}{}', "2 different JSON objects"),
+        ('{"a":1} is what I call it with', "more after the object of the arguments, near 'is what I call it with'"),
+        ('{"a":1}{"a":', "more after the object"),
+        ('{"a":1}[1]', "more after the object"),
+        ('{"a":1}}', "more after the object"),
+        ("{}" + '{"a":1}' * 20, "more after the object"),
+        ('so: {"a":1}', "near"),
+        ('{"a":Truely}', "near"),
         ("{'a':1}", "near \"{'a':1}\""),
         ('{"a":1,,}', "near"),
         ("{" + '"a":1,' * MAX_STRINGS + "}", "near"),
