@@ -30,6 +30,9 @@ _FINISH = {
     for word in words.split()
 }
 """Why an answer ended, in OpenAI's words, where servers have their own. A reason that is not known keeps its own."""
+_READ = ("prompt_tokens", "input_tokens")
+_WRITTEN = ("completion_tokens", "output_tokens")
+"""What servers call the tokens of the prompt and of the answer; OpenAI's names first."""
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens")
 """Where Moonshot's and DeepSeek's servers count cached tokens; OpenAI's counts them in details."""
 _BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource"})
@@ -229,7 +232,12 @@ def _usage(usage: dict[str, Any]) -> Usage:
     cost = usage.get("cost")
     said = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
     usd = float(cost) if said else 0.0  # type: ignore[arg-type]
-    read = token_count(usage.get("prompt_tokens"))
-    cached = (as_dict(usage.get("prompt_tokens_details")).get("cached_tokens"), *map(usage.get, _CACHED))
+    read, written = (_first_count(usage, names) for names in (_READ, _WRITTEN))
+    details = (as_dict(usage.get(f"{name}_details")).get("cached_tokens") for name in _READ)
+    cached = (*details, *map(usage.get, _CACHED))
     known = next((count for count in map(token_count, cached) if count), 0)
-    return Usage(read, token_count(usage.get("completion_tokens")), usd, min(read, known))
+    return Usage(read, written, usd, min(read, known))
+
+
+def _first_count(usage: dict[str, Any], names: tuple[str, ...]) -> int:
+    return next((count for count in map(token_count, map(usage.get, names)) if count), 0)

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from pentad.contracts.plain_json import values_in
 
 _MOST_TOKENS = 10**12
+_MOST_DIGITS = 13
 _MOST_VALUES = 100_000
 """Of a document: each takes up to a hundred times its bytes, and is made while the event loop waits."""
 
@@ -53,5 +54,9 @@ def as_text(value: Any) -> str:
 
 
 def token_count(value: Any) -> int:
-    """The value when it is a number of tokens that may be true, else 0."""
+    """The value when it is a number of tokens that may be true, also one that was written as a text, else 0."""
+    if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.isascii() and value.isdecimal():
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

@@ -120,7 +120,7 @@ class StreamedChat(ABC):
         """Whether the server counts tokens, by its last whole answer: one that was cut off ends before its count."""
         before, self._uncounted = self._uncounted, not _is_counted(answer)
         if self._uncounted and not before:
-            log.warning("the model server at %s %s", self.place, _UNCOUNTED)
+            log.warning("the model server at %s %s (model %s)", self.place, _UNCOUNTED, answer.model)
 
     async def _chosen(self) -> str:
         """The model for a request that names none."""

@@ -11,7 +11,7 @@ import pytest
 from pentad.shared.models import endpoint
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.openai_chat import OpenAIChat
-from pentad.shared.models.ports import ChatRequest, ModelRefused
+from pentad.shared.models.ports import ChatRequest, ModelRefused, Usage
 from pentad.shared.models.streamed_chat import StreamedChat
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.model_server import ScriptedModel
@@ -87,13 +87,23 @@ async def test_done_is_enough_without_a_finish_reason(start: Start) -> None:
     assert (answer.text, answer.finish_reason, answer.model) == ("x", "stop", "m")
 
 
-async def test_tokens_that_a_server_does_not_count_are_estimated_and_said_so(start: Start) -> None:
+async def test_tokens_that_a_server_does_not_count_are_estimated_and_said_so(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     """Promise: a budget does not run on for ever where nothing is counted."""
     bench = await start(raw(b'data: {"choices":[{"delta":{"content":"' + b"x" * 400 + b'"}}]}\n\ndata: [DONE]\n\n'))
     usage = (await bench.ask()).usage
     assert (usage.estimated, usage.output_tokens, usage.input_tokens > 0) == (True, 100, True)
     assert isinstance(bench.client, StreamedChat)
     assert any("does not count tokens" in line for line in bench.client.learned)
+    assert any("does not count tokens" in line and "(model m)" in line for line in caplog.messages), "which model"
+
+
+async def test_tokens_that_a_server_counts_in_texts_are_not_estimated(start: Start) -> None:
+    """Promise: what a server tells of its tokens is used, however it writes it."""
+    usage = b'data: {"choices":[],"usage":{"input_tokens":"1000","output_tokens":"20"}}\n\n'
+    bench = await start(raw(b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n' + usage + b"data: [DONE]\n\n"))
+    assert (await bench.ask()).usage == Usage(1000, 20)
 
 
 async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> None:

@@ -108,7 +108,7 @@ def test_the_prompts_tokens_are_counted_with_what_the_cache_gave_and_took() -> N
     assert answer.model == "claude"
 
 
-@pytest.mark.parametrize("count", [-1, "7", 1.5, True, None, 10**13, [], {}])
+@pytest.mark.parametrize("count", [-1, "seven", 1.5, True, None, 10**13, [], {}])
 def test_a_count_that_is_none_counts_nothing(count: Any) -> None:
     assert assemble(text("x"), end("end_turn", output_tokens=count))[0].usage == Usage(0, 0)
 

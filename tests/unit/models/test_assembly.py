@@ -157,11 +157,13 @@ def test_text_and_thinking_reach_the_sink_as_they_come_and_the_answer_whole() ->
     [
         (None, Usage(0, 0)),
         ({"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.01}, Usage(3, 2, 0.01)),
-        ({"prompt_tokens": -3, "completion_tokens": "2", "cost": float("nan")}, Usage(0, 0)),
+        ({"prompt_tokens": -3, "completion_tokens": "two", "cost": float("nan")}, Usage(0, 0)),
         ({"prompt_tokens": True, "completion_tokens": 2.5, "cost": True}, Usage(0, 0)),
         ({"prompt_tokens": 10**12, "completion_tokens": 10**12 + 1, "cost": 1e6}, Usage(10**12, 0, 1e6)),
         ({"prompt_tokens": int("9" * 308), "completion_tokens": 1, "cost": 10**308}, Usage(0, 1)),
         ({"prompt_tokens": float("inf"), "completion_tokens": 1, "cost": float("inf")}, Usage(0, 1)),
+        ({"prompt_tokens": "-3", "completion_tokens": "1" * 5_000}, Usage(0, 0)),
+        ({"prompt_tokens": "٣", "completion_tokens": "1.5"}, Usage(0, 0)),
         ([1], Usage(0, 0)),
     ],
 )
@@ -350,6 +352,14 @@ def test_reasons_of_an_end_are_known_in_the_words_of_each_server(said: str, mean
         ),
         ({"usage": {"prompt_tokens": 7, "completion_tokens": 3, "cached_tokens": 5}}, Usage(7, 3, cached_tokens=5)),
         ({"usage": {"prompt_tokens": 7, "prompt_cache_hit_tokens": 9}}, Usage(7, 0, cached_tokens=7)),
+        ({"usage": {"prompt_tokens": "1000", "completion_tokens": "20"}}, Usage(1000, 20)),
+        ({"usage": {"prompt_tokens": 7.0, "completion_tokens": 3.0}}, Usage(7, 3)),
+        ({"usage": {"input_tokens": 7, "output_tokens": 3}}, Usage(7, 3)),
+        ({"usage": {"prompt_tokens": 0, "input_tokens": 7, "output_tokens": "3"}}, Usage(7, 3)),
+        (
+            {"usage": {"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}},
+            Usage(7, 3, cached_tokens=5),
+        ),
         ({"usage": "7", "x_groq": [], "choices": [{"usage": [1]}]}, Usage(0, 0)),
     ],
 )
