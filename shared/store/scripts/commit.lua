@@ -154,7 +154,9 @@ while i <= #ARGV do
   elseif op == 'incr' then call('HINCRBYFLOAT', k(1), ARGV[i + 2], ARGV[i + 3])
   elseif op == 'unmail' then
     words = 2
-    call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1])
+    if call('ZREMRANGEBYSCORE', signals, ARGV[i + 1], ARGV[i + 1]) == 0 then
+      call('ZREMRANGEBYSCORE', messages, ARGV[i + 1], ARGV[i + 1]) -- a message that is moved away unread
+    end
   elseif op == 'consume' then
     local n = call('ZREMRANGEBYSCORE', messages, '-inf', ARGV[i + 1])
     if n > 0 then count_waiting(k(2), ARGV[i + 3], -n) end
