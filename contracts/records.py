@@ -106,6 +106,10 @@ class Manifest(Contract):
     """The day that the system prompt ended with; absent of steps before prompts had one."""
     walk: RecallWalk | None = None
     """How the graph was walked for it, if it was, or a model was asked how."""
+    tool_choice: Literal["none"] | None = None
+    """``none``: tools were offered that the model could not call any more; absent: it could call those offered."""
+    told_schema: bool | None = None
+    """True: the model's server was told the schema of the instruction's output; absent: it was not."""
     digest: str
 
 
@@ -118,6 +122,34 @@ class StepRecord(Contract):
     finish_reason: str
     usage: TaskUsage
     manifest: Manifest
+
+
+class StepPrompt(Contract):
+    """What one step asked its model, rebuilt from what is kept of its task."""
+
+    task_id: Identifier
+    step: int
+    at: str
+    """When the step was committed: RFC 3339."""
+    instruction: str
+    instruction_version: str | None = None
+    model: str
+    """The model that answered, as its server names it; ``redriven``: nobody was asked, a person redrove tool calls."""
+    model_id: str | None = None
+    """Of the registry's model that answered; absent for the environment's."""
+    messages: list[dict[str, Any]]
+    """The messages in OpenAI chat form, the system message first. Ids of tool calls are Pentad's own: each kind of
+    server was sent them in the form that it takes."""
+    tools: list[dict[str, Any]] | None = None
+    """The tools that were offered, in OpenAI's form; absent: none."""
+    tool_choice: Literal["none"] | None = None
+    """``none``: tools were offered that the model could not call any more."""
+    answer_schema: dict[str, Any] | None = None
+    """The JSON Schema that the model's server was told for the answer; absent: none."""
+    digest: str
+    """The digest of the request, as the step's manifest has it."""
+    proved: bool
+    """Whether the rebuilt request has that digest: then it is the one that was sent, byte for byte."""
 
 
 class SegmentType(StrEnum):

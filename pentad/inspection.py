@@ -16,7 +16,7 @@ from pentad.contracts.memories import (
     OpenedAnchor,
     RecalledMemories,
 )
-from pentad.contracts.records import ShownStatus, Task, UnreadableTask
+from pentad.contracts.records import ShownStatus, StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
 from pentad.rest import Rest
 
@@ -73,6 +73,11 @@ class Inspection:
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""
         return Transcript.model_validate(await self._rest.call("GET", path_of("tasks", task_id, "transcript")))
+
+    async def prompt(self, task_id: str, step: int) -> StepPrompt:
+        """What a step asked its model, rebuilt and proved by its digest. Raises ``NotFound``."""
+        found = await self._rest.call("GET", path_of("tasks", task_id, "steps", str(step), "prompt"))
+        return StepPrompt.model_validate(found)
 
     async def value(self, task_id: str, ref: str) -> str:
         """What the ``ref`` of a ``tool_result`` stands for, whole, as the model is told it. Raises ``NotFound``."""

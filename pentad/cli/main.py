@@ -153,8 +153,10 @@ def _add_tasks(commands: Any) -> None:
     tasks.add_argument("--limit", type=_count, default=_PAGE, help="how many at most; %(default)s when not given")
     tasks.add_argument("--watch", action="store_true", help="show the list again at each change, until Ctrl-C")
     _json(tasks, "print each task as a line of JSON")
-    task = _client(commands, "task", "Show a task and its transcript.")
+    task = _client(commands, "task", "Show a task and its transcript, or what a step asked its model.")
     task.add_argument("id", metavar="ID", help="the task")
+    task.add_argument("--step", type=_count, metavar="N", help="with --prompt: which step, from 1 on")
+    task.add_argument("--prompt", action="store_true", help="show what the step asked its model, word for word")
     _json(task)
     for name, text in (
         ("cancel", "Cancel a task."),

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.contracts.records import Task, UnreadableTask
+from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
 from pentad.inspection import PAGE_LIMIT, Management, Transcript
 from pentad.render import Style, ago, call_line, fitted, harmless, one_line, style_for, table, width
@@ -35,8 +35,13 @@ def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def run_task(args: argparse.Namespace, settings: Settings) -> int:
-    """One task with its transcript. Raises ``NotFound``."""
-    return run_async(_task(args, settings))
+    """One task with its transcript; ``--step N --prompt``: what that step asked its model, instead.
+
+    Raises ``NotFound``, and ``Refused`` for one of the two options without the other.
+    """
+    if args.prompt != (args.step is not None):
+        raise Refused("--step N and --prompt go together: they show what step N asked its model")
+    return run_async(_prompt(args, settings) if args.prompt else _task(args, settings))
 
 
 def run_cancel(args: argparse.Namespace, settings: Settings) -> int:
@@ -135,6 +140,43 @@ async def _task(args: argparse.Namespace, settings: Settings) -> int:
     style = style_for(out, settings)
     out.write("\n".join([*_details(task, style), "", *_messages(transcript, style)]) + "\n")
     return 0
+
+
+async def _prompt(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        prompt = await agent.inspection.prompt(args.id, args.step)
+    if args.json:
+        out.write(json.dumps(prompt.model_dump(mode="json"), ensure_ascii=False) + "\n")
+        return 0
+    style = style_for(out, settings)
+    messages = [line for message in prompt.messages for line in _said(message, style)]
+    out.write("\n".join([*_about_prompt(prompt, style), "", *messages]) + "\n")
+    return 0
+
+
+def _about_prompt(prompt: StepPrompt, style: Style) -> list[str]:
+    tools = ", ".join(str(tool.get("function", {}).get("name")) for tool in prompt.tools or ())
+    proof = "proved by its digest" if prompt.proved else "NOT proved: what is kept has another digest"
+    facts: list[tuple[str, str | None]] = [
+        ("task", prompt.task_id),
+        ("step", f"{prompt.step} ({prompt.at})"),
+        ("model", " as ".join(filter(None, (prompt.model_id, prompt.model)))),
+        ("instruction", f"{prompt.instruction} (version {prompt.instruction_version})"),
+        ("tools", harmless(tools) + (" (not to be called any more)" if prompt.tool_choice == "none" else "")),
+        ("answer", "must fit a JSON schema: see --json" if prompt.answer_schema else None),
+        ("digest", f"{prompt.digest} ({proof})"),
+    ]
+    return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]
+
+
+def _said(message: dict[str, Any], style: Style) -> list[str]:
+    """A message of a prompt, whole."""
+    role = str(message.get("role"))
+    calls = [call.get("function", {}) for call in message.get("tool_calls") or ()]
+    lines = harmless(str(message.get("content") or "")).splitlines()
+    lines += [harmless(f"⚙ {call.get('name')} {call.get('arguments')}") for call in calls]
+    return [style.bold(role), *(f"  {line}" for line in lines)]
 
 
 def _details(task: Task, style: Style) -> list[str]:

@@ -152,3 +152,11 @@ def task_of(request: "Request") -> str:
     if not is_identifier(task):
         raise missing("there is no such task")
     return task
+
+
+def step_of(request: "Request") -> int:
+    """The number of a step in the path, from 1 on; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
+    text: str = request.path_params["step"]
+    if not text.isascii() or not text.isdigit() or not 1 <= len(text) <= 9 or int(text) < 1:
+        raise missing("steps are numbered from 1")
+    return int(text)

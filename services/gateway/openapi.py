@@ -19,7 +19,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.models import ModelEntry
-from pentad.contracts.records import Task, UnreadableTask
+from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.openapi_knowledge import knowledge_paths
@@ -37,6 +37,7 @@ from pentad.services.gateway.openapi_words import (
     TURN_LEFT,
     Json,
     gives,
+    number_in_path,
     object_of,
     open_operation,
     operation,
@@ -143,6 +144,16 @@ def _task_paths() -> dict[str, Json]:
                 ),
             )
         },
+        "/v1/tasks/{task}/steps/{step}/prompt": {
+            "get": operation(
+                "What a step asked its model, rebuilt from what is kept of the task; `proved` says whether it has the "
+                "digest that was taken when it was asked",
+                path("task"),
+                number_in_path("step"),
+                problems=(404, 410),
+                _200=gives("", ref("StepPrompt")),
+            )
+        },
         "/v1/tasks/{task}/values/{ref}": {
             "get": operation(
                 "What the `ref` of a `tool_result` stands for, whole, as the model is told it",
@@ -210,7 +221,7 @@ def _memory_paths() -> dict[str, Json]:
 
 
 def _schemas() -> Json:
-    tasks = Task, UnreadableTask, InstructionRun
+    tasks = Task, UnreadableTask, StepPrompt, InstructionRun
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelEntry, Instruction)

@@ -37,6 +37,11 @@ def path(name: str) -> Json:
     return {"name": name, "in": "path", "required": True, "schema": ref("ExternalId" if name in _EXTERNAL else "Id")}
 
 
+def number_in_path(name: str) -> Json:
+    """A part of the path that counts from 1."""
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+
+
 def gives(description: str, schema: Json | None = None, media: str = "application/json") -> Json:
     """What a status means, with its body."""
     return {"description": description} | ({"content": {media: {"schema": schema}}} if schema else {})

@@ -9,17 +9,21 @@ from pydantic_core import from_json
 
 from pentad.contracts.events import call_of_args, message_ref
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
-from pentad.contracts.records import Task, TaskRecord
+from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
 from pentad.services.gateway.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
+from pentad.shared.actors.step_prompt import materials_of, rebuild
 from pentad.shared.actors.transcript import shown
+from pentad.shared.errors import DamagedError
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 50
+_STEPS_CHUNK = 500
+_NO_END = 1 << 62
 _LARGE = 1 << 16
 """Bytes of an entry after which others in the loop have a turn."""
 _MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
@@ -120,17 +124,61 @@ class Queries:
         if keys is None:
             return None
         if await self._in_redis(keys):
-            messages: list[dict[str, Any]] = []
-            while chunk := await self._store.call("LRANGE", keys.log, len(messages), len(messages) + _LOG_CHUNK - 1):
-                for raw in chunk:
-                    messages.append(_entry(raw))
-                    if len(raw) > _LARGE:
-                        await asyncio.sleep(0)
+            messages = await self._entries(keys, _NO_END)
             # Archived while it was read: then the record has all of it.
             if await self._in_redis(keys):
                 return messages
         record = await self.record(tenant, task)
         return None if record is None else record.messages
+
+    async def _entries(self, keys: TaskKeys, end: int) -> list[dict[str, Any]]:
+        """The transcript's entries before this position; long ones let others in the loop have a turn."""
+        messages: list[dict[str, Any]] = []
+        while chunk := await self._store.call(
+            "LRANGE", keys.log, len(messages), min(len(messages) + _LOG_CHUNK, end) - 1
+        ):
+            for raw in chunk:
+                messages.append(_entry(raw))
+                if len(raw) > _LARGE:
+                    await asyncio.sleep(0)
+            if len(messages) >= end:
+                break
+        return messages
+
+    async def prompt(self, tenant: str, task: str, step: int) -> StepPrompt | None:
+        """What this step asked its model, or None when this tenant has no such task or the task no such step.
+
+        Raises ``DamagedError`` when some of it is lost.
+        """
+        keys = self.task_keys(tenant, task)
+        if keys is None:
+            return None
+        record = await self._record_up_to(keys, step)
+        if record is None or not await self._in_redis(keys):  # archived while it was read
+            record = await self.record(tenant, task)
+        return None if record is None else await asyncio.to_thread(rebuild, record, step)
+
+    async def _record_up_to(self, keys: TaskKeys, step: int) -> TaskRecord | None:
+        """What is kept in Redis of a task's first steps, as its record will have it; None for a task not in Redis."""
+        header = await load_task(self._store, keys)
+        if header is None:
+            return None
+        steps: list[StepRecord] = []
+        while len(steps) < step:
+            last = min(len(steps) + _STEPS_CHUNK, step) - 1
+            chunk = [_step(raw) for raw in await self._store.call("LRANGE", keys.steps, len(steps), last)]
+            steps += chunk
+            if not chunk:
+                break
+        names = sorted(materials_of(steps))
+        values = await self._store.call("HMGET", keys.big, *names) if names else ()
+        return TaskRecord(
+            tenant_id=keys.tenant,
+            task=header.describe(),
+            messages=await self._entries(keys, max((each.manifest.messages[1] for each in steps), default=0)),
+            steps=steps,
+            materials={name: from_json(raw) for name, raw in zip(names, values, strict=True) if raw is not None},
+        )
 
     async def value(self, tenant: str, task: str, ref: str) -> str | None:
         """What an event's ``ref`` stands for, whole, or None when there is no such task or value.
@@ -206,6 +254,14 @@ def _entry(raw: bytes) -> dict[str, Any]:
         return shown(raw)
     except (ValueError, TypeError):
         return {"problem": "this message cannot be read"}
+
+
+def _step(raw: bytes) -> StepRecord:
+    """What is kept of a step. Raises ``DamagedError``."""
+    try:
+        return StepRecord.model_validate_json(raw)
+    except ValueError:
+        raise DamagedError("a step of this task cannot be read") from None
 
 
 def _content(messages: list[dict[str, Any]], ref: str) -> str | None:

@@ -9,7 +9,7 @@ from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
 from pentad.services.gateway.browsers import make_token
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.http import answer, answer_with_list, page_of, read_asked, task_of, tenant_of
+from pentad.services.gateway.http import answer, answer_with_list, page_of, read_asked, step_of, task_of, tenant_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
 from pentad.services.gateway.knowledge_routes import add_edge, add_node, delete_node, get_neighbours, get_node
 from pentad.services.gateway.memory_routes import (
@@ -85,6 +85,16 @@ async def get_transcript(parts: Parts, request: "Request") -> "Response":
     if messages is None:
         raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
     return await answer_with_list({"task_id": task}, "messages", messages)
+
+
+async def get_prompt(parts: Parts, request: "Request") -> "Response":
+    """What a step asked its model, rebuilt and proved by its digest."""
+    task, step = task_of(request), step_of(request)
+    prompt = await parts.queries.prompt(tenant_of(request), task, step)
+    if prompt is None:
+        raise missing("there is no such task, or it has no such step", ErrorCode.UNKNOWN_TASK)
+    shown = prompt.model_dump(mode="json", exclude={"messages"})
+    return await answer_with_list(shown, "messages", prompt.messages)
 
 
 async def get_value(parts: Parts, request: "Request") -> "Response":
@@ -177,6 +187,7 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/tasks/{task}", get_task),
     ("DELETE", "/v1/tasks/{task}", erase_task),
     ("GET", "/v1/tasks/{task}/transcript", get_transcript),
+    ("GET", "/v1/tasks/{task}/steps/{step}/prompt", get_prompt),
     ("GET", "/v1/tasks/{task}/values/{ref}", get_value),
     ("POST", "/v1/tasks/{task}/cancel", _asks("cancel")),
     ("POST", "/v1/tasks/{task}/pause", _asks("pause")),

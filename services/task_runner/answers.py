@@ -14,14 +14,14 @@ from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools,
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.instructions import Chosen
-from pentad.services.task_runner.manifest import manifest_of
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.shared import metrics
-from pentad.shared.actors.headers import ASKED
+from pentad.shared.actors.headers import ASKED, TaskHeader
 from pentad.shared.actors.opening import keep_instruction
 from pentad.shared.actors.session_header import answer_field, excerpt
+from pentad.shared.actors.step_prompt import chain, tools_kept_under
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.recalling import Recall
@@ -43,6 +43,10 @@ class Asked:
     today: LocalDate
     """The day that the system message ends with."""
     step: int
+    may_call: bool = True
+    """The turn may still call tools."""
+    told_schema: bool = False
+    """The model's server is told the schema of the answer."""
     recall: Recall | None = None
     """What came of recalling, where it was the task's first question."""
 
@@ -62,9 +66,7 @@ def write_answer(
     _show(writer, answer, following, asked, shown)
     _keep_materials(writer, asked)
     covers = [*asked.before[writer.task.covered :], *writer.added]
-    manifest = manifest_of(
-        writer.task, asked.chosen.version, asked.toolbox, answer, asked.system, covers, asked.recall, asked.today
-    )
+    manifest = _manifest(writer.task, answer, asked, covers)
     calls = request_calls(writer, following.calls, asked.step) if isinstance(following, CallTools) else []
     _append_answer(writer, answer, text, calls, asked, cut=isinstance(following, CutShort))
     _keep_record(writer, answer, asked, manifest)
@@ -93,6 +95,30 @@ def tell(writer: StepWriter, step: int, attempt: int, text: str, by: Mapping[str
     shown = clip(text, MESSAGE_LIMIT)
     ref = None if shown is text else message_ref(step)
     writer.emit(MessageEvent, step=step, attempt=attempt, content=shown, ref=ref, **by)
+
+
+def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequence[bytes]) -> Manifest:
+    """What is written down of the step, so that `rebuild` gives its exact request.
+
+    ``since``: the messages that the digest of the step before does not cover. The digest is chained on that one, so
+    that its cost is what the step adds.
+    """
+    toolbox, recall = asked.toolbox, asked.recall
+    return Manifest(
+        messages=(0, task.covered + len(since)),
+        instruction=task.instruction,
+        instruction_version=asked.chosen.version,
+        tools=toolbox.digest,
+        model=answer.model,
+        model_id=answer.model_id or None,
+        memories=list(recall.anchors) if recall is not None else [],
+        recall=recall.outcome if recall is not None else None,
+        walk=recall.walk if recall is not None else None,
+        today=asked.today,
+        tool_choice=None if asked.may_call or toolbox.json is None else "none",
+        told_schema=asked.told_schema or None,
+        digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
+    )
 
 
 def _is_shown(following: Next, asked: Asked) -> bool:
@@ -134,7 +160,7 @@ def _keep_materials(writer: StepWriter, asked: Asked) -> None:
     """With the task, what its manifests name by digest: once."""
     toolbox, chosen = asked.toolbox, asked.chosen
     if toolbox.json is not None and toolbox.digest != writer.task.tools:
-        writer.commit.set_once(writer.keys.big, f"tools:{toolbox.digest}", toolbox.json)
+        writer.commit.set_once(writer.keys.big, tools_kept_under(toolbox.digest), toolbox.json)
         writer.commit.set(writer.keys.header, tools=toolbox.digest)
     if chosen.version != writer.task.instruction_version:
         keep_instruction(writer.commit, writer.keys, chosen.instruction)

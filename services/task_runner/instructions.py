@@ -1,9 +1,6 @@
 """The instruction that a task runs: the version that was current when it was opened, kept with the task."""
 
 from collections import OrderedDict
-from functools import lru_cache
-
-from pydantic_core import to_json
 
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.ids import rfc3339
@@ -11,7 +8,8 @@ from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.output import Output, server_schema, with_schema
+from pentad.shared.instructions.output import Output, server_schema
+from pentad.shared.instructions.system_prompt import PromptValues, encoded_system, fixed_prompt, system_message
 from pentad.shared.instructions.versions import kept_under, version_of
 from pentad.shared.keys import TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -35,33 +33,21 @@ class Chosen:
 
     def system(self, task: TaskHeader, today: LocalDate) -> bytes:
         """The system message for this task. It is the same in each of its steps of a day, and changes at its end."""
-        prompt = self.fixed
-        if prompt is None:
-            prompt = with_schema(self.instruction.filled(_values(task)), self.instruction.output_schema)
-        return _message(prompt + today.told)
+        if self.fixed is not None:
+            return encoded_system(self.fixed, today)
+        return system_message(self.instruction, values_of(task), today)
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
     """An instruction, ready to be used. Raises ``WrongSchema``."""
     schema = instruction.output_schema
     output = Output(schema) if schema is not None else None
-    fixed = None if instruction.placeholders else with_schema(instruction.filled({}), schema)
-    return Chosen(instruction, version, output, server_schema(schema), fixed)
+    return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _message(prompt: str) -> bytes:
-    return to_json({"role": "system", "content": prompt})
-
-
-def _values(task: TaskHeader) -> dict[str, str]:
-    return {
-        "goal": task.goal,
-        "session_id": task.session,
-        "started_at": rfc3339(task.created),
-        "tenant_id": task.tenant,
-        "user_id": task.user,
-    }
+def values_of(task: TaskHeader) -> PromptValues:
+    """What a system prompt may name of this task."""
+    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user)
 
 
 class TaskInstructions:

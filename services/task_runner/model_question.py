@@ -31,10 +31,10 @@ class ModelQuestion:
 
 def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
     """What is asked of the answer."""
-    chosen, most = asked.chosen, asked.chosen.instruction.tool_rounds
+    chosen = asked.chosen
     return Rules(
         tools=asked.toolbox.specs,
-        may_call=most is None or writer.turn.steps - writer.repairs < most,
+        may_call=asked.may_call,
         json=chosen.output is not None,
         repairs_left=chosen.instruction.repairs - writer.repairs,
         end_mode="fail" if writer.arrived.queues else "complete",

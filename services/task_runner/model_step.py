@@ -136,7 +136,19 @@ class ModelSteps:
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         system = chosen.system(step.task, today)
-        asked = Asked(chosen, toolbox, system, step.transcript.messages, today, step.task.step + 1, recall)
+        rounds = chosen.instruction.tool_rounds
+        may_call = rounds is None or writer.turn.steps - writer.repairs < rounds
+        asked = Asked(
+            chosen,
+            toolbox,
+            system,
+            step.transcript.messages,
+            today,
+            step.task.step + 1,
+            may_call,
+            told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
+            recall=recall,
+        )
         return ModelQuestion(
             step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held)
         )
@@ -156,8 +168,8 @@ class ModelSteps:
             messages=[asked.system, *step.transcript.prompt, *asking.writer.added],
             tools=asked.toolbox.json,
             timeout_s=self._time_left(step),
-            may_call=asking.rules.may_call,
-            answer_schema=asked.chosen.schema if _is_answer_due(asking) else None,
+            may_call=asked.may_call,
+            answer_schema=asked.chosen.schema if asked.told_schema else None,
             cut=step.task.fails,
             caller=step.keys.actor,
             on_cut=asking.cut.append if asking.heeds_messages else None,
@@ -303,11 +315,11 @@ def _ask_later(writer: StepWriter, again: Retry, why: str) -> None:
     writer.commit.timer(writer.keys, "retry", again.delay_ms)
 
 
-def _is_answer_due(asking: ModelQuestion) -> bool:
+def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
     """Whether the model has no tools to call, or has answered before: some servers that hold a model to a schema let it
     call no tools.
     """
-    return asking.asked.toolbox.json is None or not asking.rules.may_call or asking.step.task.repairs > 0
+    return toolbox.json is None or not may_call or step.task.repairs > 0
 
 
 async def _following(asking: ModelQuestion, answer: ModelAnswer) -> Next | NothingSaid:

@@ -7,13 +7,13 @@ grow with the parsing of its history.
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
 
 from pentad.contracts.tools import ToolSpec
-from pentad.shared.actors.transcript import excluded_by, is_exclusion, message_of
+from pentad.shared.actors.transcript import Replacement, message_of, prompt_of, replacements_in
 from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024
@@ -53,14 +53,6 @@ def _sendable(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name[:_NAME_LENGTH]) or "_"
 
 
-def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:
-    """The digest of a prompt: chained on the step before, so that its cost is what the step adds."""
-    parts = [digest.encode()]
-    for part in (system, tools.encode(), model.encode(), *added):
-        parts += (len(part).to_bytes(8, "big"), part)
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
 class Toolbox:
     """The tools that are offered, as the model is told about them."""
 
@@ -83,15 +75,13 @@ class KnownTranscript:
 
     messages: tuple[bytes, ...] = ()
     last: bytes = b""
-    gone: frozenset[int] = frozenset()
-    """Positions that prompts leave out."""
+    replacements: tuple[Replacement, ...] = ()
+    """What prompts have in the place of some messages."""
 
     @property
     def prompt(self) -> Sequence[bytes]:
         """The messages that the model is sent."""
-        if not self.gone:
-            return self.messages
-        return [message for n, message in enumerate(self.messages) if n not in self.gone]
+        return prompt_of(self.messages, self.replacements)
 
     @property
     def start(self) -> int:
@@ -112,11 +102,8 @@ class KnownTranscript:
 
     def grown(self, added: Sequence[bytes], last: bytes) -> "KnownTranscript":
         """With these messages more. ``last``: the last one's entry whole."""
-        gone = self.gone
-        for n, line in enumerate(added, len(self.messages)):
-            if is_exclusion(line):
-                gone |= excluded_by(line) | {n}
-        return KnownTranscript((*self.messages, *added), last, gone)
+        replacements = self.replacements + replacements_in(added, len(self.messages))
+        return KnownTranscript((*self.messages, *added), last, replacements)
 
 
 class TranscriptCache:

@@ -24,7 +24,13 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(
 
 async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:
     """Run a command as the command line would, in a thread with a loop of its own."""
-    args = argparse.Namespace(**(DEFAULTS | {"json": False, "debug": False, "watch": False, "limit": 100} | given))
+    args = argparse.Namespace(
+        **(
+            DEFAULTS
+            | {"json": False, "debug": False, "step": None, "prompt": False, "watch": False, "limit": 100}
+            | given
+        )
+    )
     settings = Settings(pentad_url=gateway.url) if gateway else Settings()
     async with in_time():
         return await asyncio.to_thread(run, args, settings)
@@ -212,6 +218,50 @@ async def test_task_shows_its_transcript_without_control_characters(capsys: pyte
         "  42.",
         "moved",
         "  m1 to task-0-b; prompts leave out: 0, 1",
+    ]
+
+
+async def test_task_shows_what_a_step_asked_its_model(capsys: pytest.CaptureFixture[str]) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "calculator", "arguments": '{"expression":"6*7"}'}}
+    prompt = {
+        "task_id": "task-0-a",
+        "step": 2,
+        "at": "2030-01-01T00:00:00.000Z",
+        "instruction": "executor",
+        "instruction_version": "0a",
+        "model": "big-model",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "42\x1b[2J\nwhole"},
+        ],
+        "tools": [{"type": "function", "function": {"name": "calculator"}}],
+        "tool_choice": "none",
+        "digest": "d1",
+        "proved": False,
+    }
+    async with fake_gateway() as gateway:
+        gateway.tasks["task-0-a"] = task("task-0-a")
+        gateway.prompts["task-0-a", 2] = prompt
+        assert await command(tasks.run_task, gateway, id="task-0-a", step=2, prompt=True) == 0
+        shown = capsys.readouterr().out.splitlines()
+        assert await command(tasks.run_task, gateway, id="task-0-a", step=2, prompt=True, json=True) == 0
+        assert json.loads(capsys.readouterr().out)["messages"] == prompt["messages"]
+        with pytest.raises(pentad.NotFound):
+            await command(tasks.run_task, gateway, id="task-0-a", step=3, prompt=True)
+        for alone in ({"step": 2}, {"prompt": True}):
+            with pytest.raises(pentad.Refused, match="--step N and --prompt go together"):
+                await command(tasks.run_task, gateway, id="task-0-a", **alone)
+    assert "tools       calculator (not to be called any more)" in shown
+    assert "digest      d1 (NOT proved: what is kept has another digest)" in shown
+    assert shown[shown.index("") + 1 :] == [
+        "system",
+        "  Be brief.",
+        "assistant",
+        '  ⚙ calculator {"expression":"6*7"}',
+        "tool",
+        "  42[2J",
+        "  whole",
     ]
 
 

@@ -5,9 +5,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from pydantic_core import from_json
 
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.records import Task, TaskRecord
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.records import Manifest, StepRecord, Task, TaskRecord
+from pentad.shared.actors.step_prompt import chain
+from pentad.shared.instructions.versions import kept_under, version_of
 from pentad.shared.keys import TOOLS_REGISTRY, timers
 from pentad.shared.records import Records
 from pentad.shared.store.store import Store
@@ -45,6 +49,34 @@ async def test_a_task_and_its_transcript(http: httpx2.AsyncClient, speaker: Spea
     assert {"user_id", "waiting_for", "archived_at"} <= task.keys()
     transcript = (await http.get(f"/v1/tasks/{TASK}/transcript")).json()
     assert transcript["messages"] == [{"role": "assistant", "content": "42", "at": AT, "step": 1}]
+
+
+async def test_what_a_step_asked_its_model_is_shown_with_its_proof(http: httpx2.AsyncClient, speaker: Speaker) -> None:
+    keys = await speaker.task(step=1, goal="q")
+    poet = Instruction(name="poet", system_prompt="Rhyme about {{goal}}.")
+    said, system = b'{"role":"user","content":"q"}', b'{"role":"system","content":"Rhyme about q."}'
+    manifest = Manifest(
+        messages=(0, 1),
+        instruction="poet",
+        instruction_version=version_of(poet),
+        tools="",
+        model="m",
+        digest=chain("", [said], system, "", "m"),
+    )
+    step = StepRecord(step=1, attempt=1, at=AT, finish_reason="stop", usage=TaskUsage(), manifest=manifest)
+    await speaker.store.call("RPUSH", keys.log, b'{"at":"%s"}\n%s' % (AT.encode(), said))
+    await speaker.store.call("RPUSH", keys.steps, step.to_json())
+    await speaker.store.call("HSET", keys.big, kept_under(version_of(poet)), poet.to_json())
+    shown = (await http.get(f"/v1/tasks/{TASK}/steps/1/prompt")).json()
+    assert shown["messages"] == [from_json(system), from_json(said)]
+    assert (shown["model"], shown["tools"], shown["digest"], shown["proved"]) == ("m", None, manifest.digest, True)
+    for number in ("2", "0", "-1", "x", "9" * 30, "1%2F2"):
+        refused = await http.get(f"/v1/tasks/{TASK}/steps/{number}/prompt")
+        assert refused.status_code == 404, number
+    assert (await http.get("/v1/tasks/task-0-none/steps/1/prompt")).status_code == 404
+    await speaker.store.call("DEL", keys.log)
+    lost = await http.get(f"/v1/tasks/{TASK}/steps/1/prompt")
+    assert (lost.status_code, "has lost messages" in lost.json()["detail"]) == (410, True)
 
 
 async def test_archived_tasks_answer_from_their_record(redis_url: str, tmp_path: Any) -> None:

@@ -76,4 +76,3 @@ async def test_a_prompt_is_rebuilt_with_the_day_that_it_had(
     ]
     prompts = prompts_of(await record(flow))
     assert [prompt.messages[0] for prompt in prompts] == [from_json(request.messages[0]) for request in asked]
-    assert [prompt.digest for prompt in prompts] == [prompt.manifest.digest for prompt in prompts]

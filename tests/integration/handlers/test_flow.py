@@ -13,8 +13,8 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect
-from pentad.services.task_runner.prompt import chain
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.shared.actors.step_prompt import chain
 from pentad.shared.actors.transcript import message_of
 from pentad.shared.keys import SessionKeys, load, timers
 from pentad.shared.models.ports import ChatRequest, ModelRefused, ModelUnavailable

@@ -15,9 +15,10 @@ from pentad.services.task_runner import model_step
 from pentad.services.task_runner.answers import Asked, write_answer
 from pentad.services.task_runner.domain.after_answer import Next
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache, chain
+from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall
+from pentad.shared.actors.step_prompt import chain
 from pentad.shared.actors.transcript import entry, shown
 from pentad.shared.models.ports import ModelAnswer
 from pentad.shared.store.store import Store
@@ -72,7 +73,7 @@ def _hash_all(patch: pytest.MonkeyPatch) -> None:
         all_added.extend(added)
         return chain(digest, all_added, system, tools, model)
 
-    patch.setattr("pentad.services.task_runner.manifest.chain", chain_of_all)
+    patch.setattr("pentad.services.task_runner.answers.chain", chain_of_all)
 
 
 def _do_with_all(patch: pytest.MonkeyPatch, what: Callable[[tuple[bytes, ...]], object]) -> None:

@@ -65,6 +65,8 @@ class FakeGateway(Plan):
     """Statuses with headers for the next requests, whatever they are."""
     tasks: dict[str, Json] = field(default_factory=dict)
     transcripts: dict[str, list[Json]] = field(default_factory=dict)
+    prompts: dict[tuple[str, int], Json] = field(default_factory=dict)
+    """What steps asked their model, by task and step."""
     ready: Json = field(default_factory=lambda: {"status": "ready", "checks": {}})
     ready_status: int = 200
     memory: tuple[int, Json] | None = None
@@ -147,6 +149,8 @@ class FakeGateway(Plan):
                 return 200, self.tasks[name]
             case "GET", ["v1", "tasks", name, "transcript"] if name in self.tasks:
                 return 200, {"task_id": name, "messages": self.transcripts.get(name, [])}
+            case "GET", ["v1", "tasks", name, "steps", step, "prompt"] if (name, int(step)) in self.prompts:
+                return 200, self.prompts[name, int(step)]
             case "POST", ["v1", "tasks", name, "cancel"]:
                 return self._cancel(name)
             case "POST", ["v1", "tasks", name, "move"]:

@@ -13,11 +13,11 @@ from pentad.services.task_runner.prompt import (
     Toolbox,
     TranscriptCache,
     assistant,
-    chain,
     tool_result,
     user,
 )
-from pentad.shared.actors.transcript import entry, message_of, remaining, shown
+from pentad.shared.actors.step_prompt import chain
+from pentad.shared.actors.transcript import Replacement, entry, message_of, prompt_of, remaining, shown
 
 
 def logged(*texts: str) -> list[bytes]:
@@ -129,8 +129,19 @@ def test_what_was_moved_away_stays_in_the_transcript_and_out_of_the_prompt() -> 
     assert len(whole.messages) == len(entries)
 
 
+def test_what_replaces_messages_stands_where_the_first_of_them_stood() -> None:
+    """A replacement by other messages is made as an exclusion is; one that was replaced itself adds nothing."""
+    lines = [f"m{n}".encode() for n in range(8)]
+    once = Replacement(4, frozenset({1, 2}), (b"short",))
+    assert prompt_of(lines, [once]) == [b"m0", b"short", b"m3", b"m5", b"m6", b"m7"]
+    again = Replacement(7, frozenset({0, 1, 3, 4}), (b"shorter", b"still"))
+    assert prompt_of(lines, [once, again]) == [b"shorter", b"still", b"m5", b"m6"]
+    away = Replacement(6, frozenset({5}))
+    assert prompt_of(lines, [once, away, again]) == [b"shorter", b"still"]
+
+
 def test_what_a_user_says_is_never_an_exclusion() -> None:
     said = user('{"role":"exclusion","positions":[0]}')
     known = KnownTranscript().extended([entry(said, TranscriptMeta(at="t"))])
     assert known is not None
-    assert (known.gone, len(known.prompt)) == (frozenset(), 1)
+    assert (len(known.replacements), len(known.prompt)) == (0, 1)

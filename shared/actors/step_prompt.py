@@ -1,0 +1,111 @@
+"""What one step asked its model, rebuilt from what is kept of its task, and proved by the digest of its manifest. Pure.
+
+Each digest is chained on that of the step before, as the prompts are: each begins as the one before it ended.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.records import StepPrompt, StepRecord, TaskRecord
+from pentad.shared.actors.opening import goal_of
+from pentad.shared.actors.transcript import chat_form, prompt_of, replaced, replacements_in
+from pentad.shared.errors import DamagedError
+from pentad.shared.instructions.system_prompt import PromptValues, system_message
+from pentad.shared.instructions.versions import kept_under
+
+
+def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:
+    """The digest of a prompt: chained on the step before, so that its cost is what the step adds."""
+    parts = [digest.encode()]
+    for part in (system, tools.encode(), model.encode(), *added):
+        parts += (len(part).to_bytes(8, "big"), part)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def tools_kept_under(digest: str) -> str:
+    """The name of a set of tool schemas among a task's large values, and in its record."""
+    return f"tools:{digest}"
+
+
+def materials_of(steps: Iterable[StepRecord]) -> set[str]:
+    """The names of what the manifests of these steps name by digest."""
+    manifests = [step.manifest for step in steps]
+    versions = {kept_under(each.instruction_version) for each in manifests if each.instruction_version}
+    return versions | {tools_kept_under(each.tools) for each in manifests if each.tools}
+
+
+def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
+    """The request of this step, or None where the task has no such step.
+
+    ``record``: of a finished task, or made so of a live one. It is whole up to this step: messages, steps, and what
+    their manifests name. Raises ``DamagedError`` for a record that lacks some of it.
+    """
+    chat = [chat_form(message) for message in record.messages]
+    digest, covered = "", 0
+    for kept in record.steps:
+        manifest = kept.manifest
+        end = manifest.messages[1]
+        if end > len(chat):
+            raise DamagedError(f"task {record.task.task_id} has lost messages: step {kept.step} had {end}")
+        instruction = _instruction(record, manifest.instruction_version)
+        system = system_message(instruction, _values(record, chat[:end]), manifest.today)
+        digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
+        if kept.step == step:
+            asked = [system, *prompt_of(chat[:end], replacements_in(chat[:end]))]
+            return _shown(record, kept, instruction, asked, digest)
+    return None
+
+
+def _shown(
+    record: TaskRecord, kept: StepRecord, instruction: Instruction, prompt: Sequence[bytes], digest: str
+) -> StepPrompt:
+    manifest = kept.manifest
+    return StepPrompt(
+        task_id=record.task.task_id,
+        step=kept.step,
+        at=kept.at,
+        instruction=manifest.instruction,
+        instruction_version=manifest.instruction_version,
+        model=manifest.model,
+        model_id=manifest.model_id,
+        messages=[from_json(line) for line in prompt],
+        tools=_material(record, tools_kept_under(manifest.tools)) if manifest.tools else None,
+        tool_choice=manifest.tool_choice,
+        answer_schema=instruction.output_schema if manifest.told_schema else None,
+        digest=manifest.digest,
+        proved=digest == manifest.digest,
+    )
+
+
+def _values(record: TaskRecord, messages: Sequence[bytes]) -> PromptValues:
+    """What the system prompt could name at that step.
+
+    The goal is the task's first message of those that the step had: it becomes another when that one is moved away.
+    """
+    task = record.task
+    gone = replaced(replacements_in(messages))
+    said = (
+        str(message.get("content"))
+        for n, message in enumerate(record.messages[: len(messages)])
+        if message.get("role") == "user" and message.get("origin") is None and n not in gone
+    )
+    goal = next((goal_of(text) for text in said), task.goal)
+    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, task.user_id or "")
+
+
+def _instruction(record: TaskRecord, version: str | None) -> Instruction:
+    try:
+        return Instruction.model_validate(_material(record, kept_under(version or "")))
+    except ValidationError:
+        raise DamagedError(f"the instruction of task {record.task.task_id} cannot be read") from None
+
+
+def _material(record: TaskRecord, name: str) -> Any:
+    if name not in record.materials:
+        raise DamagedError(f"task {record.task.task_id} has lost what its steps name as {name}")
+    return record.materials[name]

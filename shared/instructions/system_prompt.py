@@ -1,0 +1,49 @@
+"""The system prompt of a step: an instruction's text with the task's values in it, its schema, and the day. Pure."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from pydantic_core import to_json
+
+from pentad.contracts.dates import LocalDate
+from pentad.contracts.instructions import PLACEHOLDERS, Instruction
+from pentad.shared.immutable import immutable
+from pentad.shared.instructions.output import with_schema
+
+_REMEMBERED = 256
+"""System messages of which the JSON is kept, so that the steps of a day do not encode the same one again."""
+
+
+@immutable
+class PromptValues:
+    """The values of a task that a system prompt may name as ``{{NAME}}``: see ``PLACEHOLDERS``."""
+
+    goal: str
+    session_id: str
+    started_at: str
+    """When the task was opened: RFC 3339."""
+    tenant_id: str
+    user_id: str
+
+    def by_name(self) -> Mapping[str, str]:
+        """The values by the names of their placeholders."""
+        return {name: getattr(self, name) for name in PLACEHOLDERS}
+
+
+def fixed_prompt(instruction: Instruction) -> str | None:
+    """The system prompt without the day, where it is the same for every task; None where it names a task's values."""
+    return None if instruction.placeholders else with_schema(instruction.filled({}), instruction.output_schema)
+
+
+def system_message(instruction: Instruction, values: PromptValues, today: LocalDate | None) -> bytes:
+    """The system message of a step as JSON. ``today``: the day that it ends with; None of steps that told no day."""
+    prompt = fixed_prompt(instruction)
+    if prompt is None:
+        prompt = with_schema(instruction.filled(values.by_name()), instruction.output_schema)
+    return encoded_system(prompt, today)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def encoded_system(prompt: str, today: LocalDate | None) -> bytes:
+    """A system message with this prompt, and this day at its end, as JSON."""
+    return to_json({"role": "system", "content": prompt + (today.told if today is not None else "")})
