@@ -5,6 +5,7 @@ from dataclasses import field
 from pentad.services.task_runner.answers import Asked
 from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.services.task_runner.domain.after_answer import Rules
+from pentad.services.task_runner.domain.strategy import Strategy
 from pentad.services.task_runner.step import Step
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.immutable import immutable
@@ -19,6 +20,7 @@ class ModelQuestion:
     writer: StepWriter
     asked: Asked
     rules: Rules
+    strategy: Strategy
     deltas: DeltaWriter
     cut: list[ModelAnswer] = field(default_factory=list)
     """What had been said when the call was cut."""
@@ -38,5 +40,6 @@ def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
         json=chosen.output is not None,
         repairs_left=chosen.instruction.repairs - writer.repairs,
         end_mode="fail" if writer.arrived.queues else "complete",
+        steps=writer.turn.steps,
         most_calls=most_calls,
     )

@@ -24,14 +24,21 @@ from pentad.services.task_runner.domain.after_answer import (
     Fail,
     Next,
     NothingSaid,
-    after_cut,
     is_to_be_checked,
-    what_comes_next,
 )
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
 from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
+from pentad.services.task_runner.domain.strategy import (
+    Answered,
+    AskTheModel,
+    Cut,
+    Effect,
+    KeepNothing,
+    Ready,
+    strategy_of,
+)
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.model_question import ModelQuestion, rules_of
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
@@ -63,6 +70,8 @@ log = logging.getLogger(__name__)
 _LARGE = 1 << 16
 """Characters of arguments that are read beside the event loop, and of an answer that is not written at one go."""
 _TOOLBOXES = 256
+_NOBODY = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
+"""Stands for an answer where a strategy goes on without asking a model."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 
 
@@ -103,6 +112,10 @@ class ModelSteps:
             step = replace(step, arrived=of_this_turn(step.task, step.arrived))
         recall = await self._beginnings.recalled(step, held, chosen, planned)
         asking = await self._asking(step, held, chosen, closed, recall)
+        if isinstance(planned, AskModel):
+            effect = asking.strategy.next(asking.rules, Ready())
+            if not isinstance(effect, AskTheModel):
+                return await self._effect(asking, closed, _NOBODY, effect)
         held.known = step.taken.newest if asking.heeds_messages else None
         try:
             answer = await held.run(self._asked(asking, planned))
@@ -112,17 +125,35 @@ class ModelSteps:
         except StoppedWorkError:
             asking.deltas.stop()
             if held.interrupted == USER and asking.cut:
-                return await self._cut(asking, asking.cut[0])
+                said = asking.cut[0]
+                effect = asking.strategy.next(asking.rules, Cut(said))
+                return await self._effect(asking, closed, replace(said, finish_reason=INTERRUPTED), effect)
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
             return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
-        following = await _following(asking, answer)
-        if isinstance(following, NothingSaid):
+        effect = await _after(asking, answer)
+        return await self._effect(asking, closed, answer, effect, redriven=isinstance(planned, CallAgain))
+
+    async def _effect(
+        self,
+        asking: ModelQuestion,
+        closed: Sequence[Closed],
+        answer: ModelAnswer,
+        effect: Effect,
+        *,
+        redriven: bool = False,
+    ) -> StepOutcome:
+        """Commit what the strategy wants after this answer."""
+        if isinstance(effect, NothingSaid):
             asking.deltas.stop()
-            again = self._model_again(step, closed, "silent", following.problem, said=answer)
-            return "failed" if await again else "overtaken"
-        return await self._answered(asking, answer, following, redriven=isinstance(planned, CallAgain))
+            again = await self._model_again(asking.step, closed, "silent", effect.problem, said=answer)
+            return "failed" if again else "overtaken"
+        if isinstance(effect, KeepNothing):
+            return await self._cost_alone(asking, answer)
+        if isinstance(effect, AskTheModel):
+            raise TypeError(f"{type(asking.strategy).__name__} asks the model before its last answer is kept")
+        return await self._answered(asking, answer, effect, redriven=redriven)
 
     async def _asking(
         self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed], recall: Recall | None
@@ -149,9 +180,9 @@ class ModelSteps:
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
         )
-        return ModelQuestion(
-            step, writer, asked, rules_of(asked, writer, most), self._deltas(step, writer, asked, held)
-        )
+        strategy = strategy_of(chosen.instruction)
+        deltas = self._deltas(step, writer, asked, held)
+        return ModelQuestion(step, writer, asked, rules_of(asked, writer, most), strategy, deltas)
 
     def _today(self, step: Step) -> LocalDate:
         """The day of the step where the person is, else where the settings are."""
@@ -196,13 +227,10 @@ class ModelSteps:
             asking.deltas.stop()
         return "committed" if outcome == "continued" else outcome
 
-    async def _cut(self, asking: ModelQuestion, said: ModelAnswer) -> StepOutcome:
-        """A message has cut the answer short: what was said is a step; where nothing was, its cost alone is kept."""
-        following = after_cut(said, asking.rules)
-        if following is not None:
-            return await self._answered(asking, replace(said, finish_reason=INTERRUPTED), following)
+    async def _cost_alone(self, asking: ModelQuestion, answer: ModelAnswer) -> StepOutcome:
+        """Nothing of an answer that a message has cut short is kept but what it cost."""
         writer = self._steps.writer(asking.step)
-        writer.spend_in_vain(said.usage, None)
+        writer.spend_in_vain(answer.usage, None)
         writer.commit.rewake()
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
@@ -322,12 +350,12 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
     return toolbox.json is None or not may_call or step.task.repairs > 0
 
 
-async def _following(asking: ModelQuestion, answer: ModelAnswer) -> Next | NothingSaid:
-    """What comes next; long arguments of calls are read beside the event loop."""
-    checked = await _checked(asking, answer)
+async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
+    """What comes of an answer; long arguments of calls are read beside the event loop."""
+    event = Answered(answer, await _checked(asking, answer))
     if sum(len(call.arguments) for call in answer.tool_calls) < _LARGE:
-        return what_comes_next(answer, asking.rules, checked)
-    return await asyncio.to_thread(what_comes_next, answer, asking.rules, checked)
+        return asking.strategy.next(asking.rules, event)
+    return await asyncio.to_thread(asking.strategy.next, asking.rules, event)
 
 
 async def _checked(asking: ModelQuestion, answer: ModelAnswer) -> CheckedJson | None:

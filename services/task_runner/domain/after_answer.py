@@ -127,6 +127,8 @@ class Rules:
     """How often an answer that is wrong may be asked for again."""
     end_mode: EndMode = "complete"
     """How the task ends with an answer."""
+    steps: int = 0
+    """Steps that the turn has made."""
     most_calls: int = 128
     """Tool calls of one answer that are made; the rest is answered with an error."""
 
