@@ -33,7 +33,7 @@ _VERSION_WITH_SAMPLING = "2023-06-01"
 class AnthropicChat(StreamedChat):
     """`parameters` go into each request: `max_tokens` (16,384), `temperature`, `thinking`, `cache_control` (None: off).
 
-    `base_url` may end in `/v1` or not. `stall_s`: seconds of silence within an answer. `plain`: see `Endpoint`.
+    `base_url` may end in `/v1` or not. `stall_s`: seconds of silence within an answer. `direct`: see `Endpoint`.
     Raises `SettingsError` without the extra `anthropic`, and for parameters that are not the caller's to set.
     """
 
@@ -48,7 +48,7 @@ class AnthropicChat(StreamedChat):
         parameters: Mapping[str, Any] | None = None,
         stall_s: float = STALL_S,
         connect_s: float = CONNECT_S,
-        plain: bool | None = None,
+        direct: bool | None = None,
     ) -> None:
         if find_spec("anthropic") is None:
             raise SettingsError("this model needs the Anthropic client: pip install 'pentad[anthropic]'")
@@ -56,7 +56,7 @@ class AnthropicChat(StreamedChat):
         version = None if _SAMPLING.isdisjoint(given) else _VERSION_WITH_SAMPLING
         url = (base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
         client = partial(anthropic_client, version)
-        endpoint = Endpoint(url, api_key, connect_s=connect_s, plain=plain, official=client)
+        endpoint = Endpoint(url, api_key, connect_s=connect_s, direct=direct, official=client)
         super().__init__(endpoint, "/v1/messages", stall_s)
         self._model = model
         self._parameters = _members(given)

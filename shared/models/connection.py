@@ -1,4 +1,4 @@
-"""One plain HTTP/1.1 connection on asyncio and httptools. Import late: it imports the HTTP client."""
+"""One HTTP/1.1 connection, with or without TLS, on asyncio and httptools. Import late: it imports the HTTP client."""
 
 from __future__ import annotations
 

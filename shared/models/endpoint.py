@@ -24,7 +24,7 @@ from pentad.shared.models.stated_delay import stated_delay
 if TYPE_CHECKING:
     import httpx2
 
-    from pentad.shared.models.plain_http import Repeat
+    from pentad.shared.models.direct_http import Repeat
 
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_BYTES = 64 * 1024 * 1024
@@ -42,7 +42,7 @@ CONNECT_S = 5.0
 class Endpoint:
     """One server. `official` imports its client (0.6 s of CPU and more) at the first call or by `warm()`, not before.
 
-    `plain`: whether to speak through our own transport (http only); None decides by the address and the proxies.
+    `direct`: whether to speak through our own transport; None: where there is no proxy on the way.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Endpoint:
         *,
         connect_s: float = CONNECT_S,
         max_connections: int = 1000,
-        plain: bool | None = None,
+        direct: bool | None = None,
         official: Callable[[], OfficialClient] = openai_client,
     ) -> None:
         self._base_url = base_url or OPENAI_URL
         self._api_key = api_key or "none"
         self._connect_s = connect_s
         self._max_connections = max_connections
-        self._plain = _is_plain(self._base_url) if plain is None else plain
+        self._direct = _is_direct(self._base_url) if direct is None else direct
         self._import = official
         self._official: OfficialClient
         self._client: Any = None
@@ -158,12 +158,12 @@ class Endpoint:
         import httpx2
 
         from pentad.shared.models.bounds import bound_error
-        from pentad.shared.models.plain_http import IDLE_LINES, IDLE_S, PlainClient
+        from pentad.shared.models.direct_http import IDLE_LINES, IDLE_S, DirectClient
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
-        if self._plain:
-            return PlainClient(self._max_connections, trust_env)
+        if self._direct:
+            return DirectClient(self._max_connections, urlsplit(self._base_url).scheme, trust_env)
         most = self._max_connections
         limits = httpx2.Limits(max_connections=most, max_keepalive_connections=IDLE_LINES, keepalive_expiry=IDLE_S)
         hooks: Any = {"response": [bound_error]}
@@ -211,10 +211,10 @@ class Endpoint:
         return response
 
     def _repeating(self, first: httpx2.Request) -> Repeat:
-        from pentad.shared.models.plain_http import PlainClient, again
+        from pentad.shared.models.direct_http import DirectClient, again
 
         http, request = self._http, again(first, None)  # the first body may be large, and is not wanted again
-        if isinstance(http, PlainClient):
+        if isinstance(http, DirectClient):
             return http.repeating(request)
         return lambda body: http.send(again(request, body), stream=True)
 
@@ -254,8 +254,8 @@ def shown_place(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
-def _is_plain(url: str) -> bool:
-    return urlsplit(url).scheme == "http" and (_is_local(url) or not getproxies())
+def _is_direct(url: str) -> bool:
+    return _is_local(url) or not getproxies()
 
 
 def _is_local(url: str) -> bool:

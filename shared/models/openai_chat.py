@@ -35,11 +35,11 @@ class OpenAIChat(StreamedChat):
         *,
         stall_s: float = STALL_S,
         connect_s: float = CONNECT_S,
-        plain: bool | None = None,
+        direct: bool | None = None,
         parameters: Mapping[str, Any] | None = None,
         think_tags: ThinkTagsHabit | None = None,
     ) -> None:
-        super().__init__(Endpoint(base_url, api_key, connect_s=connect_s, plain=plain), "/chat/completions", stall_s)
+        super().__init__(Endpoint(base_url, api_key, connect_s=connect_s, direct=direct), "/chat/completions", stall_s)
         self._model = model
         self._parameters = {name: to_json(value) for name, value in (parameters or {}).items()}
         self._tags = think_tags

@@ -49,10 +49,10 @@ def protocol(request: pytest.FixtureRequest) -> ScriptedProtocol:
     return {"openai": OPENAI, "anthropic": ANTHROPIC}[request.param]
 
 
-@pytest.fixture(params=["plain", "stock"])
-def plain(request: pytest.FixtureRequest) -> bool:
+@pytest.fixture(params=["direct", "stock"])
+def direct(request: pytest.FixtureRequest) -> bool:
     """Both ways to the server: our transport, and the HTTP client's own, which also does TLS and proxies."""
-    return bool(request.param == "plain")
+    return bool(request.param == "direct")
 
 
 @pytest.fixture(params=["first", "later"])
@@ -63,7 +63,7 @@ def nth(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def start(protocol: ScriptedProtocol, plain: bool, nth: str) -> AsyncIterator[Start]:
+async def start(protocol: ScriptedProtocol, direct: bool, nth: str) -> AsyncIterator[Start]:
     """`await start(script_or_replies, **client options)`; several replies are given one after the other."""
     async with AsyncExitStack() as stack:
 
@@ -72,7 +72,7 @@ async def start(protocol: ScriptedProtocol, plain: bool, nth: str) -> AsyncItera
         ) -> Bench:
             server = ScriptedModel(lambda _: say("ok"), models=more.pop("models", ("first",)))
             await stack.enter_async_context(server)
-            client = client_of(protocol, server.base_url, key, model, plain=plain, **more)
+            client = client_of(protocol, server.base_url, key, model, direct=direct, **more)
             stack.push_async_callback(client.aclose)
             bench = Bench(server, client)
             if nth == "later":

@@ -72,7 +72,7 @@ async def test_a_refusal_after_a_redirect_says_where_it_came_from(start: Start, 
     assert "secret" not in str(no.value)
 
 
-@pytest.mark.parametrize("plain", [True])
+@pytest.mark.parametrize("direct", [True])
 async def test_a_redirect_to_https_is_no_outage(start: Start) -> None:
     bench = await start(Reply(status=308, headers=(("Location", "https://127.0.0.1:1/v1/x?key=secret"),)))
     with pytest.raises(ModelMisconfigured, match=r"sends requests on to https://127\.0\.0\.1:1: use that") as failed:

@@ -48,12 +48,12 @@ async def test_without_tools_none_are_sent_and_without_a_key_none_is(start: Star
     assert bench.server.seen.requests[0].headers["authorization"] == "Bearer none"
 
 
-async def test_the_schema_of_an_answer_is_sent_and_left_out_where_the_server_takes_none(plain: bool) -> None:
+async def test_the_schema_of_an_answer_is_sent_and_left_out_where_the_server_takes_none(direct: bool) -> None:
     def script(request: dict[str, Any]) -> Reply:
         return fail(400, message="response_format is not supported") if "response_format" in request else say("{}")
 
     async with ScriptedModel(script) as server:
-        model = OpenAIChat(server.base_url, "key", "m", plain=plain)
+        model = OpenAIChat(server.base_url, "key", "m", direct=direct)
         for _ in range(2):
             request = ChatRequest([USER], None, 20.0, answer_schema=b'{"type":"object"}')
             assert (await model.stream(request, lambda _kind, _text: None)).text == "{}"
@@ -63,9 +63,9 @@ async def test_the_schema_of_an_answer_is_sent_and_left_out_where_the_server_tak
     assert formats == [schema, {"type": "json_object"}, None, None]
 
 
-async def test_a_request_without_a_body_is_asked_again_as_it_was(plain: bool) -> None:
+async def test_a_request_without_a_body_is_asked_again_as_it_was(direct: bool) -> None:
     async with ScriptedModel(lambda _: say("x")) as server:
-        asked = Endpoint(server.base_url, "key", plain=plain)
+        asked = Endpoint(server.base_url, "key", direct=direct)
         assert await asked.fetch("/models", None) == await asked.fetch("/models", None)
         await asked.aclose()
         first, later = server.seen.requests

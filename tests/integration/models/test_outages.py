@@ -265,7 +265,7 @@ async def test_a_client_closed_twice_opens_again(start: Start) -> None:
 
 @pytest.mark.parametrize(("status", "said"), [(400, "400: no! xxx"), (503, "503: no! xxx"), (307, "redirect")])
 async def test_only_the_beginning_of_an_endless_error_is_read(
-    protocol: ScriptedProtocol, plain: bool, nth: str, status: int, said: str
+    protocol: ScriptedProtocol, direct: bool, nth: str, status: int, said: str
 ) -> None:
     head = b"HTTP/1.1 %d No\r\nContent-Length: 99999999999\r\nRetry-After: 9\r\nLocation: /on\r\n\r\nno! " % status
 
@@ -281,7 +281,7 @@ async def test_only_the_beginning_of_an_endless_error_is_read(
 
     server = await asyncio.start_server(rage, "127.0.0.1", 0)
     async with server:
-        client = client_of(protocol, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "k", "m", plain=plain)
+        client = client_of(protocol, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "k", "m", direct=direct)
         for _ in range(1 if nth == "first" else 2):
             with pytest.raises(ModelFailed, match=said):
                 await asyncio.wait_for(

@@ -69,10 +69,10 @@ async def answering(chosen: Callable[[bytes], bytes | Awaitable[bytes]], size: i
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
 
 
-async def asked(name: str, plain: bool, size: int = 100_000) -> ModelAnswer:
+async def asked(name: str, direct: bool, size: int = 100_000) -> ModelAnswer:
     async with replaying(name, size) as url:
         chat = AnthropicChat if "anthropic" in name else OpenAIChat
-        client = chat(url, None, "m", plain=plain)
+        client = chat(url, None, "m", direct=direct)
         try:
             return await client.stream(ChatRequest([USER], None, 20.0, begin_s=20.0), lambda _kind, _text: None)
         finally:
@@ -115,18 +115,18 @@ FOLLOWED = {"nginx_301"}
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("size", [7, 100_000])
-async def test_an_answer_is_read_as_it_was_meant(name: str, size: int, plain: bool) -> None:
-    answer = await asked(name, plain, size)
+async def test_an_answer_is_read_as_it_was_meant(name: str, size: int, direct: bool) -> None:
+    answer = await asked(name, direct, size)
     assert (answer.text, answer.thinking, answer.tool_calls, answer.finish_reason) == ANSWERS[name]
 
 
 @pytest.mark.parametrize(
-    ("name", "plain"), [*product(REFUSALS, [True]), *product(sorted(REFUSALS.keys() - FOLLOWED), [False])]
+    ("name", "direct"), [*product(REFUSALS, [True]), *product(sorted(REFUSALS.keys() - FOLLOWED), [False])]
 )
-async def test_a_refusal_says_what_to_do(name: str, plain: bool) -> None:
+async def test_a_refusal_says_what_to_do(name: str, direct: bool) -> None:
     kind, said = REFUSALS[name]
     with pytest.raises(kind) as failed:
-        await asked(name, plain)
+        await asked(name, direct)
     assert said in str(failed.value)
 
 
@@ -136,7 +136,7 @@ GRAMMARS = ["llamacpp_bad_tool", "llamacpp_grammar"]
 
 
 @pytest.mark.parametrize("refusal", GRAMMARS)
-async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it(refusal: str, plain: bool) -> None:
+async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it(refusal: str, direct: bool) -> None:
     """All that are under way are refused, and none of them fails."""
     count, bounded, loose = 8, 0, 0
     every = asyncio.Event()
@@ -153,7 +153,7 @@ async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it(refus
         return refused_together() if BOUND in body else recorded("llamacpp_call")
 
     async with answering(chosen, 100_000) as url:
-        client = OpenAIChat(url, None, "m", plain=plain)
+        client = OpenAIChat(url, None, "m", direct=direct)
         request = ChatRequest([USER], TOOLS, 20.0, begin_s=20.0)
         try:
             async with asyncio.TaskGroup() as group:
@@ -165,7 +165,7 @@ async def test_a_server_that_makes_no_grammar_of_a_bound_is_not_told_of_it(refus
     assert (bounded, loose) == (count, count + 1)
 
 
-async def test_a_model_that_takes_turns_only_is_sent_one_message_of_the_user(plain: bool) -> None:
+async def test_a_model_that_takes_turns_only_is_sent_one_message_of_the_user(direct: bool) -> None:
     """What is recalled stands before what is asked."""
     asked: list[list[str]] = []
 
@@ -174,7 +174,7 @@ async def test_a_model_that_takes_turns_only_is_sent_one_message_of_the_user(pla
         return recorded("llamacpp_alternate" if len(asked[-1]) > 1 else "llamacpp")
 
     async with answering(chosen, 100_000) as url:
-        client = OpenAIChat(url, None, "m", plain=plain)
+        client = OpenAIChat(url, None, "m", direct=direct)
         try:
             for _ in range(2):
                 answer = await client.stream(ChatRequest([USER, USER], None, 20.0), lambda _kind, _text: None)
@@ -184,7 +184,7 @@ async def test_a_model_that_takes_turns_only_is_sent_one_message_of_the_user(pla
     assert asked == [["hi", "hi"], ["hi\n\nhi"], ["hi\n\nhi"]]
 
 
-async def test_a_server_may_teach_one_thing_after_the_other(plain: bool) -> None:
+async def test_a_server_may_teach_one_thing_after_the_other(direct: bool) -> None:
     refused: list[str] = []
 
     def chosen(body: bytes) -> bytes:
@@ -193,7 +193,7 @@ async def test_a_server_may_teach_one_thing_after_the_other(plain: bool) -> None
         return recorded(refused[-1])
 
     async with answering(chosen, 100_000) as url:
-        client = OpenAIChat(url, None, "m", plain=plain)
+        client = OpenAIChat(url, None, "m", direct=direct)
         try:
             answer = await client.stream(ChatRequest([USER, USER], TOOLS, 20.0), lambda _kind, _text: None)
         finally:
@@ -202,7 +202,7 @@ async def test_a_server_may_teach_one_thing_after_the_other(plain: bool) -> None
     assert refused == ["llamacpp_alternate", "llamacpp_grammar", "llamacpp_call"]
 
 
-async def test_a_server_that_refuses_each_form_is_asked_a_few_times_and_has_taught_nothing(plain: bool) -> None:
+async def test_a_server_that_refuses_each_form_is_asked_a_few_times_and_has_taught_nothing(direct: bool) -> None:
     """Promise: repeats are bounded, and what did not help is not kept."""
     bodies: list[bytes] = []
 
@@ -211,7 +211,7 @@ async def test_a_server_that_refuses_each_form_is_asked_a_few_times_and_has_taug
         return recorded("llamacpp_grammar")
 
     async with answering(chosen, 100_000) as url:
-        client = OpenAIChat(url, None, "m", plain=plain)
+        client = OpenAIChat(url, None, "m", direct=direct)
         try:
             for _ in range(2):
                 with pytest.raises(ModelRefused, match="failed to parse grammar"):
@@ -224,8 +224,8 @@ async def test_a_server_that_refuses_each_form_is_asked_a_few_times_and_has_taug
     assert [BOUND in body for body in bodies[:half]] == [True] + [False] * (half - 1)
 
 
-async def test_reasoning_that_came_through_a_proxy_goes_back_through_it(plain: bool) -> None:
-    answer = await asked("litellm_call", plain)
+async def test_reasoning_that_came_through_a_proxy_goes_back_through_it(direct: bool) -> None:
+    answer = await asked("litellm_call", direct)
     assert answer.thoughts is not None
     assert (answer.thoughts["of"], answer.thoughts["fields"]) == ("openai/m", {"reasoning_content": "what makes 6*7?"})
 
@@ -282,9 +282,9 @@ async def test_of_a_text_that_is_too_long_the_beginning_counts() -> None:
 
 
 @pytest.mark.parametrize("name", LISTED)
-async def test_the_first_model_that_is_listed_is_asked(name: str, plain: bool) -> None:
+async def test_the_first_model_that_is_listed_is_asked(name: str, direct: bool) -> None:
     async with replaying(name, 7) as url:
-        client = OpenAIChat(url, None, None, plain=plain)
+        client = OpenAIChat(url, None, None, direct=direct)
         try:
             with pytest.raises(ModelFailed):  # the list again, where the answer should be
                 await client.stream(ChatRequest([USER], None, 20.0, begin_s=20.0), lambda _kind, _text: None)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from pentad.shared.models.plain_http import PlainTransport
+from pentad.shared.models.direct_http import DirectTransport
 from tests.integration.models.conftest import until
 from tests.support.waiting import PATIENCE_S
 
@@ -44,7 +44,7 @@ class Wire:
 async def serving(wire: Wire) -> AsyncIterator[httpx2.AsyncClient]:
     server = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
     wire.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
-    async with server, httpx2.AsyncClient(transport=PlainTransport(10), trust_env=False) as client:
+    async with server, httpx2.AsyncClient(transport=DirectTransport(10), trust_env=False) as client:
         yield client
         await client.aclose()
         await until("the server to see every connection end", lambda: all(w.is_closing() for w in wire.writers))
@@ -158,7 +158,7 @@ async def test_requests_beyond_the_limit_wait_for_a_place() -> None:
 
 @pytest.mark.parametrize("refused", [lambda: "http://127.0.0.1:1/", lambda: "http://does-not-exist.invalid/"])
 async def test_a_host_that_is_not_there_is_a_connect_error(refused: Callable[[], str]) -> None:
-    async with httpx2.AsyncClient(transport=PlainTransport(1), trust_env=False) as client:
+    async with httpx2.AsyncClient(transport=DirectTransport(1), trust_env=False) as client:
         for _ in range(2):  # twice: the first must give its place back
             with pytest.raises(httpx2.ConnectError):
                 await client.get(refused())

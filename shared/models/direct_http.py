@@ -1,14 +1,14 @@
-"""HTTP/1.1 without TLS for the official client, on asyncio and httptools.
+"""HTTP/1.1 for the official client, with and without TLS, on asyncio and httptools.
 
-With it a 20-chunk answer costs 0.3 ms of CPU when it comes in one piece and 1.1 when each chunk comes alone; with the
-client's own transport 0.8 and 2.9, and more with each open connection. Model servers in the same house (Ollama, vLLM)
-need neither TLS nor proxies; all others are spoken to through the client's own.
+It costs a third of the CPU that the client's own transport costs, and no more with each open connection
+(docs/decisions/0007). Servers behind a proxy are spoken to through the client's own.
 Import this module late: it imports the HTTP client.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
@@ -21,6 +21,7 @@ from pentad.shared.models.connection import ModelConnection, Origin
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
 """Sends a known request with another body; the response is still to be read."""
 
+_PORTS = {"http": 80, "https": 443}
 _ANSWERED = "pentad.answered"
 IDLE_S = 30.0
 """Seconds that a connection is kept which nobody uses."""
@@ -36,11 +37,11 @@ def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
     return httpx2.Request(request.method, request.url, headers=headers, content=body, extensions=more)
 
 
-class PlainClient(httpx2.AsyncClient):
+class DirectClient(httpx2.AsyncClient):
     """What carries the official client's requests: no authentication in rounds, no cookies."""
 
-    def __init__(self, max_connections: int, trust_env: bool) -> None:
-        self._carrier = PlainTransport(max_connections)
+    def __init__(self, max_connections: int, scheme: str, trust_env: bool) -> None:
+        self._carrier = DirectTransport(max_connections, scheme)
         hooks: Any = {"response": [bound_error]}
         super().__init__(transport=self._carrier, trust_env=trust_env, follow_redirects=True, event_hooks=hooks)
 
@@ -64,17 +65,23 @@ class PlainClient(httpx2.AsyncClient):
             if response.is_success:
                 return response
             if response.has_redirect_location:
-                return await super(PlainClient, self).send(_answered(again(request, body), response), stream=True)
+                return await super(DirectClient, self).send(_answered(again(request, body), response), stream=True)
             await bound_error(response)
             return response
 
         return repeat
 
 
-class PlainTransport(httpx2.AsyncBaseTransport):
-    """Keeps idle connections per origin. A request beyond `max_connections` waits for one to end."""
+class DirectTransport(httpx2.AsyncBaseTransport):
+    """Keeps idle connections per origin. A request beyond `max_connections` waits for one to end.
 
-    def __init__(self, max_connections: int) -> None:
+    It speaks one scheme, ``http`` or ``https``: a redirect to the other would be made with each request, and is refused
+    with what to do. Certificates are checked against those that the environment names (SSL_CERT_FILE), else the usual.
+    """
+
+    def __init__(self, max_connections: int, scheme: str = "http") -> None:
+        self._scheme = scheme
+        self._tls: ssl.SSLContext | None = None
         self._idle: dict[Origin, list[ModelConnection]] = {}
         self._places = asyncio.Semaphore(max_connections)
         self._closed = False
@@ -88,6 +95,7 @@ class PlainTransport(httpx2.AsyncBaseTransport):
 
     async def exchange(self, request: httpx2.Request, data: bytes) -> httpx2.Response:
         """Send these bytes to where the request goes; otherwise as `handle_async_request`."""
+        self._check_scheme(request)
         await self._places.acquire()
         line: ModelConnection | None = None
         try:
@@ -107,7 +115,7 @@ class PlainTransport(httpx2.AsyncBaseTransport):
             line.hang_up()
         await asyncio.gather(*(line.gone for line in lines))
 
-    async def __aenter__(self) -> PlainTransport:
+    async def __aenter__(self) -> DirectTransport:
         return self
 
     async def __aexit__(
@@ -146,20 +154,31 @@ class PlainTransport(httpx2.AsyncBaseTransport):
         origin = _origin(request)
         limits = request.extensions.get("timeout") or {}
         loop = asyncio.get_running_loop()
+        tls = await self._tls_context() if self._scheme == "https" else None
         try:
             async with asyncio.timeout(limits.get("connect")):
-                _, line = await loop.create_connection(lambda: ModelConnection(origin), *origin)
+                _, line = await loop.create_connection(lambda: ModelConnection(origin), *origin, ssl=tls)
         except TimeoutError as error:
             raise httpx2.ConnectTimeout("it took too long to connect") from error
         except OSError as error:
             raise httpx2.ConnectError(str(error)) from error
         return line
 
+    def _check_scheme(self, request: httpx2.Request) -> None:
+        if request.url.scheme != self._scheme:
+            there = f"{request.url.scheme}://{request.url.netloc.decode('ascii', 'replace')}"
+            raise httpx2.UnsupportedProtocol(f"its server sends requests on to {there}: use that as the base URL")
+
+    async def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:  # reading the certificates takes tens of milliseconds
+            self._tls = await asyncio.to_thread(httpx2.create_ssl_context)
+        return self._tls
+
 
 class _Body(httpx2.AsyncByteStream):
     """The body of a response; closing it gives the connection back."""
 
-    def __init__(self, owner: PlainTransport, line: ModelConnection) -> None:
+    def __init__(self, owner: DirectTransport, line: ModelConnection) -> None:
         self._owner = owner
         self._line: ModelConnection | None = line
 
@@ -180,13 +199,10 @@ def _answered(request: httpx2.Request, response: httpx2.Response) -> httpx2.Requ
 
 
 def _origin(request: httpx2.Request) -> Origin:
-    return request.url.host, request.url.port or 80
+    return request.url.host, request.url.port or _PORTS[request.url.scheme]
 
 
 def _head(request: httpx2.Request, without: bytes = b"") -> bytes:
-    if request.url.scheme != "http":
-        there = f"{request.url.scheme}://{request.url.netloc.decode('ascii', 'replace')}"
-        raise httpx2.UnsupportedProtocol(f"its server sends requests on to {there}: use that as the base URL")
     lines = [request.method.encode() + b" " + request.url.raw_path + b" HTTP/1.1"]
     lines += [name + b": " + value for name, value in request.headers.raw if name.lower() != without]
     if any(b"\r" in line or b"\n" in line for line in lines):
