@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 
 from pentad.contracts.commands import EmbedCommand, EmbedReply
@@ -31,6 +31,8 @@ _GATHER_S = 0.003
 """How long the first request of a batch to an endpoint waits for others."""
 _CACHE_TTL_S = 7 * 86_400
 _REPLY_TTL_S = 60
+_LENGTHS = 3
+"""How often vectors that the model gives for one request may be of another length than those before."""
 _HARMLESS = "a"
 """A text that every model embeds which embeds any."""
 
@@ -86,20 +88,33 @@ class Embedding:
         metrics.published.labels(EMBED_REPLY.name, EmbedReply.__name__).inc()
 
     async def embed(self, shard: int, tenant: str, cached_for: str, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors of the texts, from the cache of this user or session of the tenant where it has them."""
-        keys = [vector(shard, content_key(self._model.name, tenant, cached_for, text)) for text in texts]
-        found = await self._store.call("MGET", *keys)
-        known = {t: unpack(v) for t, v in zip(texts, found, strict=True) if v is not None}
-        metrics.embed_cache.labels("hit").inc(len(known))
-        missing = {t: key for t, key in zip(texts, keys, strict=True) if t not in known}
+        """Vectors of the texts, all of one length, from the cache of this user or session of the tenant where it has
+        them. Raises ``ModelFailed``.
+
+        A cached vector of another length than the model gives now is embedded anew: an endpoint begins or stops to
+        refuse `dimensions`, or other ones were configured.
+        """
+        keys = {text: vector(shard, content_key(self._model.name, tenant, cached_for, text)) for text in texts}
+        found = await self._store.call("MGET", *keys.values())
+        vectors = {text: unpack(data) for text, data in zip(keys, found, strict=True) if data is not None}
+        for tried in range(_LENGTHS):
+            length = self._model.dimensions or _common_length(vectors)
+            missing = {text: key for text, key in keys.items() if len(vectors.get(text, ())) != length}
+            if not tried:
+                metrics.embed_cache.labels("hit").inc(len(keys) - len(missing))
+            if not missing:
+                return [vectors[text] for text in texts]
+            vectors |= await self._made(missing)
+            metrics.embed_cache.labels("miss").inc(len(missing))
+        raise ModelUnavailable(f"{self._model.name} gives vectors of one length and then of another; see its endpoint")
+
+    async def _made(self, missing: Mapping[str, str]) -> dict[str, list[float]]:
+        """New vectors of texts, by their keys in the cache, which has them from then on."""
         made = await asyncio.gather(*(self._want(Wanted(key, text)) for text, key in missing.items()))
-        metrics.embed_cache.labels("miss").inc(len(missing))
-        fresh = dict(zip(missing, made, strict=True))
-        for text, key in zip(texts, keys, strict=True):
-            if text in fresh:
-                args: list[Argument] = [pack(fresh[text]), "EX", _CACHE_TTL_S]
-                self._store.send("SET", key, *args)
-        return [known.get(t) or fresh[t] for t in texts]
+        for key, fresh in zip(missing.values(), made, strict=True):
+            args: list[Argument] = [pack(fresh), "EX", _CACHE_TTL_S]
+            self._store.send("SET", key, *args)
+        return dict(zip(missing, made, strict=True))
 
     def _want(self, wanted: Wanted) -> "asyncio.Future[list[float]]":
         """The vector of a text that this process embeds now, once for all who want it and share its cache."""
@@ -176,6 +191,12 @@ class Embedding:
             future = self._under_way.pop(wanted.key)
             future.set_exception(error)
             future.exception()
+
+
+def _common_length(vectors: Mapping[str, Sequence[float]]) -> int | None:
+    """How long all of these are; None where they are not alike: then none of them can be told to be of now."""
+    lengths = {len(each) for each in vectors.values() if each}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def _cached_for(command: EmbedCommand) -> str:

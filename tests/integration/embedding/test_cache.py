@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,12 @@ from pentad.services.embedding.domain import Wanted, batches
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.embedder.vectors import cache_of_task
 from pentad.shared.keys import SessionKeys, vector
+from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.openai_embedding import OpenAIEmbedding
+from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.store.store import Store
+from tests.support.models.model_server import ScriptedModel
+from tests.support.models.replies import Reply, fail, say
 from tests.support.waiting import wait_until
 
 
@@ -67,6 +73,64 @@ async def test_an_erased_task_leaves_no_vector_in_its_session_s_cache_nor_in_its
     assert len(model.asked) == 3, "they are still cached"
     await embedding.embed(0, "acme", "/s1", ["a", "b"])
     assert len(model.asked) == 4
+
+
+@pytest.mark.parametrize(("length", "then"), [(8, 16), (16, 8)])
+async def test_cached_vectors_of_another_length_are_embedded_anew(store: Store, length: int, then: int) -> None:
+    """Promise: an endpoint that begins or stops to refuse `dimensions` gives no request vectors of two lengths, and
+    none of the length before. The cache holds each text once, under the name by which it is erased."""
+
+    def refusing(body: dict[str, Any]) -> Reply | None:
+        if len(server.embedding.vector("a")) != 16 or "dimensions" not in body:
+            return None
+        return fail(400, message="This model does not support specifying dimensions")
+
+    async with ScriptedModel(lambda _: say(""), dims=length) as server:
+        server.refuses = refusing
+        for asked, now in (["a", "b"], length), (["b", "c"], then), (["a", "b", "c"], then):
+            server.embedding = HashingEmbedding(now)
+            model = OpenAIEmbedding(server.base_url, None, "e", dimensions=8)
+            vectors = await Embedding(store, model).embed(0, "acme", "/s1", asked)
+            assert [len(vector) for vector in vectors] == [now] * len(asked)
+            await model.aclose()
+    await wait_until("the vectors to be cached", lambda: cached(store, 3))
+    await remove_vectors(store, SessionKeys(0, "acme", "s1"), "t1", ["e"], ["a", "b", "c"])
+    assert await cached(store, 0)
+
+
+async def test_an_endpoint_whose_length_is_its_own_mixes_no_cached_vectors(store: Store) -> None:
+    """Promise: where no length is configured, cached vectors count while they are of the length that comes now."""
+    async with ScriptedModel(lambda _: say(""), dims=16) as server:
+        model = OpenAIEmbedding(server.base_url, None, "e")
+        await Embedding(store, model).embed(0, "acme", "/s1", ["a"])
+        server.embedding = HashingEmbedding(32)
+        for asked in ["b"], ["a", "b"], ["a", "c"]:
+            again = OpenAIEmbedding(server.base_url, None, "e")
+            vectors = await Embedding(store, again).embed(0, "acme", "/s1", asked)
+            assert [len(vector) for vector in vectors] == [32] * len(asked)
+            await again.aclose()
+        await model.aclose()
+    assert [request.body["input"] for request in server.seen.requests] == [["a"], ["b"], ["a", "b"], ["c"]]
+
+
+class Changing(Counting):
+    """Each request is for one text, and gets a vector that is longer than those before."""
+
+    dimensions = 0
+    most_texts = 1
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        await super().embed(texts)
+        self.dimensions += 1
+        return [[0.0] * self.dimensions for _ in texts]
+
+
+async def test_an_endpoint_whose_lengths_go_on_changing_is_an_outage(store: Store) -> None:
+    """Promise: no request goes on for ever, none gets vectors of two lengths, and none becomes a dead letter for it."""
+    model = Changing("one")
+    with pytest.raises(ModelUnavailable, match="of one length and then of another"):
+        await Embedding(store, model).embed(0, "acme", "/s1", ["a", "b"])
+    assert len(model.asked) == 2 + 1 + 1, "each text, and then twice what was of another length"
 
 
 async def cached(store: Store, count: int) -> bool:
