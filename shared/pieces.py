@@ -1,4 +1,4 @@
-"""Long work without a thread: a few results at a time, and between them others in the loop have their turn.
+"""Long work without a thread: a few results, or one large value, at a time; then others in the loop have their turn.
 
 A thread would take Python's lock from the loop for 5 ms again and again, which is longer than a piece takes.
 """
@@ -9,6 +9,15 @@ from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
+
+LARGE = 1 << 16
+"""Bytes or characters of one value that take so long to read or write that others in the loop wait for it."""
+
+
+async def turn_after(size: int) -> None:
+    """Give others in the loop a turn when a value of so many bytes or characters was large."""
+    if size > LARGE:
+        await asyncio.sleep(0)
 
 
 class Pieces:

@@ -1,6 +1,5 @@
 """Reading HTTP requests and writing answers: bounded bodies, checked parameters, JSON."""
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from pentad.services.gateway.access import Caller
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.pages import BadPageError, IndexEntry, parse_page
 from pentad.services.gateway.problems import ProblemError, bad, invalid, missing
+from pentad.shared.pieces import turn_after
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 1 << 20
 """Bytes of a request's body."""
-_LARGE = 1 << 16
-"""Bytes after which others in the loop have a turn."""
 PAGE_DEFAULT, PAGE_LIMIT = 50, 500
 WAIT_LIMIT_S = 600.0
 Asked = TypeVar("Asked")
@@ -35,16 +33,16 @@ def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
 
 
 async def answer_with_list(body: Mapping[str, Any], name: str, items: Sequence[Any]) -> "Response":
-    """The same with a last member that is a list: written item by item, so that a long one does not hold others up."""
+    """The same with one member more, a list: written item by item, so that a long one does not hold others up."""
     from starlette.responses import Response
 
     written = list[bytes]()
     for item in items:
         written.append(to_json(item))
-        if len(written[-1]) > _LARGE:
-            await asyncio.sleep(0)
-    begin = to_json({**body, name: []}).removesuffix(b"]}")
-    return Response(begin + b",".join(written) + b"]}", 200, {"cache-control": "no-store"}, "application/json")
+        await turn_after(len(written[-1]))
+    members = [(key, to_json(value)) for key, value in body.items()] + [(name, b"[%b]" % b",".join(written))]
+    text = b"{%b}" % b",".join(b"%b:%b" % (to_json(key), value) for key, value in members)
+    return Response(text, 200, {"cache-control": "no-store"}, "application/json")
 
 
 async def read_body(request: "Request") -> dict[str, Any]:

@@ -18,14 +18,13 @@ from pentad.shared.actors.step_prompt import materials_of, rebuild
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
+from pentad.shared.pieces import turn_after
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 50
 _STEPS_CHUNK = 500
 _NO_END = 1 << 62
-_LARGE = 1 << 16
-"""Bytes of an entry after which others in the loop have a turn."""
 _MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
 _LAST_CHARS = 200
 """Of a session's last message, in the list of sessions."""
@@ -139,8 +138,7 @@ class Queries:
         ):
             for raw in chunk:
                 messages.append(_entry(raw))
-                if len(raw) > _LARGE:
-                    await asyncio.sleep(0)
+                await turn_after(len(raw))
             if len(messages) >= end:
                 break
         return messages

@@ -63,12 +63,11 @@ from pentad.shared.models.ports import (
     ToolCallDraft,
     Usage,
 )
+from pentad.shared.pieces import LARGE, turn_after
 from pentad.shared.store.store import guarded
 
 log = logging.getLogger(__name__)
 
-_LARGE = 1 << 16
-"""Characters of arguments that are read beside the event loop, and of an answer that is not written at one go."""
 _TOOLBOXES = 256
 _NOBODY = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 """Stands for an answer where a strategy goes on without asking a model."""
@@ -214,8 +213,7 @@ class ModelSteps:
         step, writer = asking.step, asking.writer
         asking.deltas.finish(writer.commit)
         calls = write_answer(writer, answer, following, asking.asked, redriven=redriven)
-        if len(answer.text) > _LARGE:  # others have a turn before as much is sent to Redis
-            await asyncio.sleep(0)
+        await turn_after(len(answer.text))  # before as much is sent to Redis
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
@@ -275,19 +273,10 @@ class ModelSteps:
     async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable):
             reason: RetryReason = "busy" if isinstance(error, ModelBusy) else "unavailable"
-            if reason == "unavailable" and (problem := await self._too_long_to_wait(step, error.stated_s)):
-                return await self._failed(step, closed, ErrorCode.MODEL_ERROR, f"{problem}; {error}")
-            return await self._model_again(step, closed, reason, str(error), error.retry_after)
+            return await self._model_again(step, closed, reason, str(error), error.retry_after, error.stated_s)
         if isinstance(error, ModelCutOff):
             return await self._model_again(step, closed, "cut_off", str(error))
         return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
-
-    async def _too_long_to_wait(self, step: Step, stated_s: float | None) -> str | None:
-        if stated_s is None:
-            return None
-        now = await guarded("clock", self._steps.actors.store.clock)
-        task = replace(step.task, retry_since=step.task.retry_since or step.taken.lease.now)
-        return too_long_to_wait(task, stated_s, now, self._steps.limits.step_timeout_ms)
 
     async def _model_again(
         self,
@@ -296,18 +285,17 @@ class ModelSteps:
         reason: RetryReason,
         why: str,
         retry_after: float | None = None,
+        stated_s: float | None = None,
         said: ModelAnswer | None = None,
     ) -> bool:
-        """The model is asked later, or no more. ``said``: its answer, when there is one that says nothing."""
-        began = step.taken.lease.now
-        again = after_model_error(
-            replace(step.task, retry_since=step.task.retry_since or began),
-            reason,
-            await guarded("clock", self._steps.actors.store.clock),
-            retry_after,
-            random.random(),
-            (self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms),
-        )
+        """The model is asked later, or no more. ``stated_s``: for how long its server asks to be left alone; ``said``:
+        its answer, when there is one that says nothing."""
+        task = replace(step.task, retry_since=step.task.retry_since or step.taken.lease.now)
+        limits = self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms
+        now = await guarded("clock", self._steps.actors.store.clock)
+        if (problem := too_long_to_wait(task, stated_s, now, self._steps.limits.step_timeout_ms)) is not None:
+            return await self._failed(step, closed, ErrorCode.MODEL_ERROR, f"{problem}; {why}")
+        again = after_model_error(task, reason, now, retry_after, random.random(), limits)
         if again is None:
             return await self._failed(step, closed, ErrorCode.MODEL_ERROR, why, said)
         level = logging.DEBUG if reason == "busy" else logging.WARNING
@@ -353,7 +341,7 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
 async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
     """What comes of an answer; long arguments of calls are read beside the event loop."""
     event = Answered(answer, await _checked(asking, answer))
-    if sum(len(call.arguments) for call in answer.tool_calls) < _LARGE:
+    if sum(len(call.arguments) for call in answer.tool_calls) < LARGE:
         return asking.strategy.next(asking.rules, event)
     return await asyncio.to_thread(asking.strategy.next, asking.rules, event)
 

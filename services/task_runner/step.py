@@ -1,6 +1,5 @@
 """One handling of a task: what it works on, and what it is written with."""
 
-import asyncio
 from collections.abc import Awaitable
 
 from pentad.contracts.records import StepRecord
@@ -16,12 +15,10 @@ from pentad.shared.actors.headers import TaskHeader, task_header
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
+from pentad.shared.pieces import turn_after
 from pentad.shared.random_hex import random_hex
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
-
-_LARGE = 1 << 16
-"""Characters of a result after which others in the loop have a turn."""
 
 
 @immutable
@@ -104,8 +101,7 @@ class Steps:
         for call, result in results.items():
             whole = result.content if result.ref is None else (aside[result.ref] or b"").decode()
             kept[call] = KeptResult(whole, in_prompt(whole, call, self.limits.result_bytes))
-            if len(whole) > _LARGE:
-                await asyncio.sleep(0)
+            await turn_after(len(whole))
         return kept
 
 

@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from pentad.contracts.streams import Stream
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.pieces import turn_after
 from pentad.shared.random_hex import random_hex
 from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
@@ -31,9 +32,6 @@ _IDLE_S = 2.0
 """A connection over which nobody has waited for so long is closed."""
 _AT_ONCE = 16
 """Answers of one read: each may be as large as one may be."""
-
-_LARGE = 1 << 16
-"""Bytes of an answer after which others in the loop have a turn."""
 
 Read = Callable[[bytes], tuple[str, R] | None]
 """Which request is answered, and the answer; None for what nobody can read."""
@@ -124,8 +122,7 @@ class Replies(Generic[R]):
                 for after, fields in entries:  # noqa: B007 - the last one read counts
                     data = data_of(fields)
                     self._answer(data)
-                    if len(data) > _LARGE:
-                        await asyncio.sleep(0)
+                    await turn_after(len(data))
                 self._wire.tell("XTRIM", key, "MINID", after)
 
     def _answer(self, data: bytes) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
-from pentad.shared.pieces import Pieces
+from pentad.shared.pieces import LARGE, Pieces, turn_after
 
 
 async def all_of(pieces: Pieces, making: Iterator[int]) -> list[int]:
@@ -48,3 +48,9 @@ async def test_of_several_one_piece_is_made_at_each_turn() -> None:
 async def test_what_fits_into_a_piece_waits_for_no_turn() -> None:
     assert await turns_beside(asyncio.create_task(Pieces(4).next(iter(range(3))))) == 1
     assert await turns_beside(asyncio.create_task(Pieces(4).next(iter(range(4))))) == 2
+
+
+async def test_behind_a_large_value_others_have_a_turn() -> None:
+    """Promise: what reads or writes value by value holds the loop for one large value at most."""
+    assert await turns_beside(asyncio.create_task(turn_after(LARGE))) == 1
+    assert await turns_beside(asyncio.create_task(turn_after(LARGE + 1))) == 2
