@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
+from time import monotonic
 
 from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED_REPLY, split_key
@@ -35,6 +36,9 @@ _LENGTHS = 3
 """How often vectors that the model gives for one request may be of another length than those before."""
 _HARMLESS = "a"
 """A text that every model embeds which embeds any."""
+_PROBE_S = 5.0
+"""A model that has refused what is harmless is asked for it again so much later: until then it counts as refusing all
+that it refuses."""
 
 
 class Embedding:
@@ -51,6 +55,8 @@ class Embedding:
         self._computing: set[asyncio.Task[None]] = set()
         self._refuses_all = False
         """The model has refused even what is harmless, and has embedded nothing since."""
+        self._probe_again = 0.0
+        """When it is asked for that again, by the clock of this process."""
 
     async def handle(self, entry: Entry) -> None:
         """Answer one request; a refusal of the model is an answer too."""
@@ -163,22 +169,30 @@ class Embedding:
         except Exception as error:
             self._fail(batch, error)
             return
-        self._refuses_all = False
+        self._embeds()
         for wanted, made in zip(batch, vectors, strict=True):
             self._under_way.pop(wanted.key).set_result(made)
 
     async def _failure_of_others(self, refusal: ModelRefused) -> ModelFailed | None:
         """Why the model embeds nothing else either; None: it does, so it has refused these texts and not everything."""
+        if monotonic() < self._probe_again:
+            return ModelMisconfigured(str(refusal))
         try:
             await self._model.embed([_HARMLESS])
         except ModelRefused:
+            self._probe_again = monotonic() + _PROBE_S
             if not self._refuses_all:
                 self._refuses_all = True
                 log.error("the embedding model refuses every request, so all that needs vectors waits: %s", refusal)
             return ModelMisconfigured(str(refusal))
         except ModelFailed as failure:
             return failure
+        self._embeds()
         return None
+
+    def _embeds(self) -> None:
+        """The model has embedded something."""
+        self._refuses_all, self._probe_again = False, 0.0
 
     async def _send_apart(self, batch: list[Wanted]) -> None:
         """A refusal may be the fault of one text: it is found by halving, and the callers of the others get answers."""

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from time import monotonic
 from typing import Any
 
 import pytest
 
+from pentad.services.embedding import handlers
 from pentad.services.embedding.app import EmbeddingService
 from pentad.shared.embedder.embedding_client import EmbeddingClient
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
@@ -67,7 +69,9 @@ async def test_what_refuses_everything_is_waited_for_and_said_once(
         said = [record.getMessage() for record in caplog.records if "refuses every request" in record.getMessage()]
         assert len(said) == 1
         assert words in said[0]
-        assert len(server.seen.requests) <= 12, "and each refusal costs the endpoint few requests"
+        asked = [request.body["input"] for request in server.seen.requests]
+        assert asked.count([handlers._HARMLESS]) == 1, "it is looked once in a while whether it refuses everything"
+        assert len(asked) <= 3 * 3 + 1, "and each refusal costs the endpoint few requests"
         server.refuses = lambda _: None
         assert len((await client.embed(["after"], REQUESTER)).vectors) == 1
 
@@ -105,6 +109,23 @@ async def test_one_text_that_is_refused_is_an_error_of_its_own(store: Store, sta
         with pytest.raises(ModelRefused, match="was flagged"):
             await client.embed(["good", "bad"], REQUESTER)
         assert len((await client.embed(["good", "fine"], REQUESTER)).vectors) == 2
+
+
+async def test_a_refused_text_is_told_apart_again_once_the_endpoint_is_mended(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: no text waits for ever, because its endpoint had refused everything once."""
+    async with serving(store) as (server, client):
+        server.refuses = always(fail(401, message="Incorrect API key provided"))
+        with pytest.raises(ModelUnavailable, match="refuses every request"):
+            await client.embed(["b"], REQUESTER)
+        server.refuses = lambda body: fail(400, message="it was flagged") if "bad" in body["input"] else None
+        with pytest.raises(ModelUnavailable, match="refuses every request"):
+            await client.embed(["bad"], REQUESTER)
+        now = monotonic()
+        monkeypatch.setattr(handlers, "monotonic", lambda: now + handlers._PROBE_S)
+        with pytest.raises(ModelRefused, match="it was flagged"):
+            await client.embed(["bad"], REQUESTER)
 
 
 async def test_an_endpoint_that_goes_away_while_it_is_looked_at_is_an_outage(store: Store) -> None:
