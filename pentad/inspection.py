@@ -336,13 +336,19 @@ class Management:
 
         All that is remembered is found meanwhile. Raises ``Refused`` without the admin key.
         """
-        left, cursor = 0, None
+        left, _ = await self.reindex_progress(queue=queue)
+        return left
+
+    async def reindex_progress(self, *, queue: bool = False) -> tuple[int, str | None]:
+        """The same number, and what an archiver waits for before it embeds what is left; None: for nothing."""
+        left, waits_for, cursor = 0, None, None
         while True:
             body = {"queue": queue} | ({} if cursor is None else {"cursor": cursor})
             page = await self._operator.call("POST", "/v1/memory/reindex", body=body)
             left, cursor = left + int(page["left"]), page["next"]
+            waits_for = page.get("waits_for") or waits_for
             if cursor is None:
-                return left
+                return left, waits_for
 
     async def reindex_switch(self, *, force: bool = False) -> tuple[str, str | None]:
         """Let the memory be what the embedding model in use has embedded; what was there before is removed.

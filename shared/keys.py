@@ -56,6 +56,8 @@ UNDO_S = DAY_S
 MEMORY_COUNTS = "pentad:memory-counts"
 """Hash of how much was written to the stores of the memory, and of what is wrong with them; a few fields. It never
 ends: what is found is compared with it."""
+MEMORY_WAITS = "pentad:memory-waits"
+"""What an archiver waits for before it remembers what has ended; ends seconds after it waits no more."""
 MEMORY_REBUILD = "pentad:memory-rebuild"
 """Hash that says how far a rebuild of the memory is; ends `REBUILD_TTL_S` after its last step."""
 MEMORY_REBUILD_LEASE = "pentad:memory-rebuild:lease"

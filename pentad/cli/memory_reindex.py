@@ -8,6 +8,7 @@ from time import monotonic
 from pentad.cli.gateway import operator_for, streams
 from pentad.client import Agent
 from pentad.errors import ClientError
+from pentad.render import harmless
 from pentad.shared.settings import Settings
 
 _LOOK_S = 1.0
@@ -15,20 +16,19 @@ _PATIENCE_S = 60.0
 """How long nothing may happen before it is given up."""
 _QUIET_S = 5.0
 """How long nothing may happen before that is said."""
-_WAITS = (
-    "nothing has been embedded for {:g} s: an archiver embeds them, and waits for what its log and `pentad doctor` "
-    "name, as records that cannot be read\n"
-)
+_UNKNOWN = "see that an archiver runs, and what its log and `pentad doctor` name"
+"""Why nothing happens, where no archiver says what it waits for."""
 
 
 async def reindex(args: argparse.Namespace, settings: Settings) -> int:
     """Ask for it, show how far it is, switch at the end. Killed and begun again, it goes on."""
     out, _ = streams()
     async with operator_for(args, settings) as agent:
-        left, moved_at = -1, monotonic()
-        async for now in _passes(agent):
+        left, why, moved_at = -1, _UNKNOWN, monotonic()
+        async for now, waits_for in _passes(agent):
+            why = _UNKNOWN if waits_for is None else f"an archiver says: {harmless(waits_for)}"
             if now == left and monotonic() - moved_at > _QUIET_S:
-                out.write(_WAITS.format(_QUIET_S))
+                out.write(f"nothing has been embedded for {_QUIET_S:g} s: {why}\n")
                 out.flush()
                 moved_at = float("inf")
             if now != left:
@@ -38,7 +38,7 @@ async def reindex(args: argparse.Namespace, settings: Settings) -> int:
             left = now
         if left and not args.force:
             raise ClientError(
-                f"{left} tasks are not embedded, and nothing happens: see that an archiver runs (pentad doctor). "
+                f"{left} tasks are not embedded, and nothing happens: {why}. "
                 "What has no record any more cannot be embedded: --force goes on without it"
             )
         name, kept = await agent.management.reindex_switch(force=args.force)
@@ -48,12 +48,12 @@ async def reindex(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _passes(agent: Agent) -> AsyncIterator[int]:
-    """How many tasks are left, again and again, until it is none, or none has gone for long."""
+async def _passes(agent: Agent) -> AsyncIterator[tuple[int, str | None]]:
+    """How many tasks are left and what is waited for, again and again, until it is none, or none has gone for long."""
     best, moved_at = -1, monotonic()
     while True:
-        left = await agent.management.reindex_left(queue=best < 0)
-        yield left
+        left, waits_for = await agent.management.reindex_progress(queue=best < 0)
+        yield left, waits_for
         if best < 0 or left < best:
             best, moved_at = left, monotonic()
         if not left or monotonic() - moved_at > _PATIENCE_S:

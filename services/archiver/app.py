@@ -39,6 +39,7 @@ from pentad.shared.memory.current import adopt
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.presence.memory_waits import keep_telling_wait
 from pentad.shared.records import Records
 from pentad.shared.seldom import Seldom
 from pentad.shared.service.background import Background
@@ -96,7 +97,7 @@ class Archiver(EntryService):
         self._near = NearNodes(self._vectors, self._embedder, self._graph)
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
         self._book = InstructionBook(self.store, configured_instructions(settings))
-        remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
+        self._remember = remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS)
         learning = Learning(ended, self._graph, self._near, facts=not extracts)
         learn = self._later(LEARN, learning.handle, _LEARN_SLOTS)
         extracting = self._extracting(records, ended)
@@ -136,7 +137,7 @@ class Archiver(EntryService):
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         models = () if self._models is None else (self._book.follow(), *self._models.loops())
-        return [*super().loops(), *models]
+        return [*super().loops(), *models, keep_telling_wait(self.store, self._waits_for)]
 
     def reading_at_start(self) -> Sequence[Consumer]:
         return self._at_start
@@ -163,6 +164,10 @@ class Archiver(EntryService):
         stands_by = isinstance(self._vectors, ChildVectors) and not self._found.opened.is_set()
         graph = None if stands_by else self._known.trouble
         return {**super().checks(), "memory": self._found.trouble, "graph": graph}
+
+    def _waits_for(self) -> str | None:
+        """Why what has ended is not remembered now."""
+        return self._found.trouble or next((each.trouble for each in self._remember if each.trouble), None)
 
     def notes(self) -> Mapping[str, str]:
         """A memory that lacks something is searched all the same."""

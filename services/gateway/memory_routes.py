@@ -90,7 +90,7 @@ async def reindex_memory(parts: Parts, request: "Request") -> "Response":
     cursor, queue, switch, force = read_reindexing(await read_body(request))
     done = await (parts.reindexing.switch(force=force) if switch else parts.reindexing.page(cursor, queue=queue))
     told = {"collection": done.collection, "current": done.current, "tasks": done.tasks, "left": done.left}
-    return answer(told | {"next": done.next, "kept": done.kept}, 202)
+    return answer(told | {"next": done.next, "kept": done.kept, "waits_for": done.waits_for}, 202)
 
 
 async def rebuild_memory(parts: Parts, request: "Request") -> "Response":

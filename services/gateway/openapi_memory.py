@@ -76,6 +76,7 @@ _REINDEXED = object_of(
     left={"type": "integer"},
     next={"type": ["string", "null"]},
     kept={"type": ["string", "null"], "description": "a collection that has more than the one that counts"},
+    waits_for={"type": ["string", "null"], "description": "what an archiver waits for before it embeds what is left"},
 )
 
 

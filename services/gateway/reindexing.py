@@ -23,6 +23,7 @@ from pentad.shared.memory.node_points import node_point_anew
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
+from pentad.shared.presence.memory_waits import memory_wait
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.selection import Selection, Whose
@@ -60,6 +61,8 @@ class Reindexed:
     """Where the next page begins; None: this was the last."""
     kept: str | None = None
     """The collection that counted before and was not removed, because it has more than the one that counts."""
+    waits_for: str | None = None
+    """What an archiver waits for before it embeds what is left."""
 
 
 class Reindexing:
@@ -87,7 +90,8 @@ class Reindexing:
             beyond: str | None = f"{owner.tenant}:{following}"
         else:
             beyond = f"{tenants[1]}:" if len(tenants) > 1 else None
-        return Reindexed(fresh, current, len(tasks), len(left), beyond)
+        waits_for = await memory_wait(self._store) if left else None
+        return Reindexed(fresh, current, len(tasks), len(left), beyond, waits_for=waits_for)
 
     async def switch(self, *, force: bool = False) -> Reindexed:
         """Let the collection of the model in use count from now on. The one that counted is removed when the new one

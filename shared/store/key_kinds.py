@@ -14,6 +14,7 @@ from pentad.shared.keys import (
     MEMORY_REBUILD,
     MEMORY_REBUILD_LATER,
     MEMORY_REBUILD_LEASE,
+    MEMORY_WAITS,
     MODEL_HEALTH,
     MODELS_REGISTRY,
     REMEMBERS,
@@ -36,6 +37,7 @@ _OUTSIDE = {
     MEMORY_REBUILD: "hash",
     MEMORY_REBUILD_LATER: "set",
     MEMORY_REBUILD_LEASE: "string",
+    MEMORY_WAITS: "string",
     CLUSTER: "hash",
 }
 _STREAMS = (

@@ -69,6 +69,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_REBUILD,
         keys.MEMORY_REBUILD_LATER,
         keys.MEMORY_REBUILD_LEASE,
+        keys.MEMORY_WAITS,
         _OF_MODELS,
         keys.MODEL_HEALTH,
         f"{keys.IN_USE}*",
@@ -76,7 +77,13 @@ SHARES: Mapping[Service, Sequence[str]] = {
 }
 """What a service reads and writes besides."""
 LOOKS: Mapping[Service, Sequence[str]] = {
-    "gateway": (keys.INBOUND_LEASE, keys.MEMORY_REBUILD_LEASE, keys.TOOLS_REGISTRY, keys.INSTRUCTIONS_PUBLISHED),
+    "gateway": (
+        keys.INBOUND_LEASE,
+        keys.MEMORY_REBUILD_LEASE,
+        keys.MEMORY_WAITS,
+        keys.TOOLS_REGISTRY,
+        keys.INSTRUCTIONS_PUBLISHED,
+    ),
     "router": (*_REGISTRIES, keys.INSTRUCTIONS_PUBLISHED),
     "task-runner": (*_REGISTRIES, keys.TOOLS_REGISTRY, keys.INSTRUCTIONS_PUBLISHED),
     "tool-worker": (),
