@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pentad.contracts.models import ModelHealth
 from pentad.services.embedding import handlers
 from pentad.services.embedding.app import EmbeddingService
 from pentad.shared.embedder.embedding_client import EmbeddingClient
@@ -98,6 +99,22 @@ async def test_a_wrong_key_is_told_with_the_models_health(store: Store) -> None:
             return not told.refused and any("encoding_format is not sent to it" in line for line in told.learned)
 
         await wait_until("what was learned to be told", learned)
+
+
+async def test_a_refusal_that_says_nothing_of_the_model_is_told_as_failing(store: Store) -> None:
+    """Promise: a plain 400 to everything is `failing` with its server's words, and no wrong key or model."""
+    async with serving(store) as (server, client):
+        server.refuses = always(fail(400, message="no"))
+
+        async def failing() -> ModelHealth | None:
+            with pytest.raises(ModelUnavailable, match="refuses every request"):
+                await client.embed(["a"], REQUESTER)
+            [told] = (await reported(store)).get("default-embedding", [None])
+            return told if told is not None and told.state == "failing" else None
+
+        told = await wait_until("the refusal to be told", failing)
+        assert told is not None
+        assert (told.refused, "answered 400: no" in str(told.error)) == (False, True)
 
 
 @pytest.mark.parametrize("status", [400, 403])
