@@ -10,7 +10,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from operator import itemgetter
@@ -27,7 +27,7 @@ from tests.support.chaos.report import Report, longest_silence, percentile, reco
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
 from tests.support.chaos.teaching import Teaching
-from tests.support.chaos.troubles import CLOCKS, EVERYTHING, FULL_DISKS, KILLS, Troubles
+from tests.support.chaos.troubles import CLOCKS, EVERYTHING, FULL_DISKS, KILLS, STEP_S, Troubles
 from tests.support.clients.follower import Follower, News
 from tests.support.clients.sse_follower import SseFollower
 from tests.support.models.model_server import ScriptedModel
@@ -228,6 +228,13 @@ class Chaos:
         return self._system.logs()
 
 
+def _each_once(*, full_disks: bool, clocks: bool) -> list[Callable[[Troubles], Awaitable[None]]]:
+    """What happens before anything happens by chance: each disk is full, and all clocks step back and forward again."""
+    fills = [partial(Troubles.fill, whose=whose) for whose in _DISKS if full_disks]
+    steps = [partial(Troubles.step_all, seconds=seconds) for seconds in (-STEP_S, STEP_S) if clocks]
+    return [*steps[:1], *fills[:2], *steps[1:], *fills[2:]]
+
+
 def main() -> int:
     """Exit code 1 when anything was wrong, or a task was silent for too long."""
     cli = argparse.ArgumentParser(description=__doc__)
@@ -259,8 +266,12 @@ def main() -> int:
     )  # fmt: skip
     more = {**(FULL_DISKS if args.full_disks else {}), **(CLOCKS if args.clocks else {})}
     kinds = KILLS if args.kills_only else {**EVERYTHING, **more}
-    each_once = [partial(Troubles.fill, whose=whose) for whose in _DISKS if args.full_disks]
-    fire = Fire(kinds, first=each_once, victims=args.victims, calm_s=_CALM_S)
+    fire = Fire(
+        kinds,
+        first=_each_once(full_disks=bool(args.full_disks), clocks=args.clocks),
+        victims=args.victims,
+        calm_s=_CALM_S,
+    )
     with tempfile.TemporaryDirectory(prefix="pentad-chaos-") as directory:
         chaos = Chaos(Path(directory), args.seed, args.tasks, args.minutes, setup)
         report = asyncio.run(chaos.run(args.at_once, fire))
