@@ -31,12 +31,12 @@ from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
 from pentad.services.task_runner.domain.queueing import of_this_turn
 from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
 from pentad.services.task_runner.domain.strategy import (
-    Answered,
     AskTheModel,
-    Cut,
     Effect,
     KeepNothing,
-    Ready,
+    ModelAnswered,
+    ModelCut,
+    TurnReady,
     strategy_of,
 )
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
@@ -112,7 +112,7 @@ class ModelSteps:
         recall = await self._beginnings.recalled(step, held, chosen, planned)
         asking = await self._asking(step, held, chosen, closed, recall)
         if isinstance(planned, AskModel):
-            effect = asking.strategy.next(asking.rules, Ready())
+            effect = asking.strategy.next(asking.rules, TurnReady())
             if not isinstance(effect, AskTheModel):
                 return await self._effect(asking, closed, _NOBODY, effect)
         held.known = step.taken.newest if asking.heeds_messages else None
@@ -125,7 +125,7 @@ class ModelSteps:
             asking.deltas.stop()
             if held.interrupted == USER and asking.cut:
                 said = asking.cut[0]
-                effect = asking.strategy.next(asking.rules, Cut(said))
+                effect = asking.strategy.next(asking.rules, ModelCut(said))
                 return await self._effect(asking, closed, replace(said, finish_reason=INTERRUPTED), effect)
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
@@ -340,7 +340,7 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
 
 async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
     """What comes of an answer; long arguments of calls are read beside the event loop."""
-    event = Answered(answer, await _checked(asking, answer))
+    event = ModelAnswered(answer, await _checked(asking, answer))
     if sum(len(call.arguments) for call in answer.tool_calls) < LARGE:
         return asking.strategy.next(asking.rules, event)
     return await asyncio.to_thread(asking.strategy.next, asking.rules, event)

@@ -20,12 +20,12 @@ from pentad.shared.models.ports import ModelAnswer
 
 
 @immutable
-class Ready:
+class TurnReady:
     """All that the task waited for has come: a message, or the results of its calls."""
 
 
 @immutable
-class Answered:
+class ModelAnswered:
     """The model has answered."""
 
     answer: ModelAnswer
@@ -34,7 +34,7 @@ class Answered:
 
 
 @immutable
-class Cut:
+class ModelCut:
     """A message has cut the model's answer short."""
 
     said: ModelAnswer
@@ -50,7 +50,7 @@ class KeepNothing:
     """Nothing of an answer that was cut short is kept but its cost."""
 
 
-Event = Ready | Answered | Cut
+Event = TurnReady | ModelAnswered | ModelCut
 Effect = AskTheModel | Next | NothingSaid | KeepNothing
 
 
@@ -65,9 +65,9 @@ class Executor:
     """Asks the model; makes the calls that it asks for; asks it again with their results, until it only answers."""
 
     def next(self, turn: Rules, event: Event) -> Effect:
-        if isinstance(event, Ready):
+        if isinstance(event, TurnReady):
             return AskTheModel()
-        if isinstance(event, Cut):
+        if isinstance(event, ModelCut):
             return after_cut(event.said, turn) or KeepNothing()
         return what_comes_next(event.answer, turn, event.checked)
 

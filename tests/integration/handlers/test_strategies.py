@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from pentad.contracts.records import StepRecord
 from pentad.services.task_runner import model_step
 from pentad.services.task_runner.domain.after_answer import CallTools, Complete, PlannedCall, Rules
-from pentad.services.task_runner.domain.strategy import AskTheModel, Effect, Event, Executor, Ready
+from pentad.services.task_runner.domain.strategy import AskTheModel, Effect, Event, Executor, TurnReady
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer
@@ -18,7 +18,7 @@ class ToolFirst:
     """Calls a tool, then asks the model, then completes with words of its own: there is no such strategy elsewhere."""
 
     def next(self, turn: Rules, event: Event) -> Effect:
-        if not isinstance(event, Ready):
+        if not isinstance(event, TurnReady):
             return Executor().next(turn, event)
         if turn.steps == 0:
             args = '{"text":"planned"}'
