@@ -3,10 +3,10 @@
 from typing import Literal
 
 from pydantic import Field
-from pydantic_core import from_json
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import may_be
+from pentad.contracts.plain_json import read_json
 
 LetterKind = Literal["entry", "session_mail", "task_mail", "call"]
 LinkKind = Literal["message", "task", "step", "call", "entry", "cause"]
@@ -51,9 +51,9 @@ FOR_WHOM = ("tenant_id", "session_id", "task_id", "tool_call_id")
 
 
 def named_in(text: str) -> dict[str, str]:
-    """The ids that a JSON object names; what is no object, or no id, names nothing."""
+    """The ids that a JSON object names; what is no object, or no id, names nothing; nor does one of too many values."""
     try:
-        found = from_json(text)
+        found = read_json(text)
     except ValueError:
         return {}
     if not isinstance(found, dict):
