@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter, field_validator
 
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
@@ -12,6 +12,8 @@ MAX_CONTENT = 65_536
 """Characters of one user message."""
 NEW_TASK = "new"
 """In place of a task's id: a new task. None of ours is called so."""
+MAX_METADATA = 16_384
+"""Characters of a message's metadata, names and values together."""
 MetadataText = Annotated[str, StringConstraints(max_length=4096)]
 
 
@@ -30,9 +32,18 @@ class InboundMessage(Contract):
     instruction: Identifier | None = None
     """What to run; absent: what its task runs, and ``executor`` for a new one."""
     metadata: dict[MetadataText, MetadataText] = Field(default_factory=dict, max_length=64)
+    """Texts of the producer's own, carried along: told with ``message_routed`` and ``task_start``, given to tools, and
+    kept in the record."""
     deadline: Timestamp | None = None
     budget: Budget | None = None
     traceparent: str | None = Field(default=None, max_length=256)
+
+    @field_validator("metadata")
+    @classmethod
+    def _is_short(cls, metadata: dict[str, str]) -> dict[str, str]:
+        if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA:
+            raise ValueError(f"names and values have at most {MAX_METADATA:,} characters in all: send a reference")
+        return metadata
 
     @property
     def due(self) -> int:
@@ -62,6 +73,8 @@ class ToolCallCommand(Envelope):
     timeout: float
     """Seconds from the start of the call."""
     user_id: str | None = None
+    metadata: dict[str, str] | None = None
+    """Of the user's message whose turn this belongs to; absent: it has none."""
 
 
 class EmbedCommand(Envelope):

@@ -65,6 +65,8 @@ class MessageRouted(ClientEvent):
     scores: dict[str, float] | None = None
     """How likely each of them is, 0 to 1, where they were weighed; what is missing to 1 are tasks that are less likely,
     and a new one."""
+    metadata: dict[str, str] | None = None
+    """The metadata of the message; absent: it has none."""
 
 
 class ControlResult(ClientEvent):
@@ -105,6 +107,8 @@ class TaskStart(ClientEvent):
 
     type: Literal["task_start"] = "task_start"
     goal: str
+    metadata: dict[str, str] | None = None
+    """The metadata of the message with which it begins; absent: it has none."""
 
 
 class Delta(ClientEvent):

@@ -63,8 +63,11 @@ class TranscriptMeta(Contract):
     task_id: str | None = None
     """Of what was said in the session before: in which task."""
     deadline: Timestamp | None = None
-    """Of a user's message that has one, and so the budget: both go with it when it is moved to another task."""
+    """The deadline of a user's message. When the message is moved to another task, its deadline, budget, metadata and
+    trace context go with it."""
     budget: Budget | None = None
+    metadata: dict[str, str] | None = None
+    traceparent: str | None = None
 
 
 class Exclusion(Contract):

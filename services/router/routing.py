@@ -71,6 +71,7 @@ class RouteWriter:
             candidates=route.candidates,
             scores=route.scores,
             stage=route.stage,
+            metadata=self._message.metadata or None,
         )
 
     def reject(self, route: Route) -> None:
@@ -97,7 +98,7 @@ class RouteWriter:
 
     def _start(self, task: TaskKeys, goal: str) -> None:
         self._commit.tallies.count(metrics.tasks.labels("active"))
-        self._tell(TaskStart, task.task, goal=goal)
+        self._tell(TaskStart, task.task, goal=goal, metadata=self._message.metadata or None)
 
     def send(self, task: TaskKeys, context: list[SessionMessage], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""

@@ -1,5 +1,6 @@
 """What a turn has used, whose turn it is, and the settings that bound it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pentad.contracts.envelope import Budget
@@ -40,6 +41,8 @@ class Counters:
     budget: Budget | None
     correlation: str
     traceparent: str
+    metadata: Mapping[str, str]
+    """What its producer has sent along."""
     speaker: str
     """Who said it, of the tenant's users; '' when nobody was named."""
     at: int
@@ -47,16 +50,7 @@ class Counters:
 
     def after_step(self, tokens: int, usd: float) -> "Counters":
         """With one step more that used this much."""
-        return Counters(
-            self.steps + 1,
-            self.tokens + tokens,
-            self.usd + usd,
-            self.budget,
-            self.correlation,
-            self.traceparent,
-            self.speaker,
-            self.at,
-        )
+        return replace(self, steps=self.steps + 1, tokens=self.tokens + tokens, usd=self.usd + usd)
 
 
 def counters(task: TaskHeader, arrived: Arrived) -> Counters:
@@ -69,6 +63,7 @@ def counters(task: TaskHeader, arrived: Arrived) -> Counters:
             task.budget,
             task.correlation,
             task.traceparent,
+            task.metadata,
             task.speaker,
             task.turn_at,
         )
@@ -78,4 +73,14 @@ def counters(task: TaskHeader, arrived: Arrived) -> Counters:
     mail = arrived.users[-1]
     last = mail.message
     at = int(mail.entry_id.split("-")[0])
-    return Counters(0, 0, 0.0, last.budget, last.message_id or "", last.traceparent or "", last.user_id or "", at)
+    return Counters(
+        steps=0,
+        tokens=0,
+        usd=0.0,
+        budget=last.budget,
+        correlation=last.message_id or "",
+        traceparent=last.traceparent or "",
+        metadata=last.metadata,
+        speaker=last.user_id or "",
+        at=at,
+    )

@@ -159,7 +159,8 @@ class MoveWriter:
             goal = receiver.header.goal if receiver.header is not None else opening.goal_of(departure.message.content)
             why = {"task_id": receiver.keys.task, "correlation_id": message_id, "causation_id": self._commit.step_id}
             self._commit.tallies.count(metrics.tasks.labels("active"))
-            self._commit.event(self._session, TaskStart(**self._writer.stamped(**why), goal=goal))
+            metadata = departure.message.metadata or None
+            self._commit.event(self._session, TaskStart(**self._writer.stamped(**why), goal=goal, metadata=metadata))
 
     def begins_with(self, departure: Departure, content: str) -> None:
         """Where the message that leaves was the task's first one, its goal is made from this text, now the first."""

@@ -187,6 +187,8 @@ def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessag
         tenant_id=task.tenant,
         deadline=line.get("deadline"),
         budget=line.get("budget"),
+        metadata=line.get("metadata") or {},
+        traceparent=line.get("traceparent"),
         user_id=_speaker(line, task),
     )
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from pydantic_core import to_json
+
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
@@ -208,6 +210,8 @@ class StepWriter:
                 memory_session=None if message.user_id or shares else self.task.session or None,
                 deadline=message.deadline,
                 budget=message.budget,
+                metadata=message.metadata or None,
+                traceparent=message.traceparent,
             )
         if number:
             self.commit.consume(number)
@@ -264,7 +268,7 @@ class StepWriter:
         if self.arrived.users:
             budget = turn.budget.to_json() if turn.budget else b""
             fields |= {"correlation": turn.correlation, "traceparent": turn.traceparent, "budget": budget}
-            fields |= {"speaker": turn.speaker}
+            fields |= {"speaker": turn.speaker, "metadata": to_json(turn.metadata) if turn.metadata else b""}
             if self.arrived.time_zone:
                 fields |= {"time_zone": self.arrived.time_zone}
         if self.arrived.asks:
@@ -328,7 +332,7 @@ class StepWriter:
         """An ended task begins again, unless the router has just opened it."""
         self.commit.expect(self.keys.header, self.task.status)
         self.commit.tallies.count(metrics.tasks.labels("active"))
-        self.emit(TaskStart, goal=self.task.goal)
+        self.emit(TaskStart, goal=self.task.goal, metadata=self.turn.metadata or None)
         # Nobody has spoken to it: what was redriven does not draw the conversation to itself.
         self.commit.set_once(
             self.session.header, recent_field(self.keys.task), self.turn.at if self.arrived.users else 0

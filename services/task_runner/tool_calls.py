@@ -78,6 +78,7 @@ def _queue(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], 
         effect=spec.effect,
         timeout=spec.timeout,
         user_id=writer.turn.speaker or None,
+        metadata=dict(writer.turn.metadata) or None,
     )
     writer.commit.set(writer.keys.calls, **{call: "open 0"})
     writer.commit.queue(TOOL_CALLS, TOOL_CALLS.key(writer.keys.shard, queue=spec.queue), command)

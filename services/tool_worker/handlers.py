@@ -177,6 +177,7 @@ class ToolHandler(Handler):
             session_id=command.session_id,
             task_id=command.task_id or "",
             deadline=datetime.fromisoformat(command.deadline) if command.deadline else None,
+            metadata=command.metadata or {},
         )
         invocation = ToolInvocation(command.tool, command.args, timeout, context)
         return await source.run(invocation, self._progress(command), alone=attempt > 1)

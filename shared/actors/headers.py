@@ -1,10 +1,11 @@
 """The small headers of actors, as read from their hashes. Every field that a header may have is named here."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Literal, get_args
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from pentad.contracts.envelope import Budget
@@ -98,6 +99,8 @@ class TaskHeader:
     correlation: str = ""
     """``message_id`` of the turn's user message."""
     traceparent: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Of the last user's message: what its producer has sent along."""
     turn_at: int = 0
     """When the turn's user message entered the inbound stream."""
     asked_at: int = 0
@@ -229,6 +232,7 @@ def read_session(value: bytes) -> str:
         return name
 
 
+_METADATA = TypeAdapter(dict[str, str])
 _INTEGER, _FLOAT, _TEXT = 1, 2, 3
 _KINDS: dict[str, int] = {
     **dict.fromkeys(_INTEGERS.split(), _INTEGER),
@@ -277,6 +281,8 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
     found["session"] = read_session(raw.get("session", b""))
     if raw.get("budget"):
         found["budget"] = Budget.model_validate_json(raw["budget"])
+    if raw.get("metadata"):
+        found["metadata"] = _METADATA.validate_json(raw["metadata"])
     if raw.get("open"):
         found["open"] = calls = tuple(OpenCall(*call) for call in from_json(raw["open"]))
         if any(call.target not in _TARGETS for call in calls):

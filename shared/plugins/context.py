@@ -1,7 +1,7 @@
 """What a tool may know about the call that it serves."""
 
 import math
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,8 @@ class ToolContext:
     task_id: str = ""
     deadline: datetime | None = None
     """When the whole turn must be over, with time zone; None when nobody set one."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """The metadata of the user's message whose turn the call belongs to: texts of the product's own."""
     report: Report = field(default=_unheard, repr=False, compare=False)
 
     def progress(self, message: str, fraction: float | None = None) -> Awaitable[None]:

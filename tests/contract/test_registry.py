@@ -26,10 +26,10 @@ OUTSIDERS = {"any producer", "a person"}
 PARTS = {"tenant": "t1", "session": "s1", "queue": "q1", "reply": "r1"}
 COMMON = {"session_id", "task_id", "at"}
 EVENT_FIELDS = {
-    "message_routed": "message_id decision stage confidence reason candidates scores",
+    "message_routed": "message_id decision stage confidence reason candidates scores metadata",
     "control_result": "message_id action content",
     "message_moved": "message_id from_task_id to_task_id emptied effects later_steps",
-    "task_start": "goal",
+    "task_start": "goal metadata",
     "thinking": "step attempt offset content",
     "content": "step attempt offset content",
     "message": "step attempt content finish_reason model model_id ref",

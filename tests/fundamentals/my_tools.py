@@ -33,7 +33,8 @@ async def bake(cake: str, ctx: pentad.ToolContext) -> str:
         cake: Which cake.
     """
     # `ctx` is filled in and not shown to the model.
-    await ctx.progress(f"{cake} is in the oven", fraction=0.5)
+    table = ctx.metadata.get("table")
+    await ctx.progress(f"{cake} is in the oven" + (f" for table {table}" if table else ""), fraction=0.5)
     while not is_open(cake):
         await asyncio.sleep(0.01)
     return f"a fresh {cake} cake"

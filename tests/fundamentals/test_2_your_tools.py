@@ -41,11 +41,12 @@ async def test_an_exception_is_a_result_and_the_model_is_told(agent: pentad.Agen
 
 async def test_a_long_call_says_how_far_it_is(agent: pentad.Agent, running: Running) -> None:
     progress = []
-    async for event in agent.send("bake apple"):
+    # `metadata` is what your product knows of the message: tools have it, the model does not.
+    async for event in agent.send("bake apple", metadata={"table": "7"}):
         if isinstance(event, ToolProgress):
             progress.append((event.content, event.fraction))
             (running.kitchen / "apple.open").touch()
         last = event
 
-    assert progress == [("apple is in the oven", 0.5)]
+    assert progress == [("apple is in the oven for table 7", 0.5)]
     assert last.type == "task_end"

@@ -58,14 +58,15 @@ def context_frame(context: ToolContext) -> list[Any]:
         context.session_id,
         context.task_id,
         deadline,
+        dict(context.metadata),
     ]
 
 
 def context_from(frame: list[Any], report: Report) -> ToolContext:
     """The context that ``context_frame`` was made of, reporting to ``report``."""
-    call, key, attempt, tenant, user, session, task, deadline = frame
+    call, key, attempt, tenant, user, session, task, deadline, metadata = frame
     moment = datetime.fromisoformat(deadline) if deadline else None
-    return ToolContext(call, key, attempt, tenant, user, session, task, moment, report)
+    return ToolContext(call, key, attempt, tenant, user, session, task, moment, metadata, report)
 
 
 def _cut(text: str) -> str:
