@@ -264,6 +264,35 @@ async def by_note(agents: dict[str, Agent]) -> None:
             assert await found(note, reader) == owns, (note, reader)
 
 
+async def by_shared_task(agents: dict[str, Agent]) -> None:
+    """Of a task in which two users have spoken each opens what is his own, and nothing of the other's around it."""
+    agent = agents["north"]
+    spoken = {"ada": "Quillamber is what I ordered.", "bob": "Quortbronze is what I ordered."}
+    task: str | None = "new"
+    for user, text in spoken.items():
+        turn = agent.turn(text, session_id="table", user_id=user, task_id=task)
+        async for _ in turn:
+            pass
+        task = turn.task_id
+
+    async def anchor_of(user: str) -> str:
+        hits = await agent.inspection.search_memory(spoken[user], limit=5, user_id=user, kind="episodic")
+        return next((hit.anchor for hit in hits if hit.content == spoken[user]), "")
+
+    words = {user: text.split()[0] for user, text in spoken.items()}
+    for user, other in (("ada", "bob"), ("bob", "ada")):
+        anchor = await wait_until("what was said to be remembered", lambda who=user: anchor_of(who), 60)  # type: ignore[misc]
+        opened = await agent.inspection.expand(anchor, window=50, user_id=user, session_id="table")
+        shown = " ".join(piece.content for piece in (*opened.before, opened.focus, *opened.after))
+        assert words[user] in shown
+        assert words[other] not in shown, (user, shown)
+        order = json.dumps({"anchor": anchor, "window": 20})
+        sent = agent.send(f"[[memory_expand {order}]]", session_id="table", user_id=user, task_id="new")
+        [result] = [event async for event in sent if event.type == "tool_result"]
+        assert words[user] in (result.result or "")
+        assert words[other] not in (result.result or ""), (user, result.result)
+
+
 async def test_each_finds_what_is_his_by_every_route_tool_and_prompt_and_nothing_crosses(tmp_path: Path) -> None:
     """Law 13: a memory belongs to the user who is named, else to its session alone, and no query crosses."""
     assert len(FACTS) == 40
@@ -282,6 +311,7 @@ async def test_each_finds_what_is_his_by_every_route_tool_and_prompt_and_nothing
                 await by_node_and_anchor(agents)
                 await by_tool_and_prompt(agents)
                 await by_note(agents)
+                await by_shared_task(agents)
 
 
 async def test_the_commands_speak_as_who_is_logged_in_so_that_the_cat_is_found_from_another_session(
