@@ -264,10 +264,26 @@ async def by_note(agents: dict[str, Agent]) -> None:
             assert await found(note, reader) == owns, (note, reader)
 
 
+async def opens_all_that_it_names(agent: Agent, user: str) -> None:
+    """What a user is shown of the graph rests on statements that he can open; both know the same name."""
+    hits = await agent.inspection.search_memory("Kenzaburo Watanabe", limit=20, user_id=user, kind="semantic")
+    around = [
+        node for hit in hits for node in (await agent.inspection.memory_neighbours(hit.id, depth=3, user_id=user)).nodes
+    ]
+    assert "entity" in {node.kind for node in around}, "the name that both have said"
+    for node in around:
+        assert node.supports
+        for support in node.supports:
+            await agent.inspection.expand(support.anchor, user_id=user)
+
+
 async def by_shared_task(agents: dict[str, Agent]) -> None:
     """Of a task in which two users have spoken each opens what is his own, and nothing of the other's around it."""
     agent = agents["north"]
-    spoken = {"ada": "Quillamber is what I ordered.", "bob": "Quortbronze is what I ordered."}
+    spoken = {
+        "ada": "Quillamber is what I ordered from Kenzaburo Watanabe.",
+        "bob": "Quortbronze is what I ordered from Kenzaburo Watanabe.",
+    }
     task: str | None = "new"
     for user, text in spoken.items():
         turn = agent.turn(text, session_id="table", user_id=user, task_id=task)
@@ -291,6 +307,13 @@ async def by_shared_task(agents: dict[str, Agent]) -> None:
         [result] = [event async for event in sent if event.type == "tool_result"]
         assert words[user] in (result.result or "")
         assert words[other] not in (result.result or ""), (user, result.result)
+        hits = await agent.inspection.search_memory(
+            " ".join(spoken.values()), limit=100, kind="working", user_id=user, session_id="table"
+        )
+        shown = " ".join(hit.content for hit in hits)
+        assert words[user] in shown
+        assert words[other] not in shown, (user, shown)
+        await opens_all_that_it_names(agent, user)
 
 
 async def test_each_finds_what_is_his_by_every_route_tool_and_prompt_and_nothing_crosses(tmp_path: Path) -> None:
