@@ -113,9 +113,14 @@ def test_every_route_of_memory_is_named_here() -> None:
     assert routes == CALLS.keys() | OF_OPERATORS_OR_RECORDS
 
 
-@pytest.mark.parametrize(("method", "path"), CALLS)
+WORKING = {"params": {"q": "cat", "kind": "working", "session_id": "s1"}}
+"""A search of what a session holds now takes its turn too."""
+TURNS = [*((*route, given) for route, given in CALLS.items()), ("GET", "/v1/memory/search", WORKING)]
+
+
+@pytest.mark.parametrize(("method", "path", "given"), TURNS)
 async def test_every_route_of_memory_waits_for_its_tenants_turn(
-    gateway: GatewayService, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+    gateway: GatewayService, monkeypatch: pytest.MonkeyPatch, method: str, path: str, given: dict[str, Any]
 ) -> None:
     searches = Searches()
     monkeypatch.setattr(gateway._parts.memories, "search", searches.search)
@@ -123,7 +128,7 @@ async def test_every_route_of_memory_waits_for_its_tenants_turn(
     async with httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=60) as http:
         deep = [asyncio.create_task(http.get("/v1/memory/search?q=cat", headers=GREEDY)) for _ in range(places + 1)]
         await wait_until("all places to be taken", lambda: sum(task.done() for task in deep) == 1)
-        refused = await http.request(method, path.replace("{node}", "some-node"), headers=GREEDY, **CALLS[method, path])
+        refused = await http.request(method, path.replace("{node}", "some-node"), headers=GREEDY, **given)
         assert (refused.status_code, refused.headers.get("retry-after")) == (429, "1")
         for number in range(places):
             await wait_until("the next to be begun", lambda n=number: len(searches.begun) > n)  # type: ignore[misc]
