@@ -31,6 +31,7 @@ from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
 from pentad.services.gateway.tasks_by_time import TasksByTime
+from pentad.services.gateway.turn_stream import TurnStreams
 from pentad.services.gateway.unforgetting import Unforgetting
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
@@ -112,8 +113,7 @@ class GatewayService:
         noting = Noting(store, records, graph, vectors, embedder, knowledge, shards)
         memories = Memories(store, queries, vectors, embedder, knowledge, HitWalks(graph), shards)
         return Parts(
-            store=store,
-            relay=self._relay,
+            streams=TurnStreams(store, self._relay, queries),
             queries=queries,
             tasks=TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s)),
             inbox=inbox,
@@ -190,7 +190,7 @@ class GatewayService:
 
     async def stop(self) -> None:
         """Close WebSockets with 1012, end streams and waits, let answers finish."""
-        self._parts.closing.set()
+        self._parts.streams.closing.set()
         await self._server.stop()
         await self._relay.stop()
         await self._watch.close()

@@ -145,9 +145,9 @@ async def _open(parts: Parts, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "websocket.send", "text": refusal})
         await close(send, REFUSED, str(error))
         return
-    subscription = await parts.subscribe(keys, cursor)
+    stream = await parts.streams.open(keys, cursor)
     try:
         await send(accept)
-        await WebSocketSession(parts, keys, subscription, receive, send).run()
+        await WebSocketSession(parts, keys, stream, receive, send).run()
     finally:
-        subscription.close()
+        stream.close()

@@ -1,93 +1,85 @@
 """Following the turn of a message from before it is appended to its end."""
 
 import asyncio
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic_core import from_json
 
 from pentad.contracts.commands import InboundMessage
-from pentad.services.gateway.domain.waited_turn import WaitedTurn
+from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
 from pentad.services.gateway.parts import Parts
+from pentad.services.gateway.turn_stream import Missed, TurnStream
+from pentad.shared.events.deltas import StreamEvent
 from pentad.shared.events.feed import START
-from pentad.shared.events.subscription import CursorExpiredError, SlowReaderError, Subscription
+from pentad.shared.events.subscription import SlowReaderError
 from pentad.shared.keys import SessionKeys
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
-
-async def begin_turn(parts: Parts, message: InboundMessage, keys: SessionKeys) -> Subscription:
+async def begin_turn(
+    parts: Parts, message: InboundMessage, keys: SessionKeys, turn: TurnFilter | None = None
+) -> TurnStream:
     """Listen first, then append: nothing of the turn can be missed. A repeated id looks for the first one's turn.
 
-    The caller closes the subscription. Raises ``ProblemError``.
+    ``turn``: its events alone. The caller closes the stream. Raises ``ProblemError``.
     """
-    subscription = await parts.subscribe(keys, None)
+    stream = await parts.streams.open(keys, None, turn)
     try:
         if await parts.accepting.is_repeat(message, keys):
-            subscription.close()
-            return await parts.subscribe(keys, START)
+            stream.close()
+            return await parts.streams.open(keys, START, turn)
         await parts.accepting.accept(message, keys)
     except BaseException:
-        subscription.close()
+        stream.close()
         raise
-    return subscription
+    return stream
 
 
 async def wait_for_turn(parts: Parts, message: InboundMessage, keys: SessionKeys, wait_s: float) -> WaitedTurn:
     """Append it, and what has come of it when its turn ends or the time is up. Raises ``ProblemError``."""
     limit = asyncio.get_running_loop().time() + wait_s
     turn = WaitedTurn(message.message_id or "")
-    subscription = await begin_turn(parts, message, keys)
+    stream = await begin_turn(parts, message, keys)
     try:
         async with asyncio.timeout_at(limit):
-            await _until_ended(parts, keys, subscription, turn)
+            await _until_ended(parts.streams.closing, stream, turn)
     except TimeoutError:
         pass
     finally:
-        subscription.close()
+        stream.close()
     if turn.ref is not None and turn.task_id is not None:
         turn.answer = await parts.queries.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
     return turn
 
 
-async def _until_ended(parts: Parts, keys: SessionKeys, subscription: Subscription, turn: WaitedTurn) -> None:
-    async with aclosing(_events(parts, keys, subscription)) as events:
-        async for event in events:
-            if turn.feed(event):
-                return
-
-
-async def _events(
-    parts: Parts, keys: SessionKeys, subscription: Subscription
-) -> "AsyncGenerator[dict[str, Any], None]":
-    """The session's events until the gateway closes: where some are gone, a snapshot in their place.
+async def _until_ended(closing: asyncio.Event, stream: TurnStream, turn: WaitedTurn) -> None:
+    """Feed the turn with the session's events until it ends or the gateway closes: where some are gone, a snapshot.
 
     More than waits for a reader at once is read again from the stream.
     """
-    read_to = subscription.position
-    closing = asyncio.create_task(parts.closing.wait())
+    closed = asyncio.create_task(closing.wait())
     try:
         while True:
-            reading = asyncio.create_task(subscription.read())
+            reading = asyncio.create_task(stream.read())
             try:
-                await asyncio.wait({reading, closing}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({reading, closed}, return_when=asyncio.FIRST_COMPLETED)
                 if not reading.done():
                     return
-                events = reading.result()
-            except CursorExpiredError:
-                read_to = subscription.position
-                yield from_json(await parts.snapshot(keys, read_to))
-                continue
+                read = reading.result()
             except SlowReaderError:
-                subscription.close()
-                subscription = await parts.subscribe(keys, read_to)
+                await stream.catch_up()
                 continue
             finally:
                 reading.cancel()
-            for event in events:
-                read_to = event.id
-                yield {"id": event.id.decode()} | from_json(event.data)
+            if any(turn.feed(event) for event in _events(read)):
+                return
     finally:
-        subscription.close()
-        closing.cancel()
+        closed.cancel()
+
+
+def _events(read: Sequence[StreamEvent] | Missed) -> Iterator[dict[str, Any]]:
+    if isinstance(read, Missed):
+        yield from_json(read.snapshot)
+    else:
+        for event in read:
+            yield {"id": event.id.decode()} | from_json(event.data)

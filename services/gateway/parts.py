@@ -1,10 +1,9 @@
 """What the gateway's handlers share. Made by the composition root."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from secrets import token_hex
 from time import time_ns
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import ErrorEvent, Snapshot
+from pentad.contracts.events import ErrorEvent
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, rfc3339, shard_of
 from pentad.services.gateway.accepting import Accepting
 from pentad.services.gateway.access import Access
@@ -35,24 +34,19 @@ from pentad.services.gateway.rebuilds import MemoryRebuilds
 from pentad.services.gateway.redriving import Redriving
 from pentad.services.gateway.reindexing import Reindexing
 from pentad.services.gateway.task_list import TaskList
+from pentad.services.gateway.turn_stream import TurnStreams
 from pentad.services.gateway.unforgetting import Unforgetting
-from pentad.shared.events.relay import Relay
-from pentad.shared.events.subscription import Subscription, subscribe
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.store.store import Store, guarded
 from pentad.shared.work.tenant_turns import TenantTurns, TooManyWaitError
-
-_SUBSCRIBE_S = 5.0
 
 
 @dataclass
 class Parts:
     """The gateway's inside."""
 
-    store: Store
-    relay: Relay
+    streams: TurnStreams
     queries: Queries
     tasks: TaskList
     inbox: Inbox
@@ -81,8 +75,6 @@ class Parts:
     origins: tuple[str, ...]
     """Sites whose pages may talk to the gateway."""
     shards: int
-    closing: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the gateway stops: streams and waits end."""
 
     def session(self, tenant: str, session: str) -> SessionKeys:
         """A session's keys. Raises ``ProblemError`` (400) for what is no id."""
@@ -98,31 +90,6 @@ class Parts:
                 yield
         except TooManyWaitError as error:
             raise busy(f"too many calls of memory at once: {error}") from None
-
-    async def subscribe(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:
-        """Begin to read a session's events; the caller closes it. Raises ``ProblemError`` (503) in an outage."""
-        if self.relay.trouble is not None:
-            raise busy(f"events do not flow now: {self.relay.trouble}", outage=True)
-        try:
-            async with asyncio.timeout(_SUBSCRIBE_S):
-                return await subscribe(self.store, self.relay, keys, cursor)
-        except TimeoutError:
-            raise busy("events do not flow now: Redis does not answer", outage=True) from None
-
-    async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
-        """A ``snapshot`` event with the cursor to go on from. Waits for Redis."""
-        return await guarded("a snapshot", self._snapshot, keys, cursor)
-
-    async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
-        event = Snapshot(
-            event_id=token_hex(16),
-            at=await self.store.now(),
-            tenant_id=keys.tenant,
-            session_id=keys.session,
-            tasks=await self.queries.session_tasks(keys),
-            messages=await self.queries.messages(keys),
-        )
-        return as_text({"id": cursor.decode()} | event.model_dump(mode="json", exclude_none=True))
 
     def error(self, keys: SessionKeys, code: ErrorCode, message: str, in_doubt: bool = False, **more: Any) -> str:
         """An ``error`` event for one client alone: it has no cursor and goes by our clock, for Redis may be away.

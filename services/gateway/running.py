@@ -35,8 +35,8 @@ async def run_instruction(parts: Parts, request: "Request") -> "Response | Event
         raise invalid(str(error)) from None
     try:
         if "text/event-stream" in request.headers.get("accept", ""):
-            subscription = await begin_turn(parts, message, keys)
-            return EventStream(parts, keys, subscription, TurnFilter(message.message_id or ""))
+            stream = await begin_turn(parts, message, keys, TurnFilter(message.message_id or ""))
+            return EventStream(parts, keys, stream)
         turn = await wait_for_turn(parts, message, keys, WAIT_S if wait_s is None else wait_s)
     except ProblemError as problem:
         problem.message_id = message.message_id

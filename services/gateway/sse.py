@@ -4,22 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import from_json
-
 from pentad.contracts.errors import ErrorCode
-from pentad.services.gateway.domain.waited_turn import TurnFilter
 from pentad.services.gateway.http import tenant_of
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.problems import bad
+from pentad.services.gateway.turn_stream import Missed, TurnStream
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.events.deltas import StreamEvent
-from pentad.shared.events.subscription import (
-    BadCursorError,
-    CursorExpiredError,
-    SlowReaderError,
-    Subscription,
-    parse_cursor,
-)
+from pentad.shared.events.subscription import BadCursorError, SlowReaderError, parse_cursor
 from pentad.shared.keys import SessionKeys
 
 if TYPE_CHECKING:
@@ -42,35 +34,33 @@ async def get_events(parts: Parts, request: "Request") -> "EventStream":
         cursor = parse_cursor(text)
     except BadCursorError as error:
         raise bad(str(error)) from None
-    return EventStream(parts, keys, await parts.subscribe(keys, cursor))
+    return EventStream(parts, keys, await parts.streams.open(keys, cursor))
 
 
 class EventStream:
     """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops.
 
-    With ``turn`` it has the events of that turn alone, and ends with it.
+    Where one turn is followed, it ends with that.
     """
 
-    def __init__(
-        self, parts: Parts, keys: SessionKeys, subscription: Subscription, turn: TurnFilter | None = None
-    ) -> None:
-        self._parts, self._keys, self._subscription, self._turn = parts, keys, subscription, turn
+    def __init__(self, parts: Parts, keys: SessionKeys, stream: TurnStream) -> None:
+        self._parts, self._keys, self._stream = parts, keys, stream
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "HEAD":
-            self._subscription.close()
+            self._stream.close()
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send({"type": "http.response.body", "body": b""})
             return
         tasks = {
             asyncio.create_task(self._write(send)),
             asyncio.create_task(_until_gone(receive)),
-            asyncio.create_task(self._parts.closing.wait()),
+            asyncio.create_task(self._parts.streams.closing.wait()),
         }
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._subscription.close()
+            self._stream.close()
             await cancel_all(tasks)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
@@ -84,30 +74,20 @@ class EventStream:
 
     async def _blocks(self) -> AsyncIterator[bytes]:
         yield b": hello\n\n"
-        if self._subscription.expired:
-            yield await self._gap("the cursor is older than what is kept, or of another history")
-        while self._turn is None or not self._turn.over:
+        while not self._stream.over:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
-                    events = await self._subscription.read()
-                yield b"".join(map(_block, filter(self._takes, events)))
+                    read = await self._stream.read()
             except TimeoutError:
                 yield b": alive\n\n"
-            except CursorExpiredError as error:
-                yield await self._gap(str(error))
             except SlowReaderError:
                 return
+            else:
+                yield self._gap(read) if isinstance(read, Missed) else b"".join(map(_block, read))
 
-    def _takes(self, event: StreamEvent) -> bool:
-        return self._turn is None or self._turn.takes(from_json(event.data))
-
-    async def _gap(self, why: str) -> bytes:
-        position = self._subscription.position
-        error = self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, why)
-        snapshot = await self._parts.snapshot(self._keys, position)
-        if self._turn is not None:
-            self._turn.takes(from_json(snapshot))
-        return f"data: {error}\n\nid: {position.decode()}\ndata: {snapshot}\n\n".encode()
+    def _gap(self, missed: Missed) -> bytes:
+        error = self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, missed.why)
+        return f"data: {error}\n\nid: {missed.position.decode()}\ndata: {missed.snapshot}\n\n".encode()
 
 
 def _block(event: StreamEvent) -> bytes:

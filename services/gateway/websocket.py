@@ -15,9 +15,10 @@ from pentad.services.gateway.domain.frames import UnreadableError, command_of, c
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.parts import Parts, as_text
 from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.turn_stream import Missed, TurnStream
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.events.subscription import CursorExpiredError, SlowReaderError, Subscription
+from pentad.shared.events.subscription import SlowReaderError
 from pentad.shared.keys import SessionKeys
 
 log = logging.getLogger(__name__)
@@ -28,15 +29,15 @@ BAD_KEY, TOO_SLOW, REFUSED, BROKEN = 4401, 1013, 1008, 1011
 class WebSocketSession:
     """One open connection, from the handshake's end to its close."""
 
-    def __init__(self, parts: Parts, keys: SessionKeys, subscription: Subscription, receive: Any, send: Any) -> None:
-        self._parts, self._keys, self._subscription = parts, keys, subscription
+    def __init__(self, parts: Parts, keys: SessionKeys, stream: TurnStream, receive: Any, send: Any) -> None:
+        self._parts, self._keys, self._stream = parts, keys, stream
         self._receive, self._send = receive, send
 
     async def run(self) -> None:
         """Serve until either side closes."""
         metrics.websockets.labels().inc()
-        self._subscription.on_overflow = self._hurry
-        cursor = self._subscription.position.decode()
+        self._stream.subscription.on_overflow = self._hurry
+        cursor = self._stream.position.decode()
         writer = asyncio.create_task(self._write(cursor))
         try:
             await self._read()
@@ -44,14 +45,12 @@ class WebSocketSession:
             pass
         finally:
             metrics.websockets.labels().dec()
-            self._subscription.close()
+            self._stream.close()
             await cancel_all([writer])
 
     async def _write(self, cursor: str) -> None:
         try:
             await self._text(as_text({"type": "session", "session_id": self._keys.session, "cursor": cursor}))
-            if self._subscription.expired:
-                await self._gap("the cursor is older than what is kept, or of another history")
             while await self._write_some():
                 pass
         except OSError:  # uvicorn's "client disconnected"
@@ -62,23 +61,21 @@ class WebSocketSession:
 
     async def _write_some(self) -> bool:
         """Send what has come; False once the connection is closed."""
-        subscription, send = self._subscription, self._send
+        subscription, send = self._stream.subscription, self._send
         try:
-            for event in await subscription.read():
-                if subscription.overflown:
-                    break
-                await send({"type": "websocket.send", "text": event.text})
-        except CursorExpiredError as error:
-            await self._gap(str(error))
+            read = await self._stream.read()
         except SlowReaderError as error:
             await close(self._send, TOO_SLOW, str(error))
             return False
+        if isinstance(read, Missed):
+            await self._text(self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, read.why))
+            await self._text(read.snapshot)
+            return True
+        for event in read:
+            if subscription.overflown:
+                break
+            await send({"type": "websocket.send", "text": event.text})
         return True
-
-    async def _gap(self, why: str) -> None:
-        """Say that events are missing, and what a client needs to go on."""
-        await self._text(self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, why))
-        await self._text(await self._parts.snapshot(self._keys, self._subscription.position))
 
     async def _read(self) -> None:
         while (frame := await self._receive())["type"] != "websocket.disconnect":

@@ -71,7 +71,7 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
     # The look for an earlier one comes before the append, and is answered.
     monkeypatch.setattr("pentad.services.gateway.accepting.Accepting.is_repeat", _new)
     if "wait" in path:
-        monkeypatch.setattr("pentad.services.gateway.parts.Parts.subscribe", _subscribed)
+        monkeypatch.setattr("pentad.services.gateway.turn_stream.TurnStreams.open", _subscribed)
     redis.pause()
     refused = await http.post(path, json=BODY | given)
     redis.resume()

@@ -1,0 +1,135 @@
+"""The port on which every protocol follows a session or one of its turns: SSE, the WebSocket, waiting for an answer.
+
+A protocol reads batches of events, and in their place, where some were missed, a snapshot to go on from. What it makes
+of either, and how it treats a client that reads too slowly, is its own.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from secrets import token_hex
+
+from pydantic_core import from_json, to_json
+
+from pentad.contracts.events import Snapshot
+from pentad.services.gateway.domain.waited_turn import TurnFilter
+from pentad.services.gateway.problems import busy
+from pentad.services.gateway.queries import Queries
+from pentad.shared.events.deltas import StreamEvent
+from pentad.shared.events.relay import Relay
+from pentad.shared.events.subscription import CursorExpiredError, Subscription, subscribe
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import SessionKeys
+from pentad.shared.store.store import Store, guarded
+
+_SUBSCRIBE_S = 5.0
+
+
+@immutable
+class Missed:
+    """Events are missing here: their cursor is older than what is kept. The client goes on from ``snapshot``."""
+
+    why: str
+    position: bytes
+    """The cursor of the snapshot."""
+    snapshot: str
+    """A ``snapshot`` event as JSON."""
+
+
+class TurnStreams:
+    """Opens the streams of a gateway."""
+
+    def __init__(self, store: Store, relay: Relay, queries: Queries) -> None:
+        self._store, self._relay, self._queries = store, relay, queries
+        self.closing = asyncio.Event()
+        """Set when the gateway stops: streams and waits end."""
+
+    async def open(self, keys: SessionKeys, cursor: bytes | None, turn: TurnFilter | None = None) -> "TurnStream":
+        """Begin to read a session's events behind a cursor; None: those that come from now on. The caller closes it.
+
+        ``turn``: its events alone. Raises ``ProblemError`` (503) in an outage.
+        """
+        return TurnStream(self, keys, await self.subscribed(keys, cursor), turn)
+
+    async def subscribed(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:
+        """A subscription to a session's events. Raises ``ProblemError`` (503) in an outage."""
+        if self._relay.trouble is not None:
+            raise busy(f"events do not flow now: {self._relay.trouble}", outage=True)
+        try:
+            async with asyncio.timeout(_SUBSCRIBE_S):
+                return await subscribe(self._store, self._relay, keys, cursor)
+        except TimeoutError:
+            raise busy("events do not flow now: Redis does not answer", outage=True) from None
+
+    async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
+        """A ``snapshot`` event as JSON, with the cursor to go on from. Waits for Redis."""
+        return await guarded("a snapshot", self._snapshot, keys, cursor)
+
+    async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
+        event = Snapshot(
+            event_id=token_hex(16),
+            at=await self._store.now(),
+            tenant_id=keys.tenant,
+            session_id=keys.session,
+            tasks=await self._queries.session_tasks(keys),
+            messages=await self._queries.messages(keys),
+        )
+        return to_json({"id": cursor.decode()} | event.model_dump(mode="json", exclude_none=True)).decode()
+
+
+class TurnStream:
+    """A session's events, or those of one turn, as one client follows them. Made by `TurnStreams.open`."""
+
+    def __init__(
+        self, streams: TurnStreams, keys: SessionKeys, subscription: Subscription, turn: TurnFilter | None
+    ) -> None:
+        self._streams, self._keys, self._turn = streams, keys, turn
+        self.subscription = subscription
+        """Where the events come from: protocols that watch their clients' pace look at its outbox."""
+        self._gap = "the cursor is older than what is kept, or of another history" if subscription.expired else ""
+        """Why events are missing, until the client has been told with a snapshot."""
+        self._read_to = subscription.position
+
+    @property
+    def position(self) -> bytes:
+        """The cursor behind which the stream began, or up to which events were read."""
+        return self._read_to
+
+    @property
+    def over(self) -> bool:
+        """Whether the turn that is followed has ended; never, where the whole session is."""
+        return self._turn is not None and self._turn.over
+
+    async def read(self) -> Sequence[StreamEvent] | Missed:
+        """The next events, of the turn if one is followed: a batch may be empty. Redis's outages are waited out.
+
+        May be cancelled at any time without losing events. Raises ``SlowReaderError`` when more waits for the client
+        than is kept for it: see `catch_up`.
+        """
+        if self._gap:
+            return await self._missed()
+        try:
+            events = await self.subscription.read()
+        except CursorExpiredError as error:
+            self._gap = str(error)
+            return await self._missed()
+        if events:
+            self._read_to = events[-1].id
+        turn = self._turn
+        return events if turn is None else [event for event in events if turn.takes(from_json(event.data))]
+
+    async def catch_up(self) -> None:
+        """Read what a slow client has left again from the stream. Raises ``ProblemError`` (503) in an outage."""
+        self.subscription.close()
+        self.subscription = await self._streams.subscribed(self._keys, self._read_to)
+
+    async def _missed(self) -> Missed:
+        position = self.subscription.position
+        snapshot = await self._streams.snapshot(self._keys, position)
+        why, self._gap, self._read_to = self._gap, "", position
+        if self._turn is not None:
+            self._turn.takes(from_json(snapshot))
+        return Missed(why, position, snapshot)
+
+    def close(self) -> None:
+        """Let go of the subscription. Safe to call twice."""
+        self.subscription.close()
