@@ -21,3 +21,9 @@ def read_http_url(url: str) -> SplitResult:
     if wrong or "@" in parts.path + parts.query:
         raise ValueError(_FORM)
     return parts
+
+
+def shown_place(url: str) -> str:
+    """Scheme, host, port and path: what may be shown. User names and queries can hold secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

@@ -120,7 +120,7 @@ def _offline(settings: Settings) -> Finding:
 
 def _choice(name: str, listed: list[str], place: str) -> Finding:
     from pentad.shared.models.model_makers import described
-    from pentad.shared.models.openai_chat import UNNAMED
+    from pentad.shared.models.ports import UNNAMED
 
     if name == UNNAMED:
         if not listed:

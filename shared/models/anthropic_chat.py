@@ -15,13 +15,13 @@ from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_to
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.learned_form import REQUIRED
+from pentad.shared.models.model_keys import ANTHROPIC_URL
 from pentad.shared.models.official import anthropic_client
-from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelRefused
+from pentad.shared.models.ports import STALL_S, ChatRequest, DeltaSink, ModelRefused
 from pentad.shared.models.request_change import Change, call_id_form
-from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
+from pentad.shared.models.streamed_chat import StreamedChat
 from pentad.shared.models.thoughts import kind_of
 
-ANTHROPIC_URL = "https://api.anthropic.com"
 _DEFAULTS = {"max_tokens": 16_384, "cache_control": {"type": "ephemeral"}}
 """The protocol wants a limit of tokens; thinking counts. A prompt is cached, because the next step sends it again."""
 _OURS = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import SettingsError
+from pentad.shared.http_url import shown_place
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
-from pentad.shared.models.endpoint import shown_place
 from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.model_keys import ModelKeys, model_keys
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged

@@ -15,8 +15,10 @@ from urllib.request import getproxies
 
 from pydantic_core import from_json
 
+from pentad.shared.http_url import shown_place
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_failures import error_in, from_status, message_in, shortened
+from pentad.shared.models.model_keys import OPENAI_URL
 from pentad.shared.models.official import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 from pentad.shared.models.stated_delay import stated_delay
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from pentad.shared.models.direct_http import Repeat
 
-OPENAI_URL = "https://api.openai.com/v1"
 MOST_BYTES = 64 * 1024 * 1024
 """Of one answer."""
 MOST_LISTED = 4 * 1024 * 1024
@@ -246,12 +247,6 @@ def _said(response: httpx2.Response) -> object:
         return from_json(response.content)
     except ValueError:
         return response.text
-
-
-def shown_place(url: str) -> str:
-    """Scheme, host, port and path: what may be shown. User names and queries can hold secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
 def _is_direct(url: str) -> bool:

@@ -21,7 +21,6 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
-from pentad.shared.models.streamed_chat import StreamedChat
 
 _FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
 """How model calls end that have no answer, for the metrics."""
@@ -45,7 +44,7 @@ class LiveModel:
     @property
     def learned(self) -> tuple[str, ...]:
         """What its server's refusals have taught of how it is asked, in words."""
-        return self.client.learned if isinstance(self.client, StreamedChat) else ()
+        return self.client.learned
 
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
         """Its answer. A failure is returned, without its frames: they hold the task that asks, which would hold them.

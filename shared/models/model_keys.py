@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.immutable import immutable
-from pentad.shared.models.anthropic_chat import ANTHROPIC_URL
-from pentad.shared.models.endpoint import OPENAI_URL
 from pentad.shared.settings import Settings
 
 DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
+OPENAI_URL = "https://api.openai.com/v1"
+ANTHROPIC_URL = "https://api.anthropic.com"
 _PROVIDERS = {"openai": OPENAI_URL, "anthropic": ANTHROPIC_URL, "dashscope": DASHSCOPE_URL}
 """Where a protocol's own provider is, for entries without an endpoint."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -1,21 +1,21 @@
-"""Clients of models: from the settings (the offline model until an endpoint or a key is given) and from entries."""
+"""Clients of models: from the settings (the offline model until an endpoint or a key is given) and from entries.
+
+A protocol is imported where its first client is made: a service that asks no model of it does not wait for it to start.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.models import ModelEntry, ThinkTagsHabit
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.anthropic_chat import AnthropicChat
 from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
-from pentad.shared.models.local_embedding import LocalEmbedding
 from pentad.shared.models.model_keys import DASHSCOPE_URL
-from pentad.shared.models.offline import OfflineModel
-from pentad.shared.models.openai_chat import UNNAMED, OpenAIChat
-from pentad.shared.models.openai_embedding import OpenAIEmbedding
-from pentad.shared.models.ports import ChatModel
-from pentad.shared.models.streamed_chat import STALL_S
+from pentad.shared.models.ports import STALL_S, UNNAMED, ChatModel
 from pentad.shared.settings import model_key
+
+if TYPE_CHECKING:
+    from pentad.shared.models.local_embedding import LocalEmbedding
 
 _DASHSCOPE_MOST = 10
 """Texts that one request of DashScope may hold."""
@@ -36,7 +36,9 @@ def make_chat_model(
     """
     key, url = _clean(api_key), _clean(base_url)
     if key is None and url is None:
-        return OfflineModel()
+        return _offline()
+    from pentad.shared.models.openai_chat import OpenAIChat
+
     named = _clean(model_id)
     return OpenAIChat(url, _sendable(key, "LLM_API_KEY"), named, stall_s=stall_s, think_tags=think_tags)
 
@@ -44,10 +46,14 @@ def make_chat_model(
 def make_of_entry(entry: ModelEntry) -> ChatModel:
     """The client of a chat model of the registry. Raises ``SettingsError`` for what cannot be asked from here."""
     if entry.protocol == "offline":
-        return OfflineModel()
+        return _offline()
     if entry.protocol == "anthropic":
+        from pentad.shared.models.anthropic_chat import AnthropicChat
+
         assert entry.model is not None, "an entry of this protocol names its model"
         return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
+    from pentad.shared.models.openai_chat import OpenAIChat
+
     url = entry.endpoint or (DASHSCOPE_URL if entry.protocol == "dashscope" else None)
     more: dict[str, Any] = {"parameters": entry.parameters, "think_tags": entry.think_tags}
     return OpenAIChat(url, _key_of(entry), entry.model, **more)
@@ -83,6 +89,8 @@ def make_embedding_model(
         return HashingEmbedding()
     if kind == "local":
         return _local(_clean(name))
+    from pentad.shared.models.openai_embedding import OpenAIEmbedding
+
     key, url = _sendable(_clean(api_key), "EMBED_API_KEY"), _clean(base_url)
     if kind == "openai":
         return OpenAIEmbedding(url, key, _clean(name) or "text-embedding-3-small", dimensions=dimensions)
@@ -94,7 +102,15 @@ def make_embedding_model(
     raise SettingsError(f"EMBED_MODEL_TYPE={kind} is not known: use simple, local, openai or dashscope")
 
 
+def _offline() -> ChatModel:
+    from pentad.shared.models.offline import OfflineModel
+
+    return OfflineModel()
+
+
 def _local(name: str | None) -> LocalEmbedding:
+    from pentad.shared.models.local_embedding import LocalEmbedding
+
     model = LocalEmbedding()
     if name not in (None, model.name):
         raise SettingsError(

@@ -113,6 +113,7 @@ class _Unmade:
 
     def __init__(self, entry: ModelEntry, why: str) -> None:
         self.name, self.place, self._why = entry.model or entry.id, entry.endpoint, why
+        self.learned: tuple[str, ...] = ()
 
     def warm(self) -> None:
         """Nothing to prepare."""

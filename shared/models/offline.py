@@ -44,6 +44,10 @@ class OfflineModel:
         return OFFLINE
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        return ()  # no server refuses anything
+
+    @property
     def place(self) -> None:
         """None: it runs in this process."""
         return None

@@ -12,12 +12,11 @@ from pentad.contracts.models import ThinkTagsHabit
 from pentad.shared.models.assembly import Assembly, TaggedAssembly
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
-from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelMisconfigured
+from pentad.shared.models.ports import STALL_S, UNNAMED, ChatRequest, DeltaSink, ModelMisconfigured
 from pentad.shared.models.request_change import Change, call_id_form
-from pentad.shared.models.streamed_chat import STALL_S, StreamedChat
+from pentad.shared.models.streamed_chat import StreamedChat
 from pentad.shared.models.thoughts import kind_of, openai_messages
 
-UNNAMED = "default"
 _FORMAT = b'{"type":"json_schema","json_schema":{"name":"answer","schema":%s}}'
 
 

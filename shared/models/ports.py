@@ -149,6 +149,12 @@ class ModelCutOff(ModelFailed):
     """The answer began and did not end: cut, stalled or out of time. Counts as a failed attempt."""
 
 
+UNNAMED = "default"
+"""The name of a model that is the first which its server lists, until it has answered."""
+STALL_S = 60.0
+"""Seconds of silence within an answer after which it counts as cut off."""
+
+
 class ChatModel(Protocol):
     """A model that answers one request at a time, any number of them at once."""
 
@@ -161,6 +167,11 @@ class ChatModel(Protocol):
     def place(self) -> str | None:
         """The address it is asked at, without anything secret; None for what answers in this process."""
         ...
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What its server's refusals have taught of how it is asked, in words."""
+        return ()
 
     def warm(self) -> None:
         """Import and make what the first call needs. Blocks: call it in a thread before work comes."""

@@ -38,8 +38,6 @@ _BYTES_A_TOKEN = 4
 """Bytes of UTF-8 in a token of English text or JSON, roughly. In other languages a token has fewer, and too few tokens
 are estimated."""
 _UNCOUNTED = "does not count tokens: they are estimated from the length of the texts"
-STALL_S = 60.0
-"""Seconds of silence within an answer after which it counts as cut off."""
 
 
 class StreamedChat(ABC):

@@ -10,7 +10,6 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.models import MOST_LEARNED, ModelEntry, ModelHealth
 from pentad.shared import metrics
 from pentad.shared.models.configured import configured_models, environment_chat
-from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.live_model import LiveModel
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_of_entry
@@ -57,6 +56,8 @@ class ProcessModels:
         if place is None:
             return
         key = self._settings.llm_api_key
+        from pentad.shared.models.endpoint import Endpoint
+
         endpoint = Endpoint(self._settings.llm_base_url, key.get_secret_value() if key else None)
         try:
             async with asyncio.timeout(_KEY_S):

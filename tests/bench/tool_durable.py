@@ -153,6 +153,10 @@ class Instant:
         self._begun: dict[bytes, float] = {}
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def place(self) -> None:
         return None
 

@@ -58,6 +58,10 @@ class ScriptedPort:
         self._sink("content", text)
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def place(self) -> None:
         return None
 

@@ -36,6 +36,7 @@ class Named:
     """A client with a name, which does what its script says."""
 
     place = None
+    learned = ()
 
     def __init__(self, name: str, *script: Any) -> None:
         self.name, self.script = name, list(script)

@@ -101,6 +101,10 @@ class SimulatedModel:
         self._outside = outside
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def place(self) -> None:
         return None
 

@@ -35,6 +35,7 @@ class Played:
     """A client that plays failures, then answers with its name."""
 
     place = None
+    learned = ()
 
     def __init__(self, name: str, *failures: ModelFailed, for_ever: bool = False) -> None:
         self.name, self.failures, self.for_ever = name, list(failures), for_ever
