@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test check types units fuzz bench bench-memory eval-routing chaos lock
+.PHONY: setup run test test-all most check style types units fuzz bench bench-memory eval-routing chaos lock
 
 setup: $(STAMP)
 
@@ -18,13 +18,18 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP)
 	@exec $(BIN)/pentad up $(ARGS)
 
-# A worker takes a half of the tests as they stand, so that what a file's tests share is started once.
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+# A worker takes its part of the tests as they stand, so that what a file's tests share is started once. They wait for
+# leases and timers more than they compute, so there is one worker more than this needs cores.
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal
+# What takes longest begins first.
+TESTS := tests/acceptance tests/integration tests/fuzz tests/fundamentals tests/unit tests/contract tests/architecture
 
-check: $(STAMP)
+check: style
+	@$(MAKE) --no-print-directory --jobs 2 types units
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@$(MAKE) --no-print-directory --jobs 2 types units
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -33,8 +38,15 @@ types: $(STAMP)
 units: $(STAMP)
 	$(PYTEST) tests/unit tests/contract tests/architecture
 
-test: check
-	$(PYTEST) tests/fundamentals tests/fuzz tests/integration tests/acceptance
+# All but what is marked slow (CONTRIBUTING.md), beside the check of types.
+test: style
+	@$(MAKE) --no-print-directory --jobs 2 types most
+
+most: $(STAMP)
+	$(PYTEST) -m "not slow" $(TESTS)
+
+test-all: style types
+	$(PYTEST) $(TESTS)
 
 fuzz: $(STAMP)
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),1500) $(PYTEST) tests/fuzz --hypothesis-show-statistics

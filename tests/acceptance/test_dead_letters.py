@@ -87,6 +87,7 @@ async def test_inbound_entries_are_shown_edited_redriven_and_answered(tmp_path: 
         assert (await terminal.run("list"))[1] == "no dead letters\n"
 
 
+@pytest.mark.slow
 async def test_the_command_and_the_system_are_killed_in_the_middle_and_it_is_answered_once(tmp_path: Path) -> None:
     with Up(tmp_path, {"PENTAD_ADMIN_KEY": "root"}) as system:
         await system.ready()

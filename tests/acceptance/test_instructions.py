@@ -161,6 +161,7 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
         assert "there is no instruction 'nobody'" in unknown.stderr
 
 
+@pytest.mark.slow
 async def test_a_system_that_is_killed_in_the_middle_of_a_run_finishes_it(tmp_path: Path) -> None:
     held = asyncio.Event()
     async with system(tmp_path, lambda _: say("never said", wait=held)) as (up, agent, model):

@@ -30,6 +30,7 @@ def _all_is_well(report: Report, chaos: Chaos) -> None:
     gc.collect()  # what clients have left is told here, and not in another test
 
 
+@pytest.mark.slow
 async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> None:
     """One process of each service, every one a target: nobody else does its work meanwhile. Tasks are archived."""
     chaos = Chaos(tmp_path, 7, 20, minutes=1.5, setup=Setup(ONE_OF_EACH, tool_ms=TOOL_MS, grace_s=1))
@@ -38,6 +39,7 @@ async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> 
     assert report.kills.total() >= 3, report.lines()
 
 
+@pytest.mark.slow
 async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp_path: Path) -> None:
     """The short form of ``make chaos``: stops past the lease and failovers among the kills, several shards."""
     chaos = Chaos(tmp_path, 8, 24, minutes=1.5, setup=Setup(SEVERAL, shards=3, lease_s=1.0, tool_ms=TOOL_MS))
@@ -73,6 +75,7 @@ async def test_full_disks_and_clocks_that_step_lose_double_and_hang_nothing(tmp_
     assert report.clock_steps == {"all -10 min": 1, "all +10 min": 1}, report.lines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "victim", "fault"),
     [("acknowledge-first", "task-runner", "lost its wake-up"), ("run-unsafe-again", "tool-worker", "unsafe call")],

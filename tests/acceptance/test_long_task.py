@@ -51,6 +51,7 @@ class Meter:
         return written / WINDOW, sent / WINDOW
 
 
+@pytest.mark.slow
 async def test_bytes_per_step_do_not_grow_with_the_history(tmp_path: Path) -> None:
     counts = {"router": 1, "task-runner": 1, "tool-worker": 1}
     async with RedisServer(aof="everysec", config={"auto-aof-rewrite-percentage": "0"}) as server:

@@ -459,6 +459,7 @@ async def _held(holds: Holds, world: World, name: str, do: Case) -> dict[str, fl
     return {service: bound for service, bound in shortest.items() if bound > BOUND_S}
 
 
+@pytest.mark.slow
 async def test_no_loop_is_held_for_long_whatever_one_client_model_or_tool_does(tmp_path: Path) -> None:
     async with system(tmp_path) as world:
         await world.turn()

@@ -40,6 +40,7 @@ async def states(agent: pentad.Agent) -> dict[str, str]:
     return {model["id"]: model["health"]["state"] for model in await agent.inspection.models()}
 
 
+@pytest.mark.slow
 async def test_200_tasks_complete_while_the_main_model_fails_three_calls_of_ten(tmp_path: Path) -> None:
     """Seeded. It is left alone while it fails, and asked again."""
     chance, failures = random.Random(3), [fail(500), fail(503), fail(429, retry_after=1), cut(2)]

@@ -179,6 +179,7 @@ async def test_a_runner_that_is_killed_leaves_each_move_done_or_not_begun(tmp_pa
     raise AssertionError("nobody died in the middle")
 
 
+@pytest.mark.slow
 async def test_whoever_else_is_killed_in_a_move_it_is_carried_out_once(tmp_path: Path) -> None:
     chance = random.Random(5)
     async with stand(tmp_path) as it:

@@ -89,6 +89,7 @@ async def test_steer_queue_and_interrupt_side_by_side(tmp_path: Path) -> None:
             ], policy  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_an_interrupted_task_outlives_the_death_of_everything(tmp_path: Path) -> None:
     async with system(tmp_path) as (up, agent, model, _):
         turn = await begun(agent, model, "interrupt")

@@ -77,6 +77,7 @@ def answer(request: dict[str, Any]) -> Reply:
     return say(f"that makes {len(request['messages'])}")
 
 
+@pytest.mark.slow
 async def test_messages_sent_back_to_back_keep_their_order(cluster: Cluster) -> None:
     sessions = [new_session() for _ in range(SESSIONS)]
     async with cluster.model(answer) as model:

@@ -76,6 +76,7 @@ async def test_what_cannot_be_read_is_set_aside_and_every_stream_goes_on(tmp_pat
     assert "version" in told[1]["message"]
 
 
+@pytest.mark.slow
 async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reason(tmp_path: Path) -> None:
     gates = Gates(tmp_path / "gates")
     async with (
@@ -133,6 +134,7 @@ async def test_a_handler_that_always_raises_ends_in_a_dead_letter_with_its_reaso
     assert (told["code"], told["message_id"]) == ("internal", "m-raise")
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_down_sends_nothing_to_the_dead_letters(tmp_path: Path) -> None:
     records, port = tmp_path / "run" / "records", free_port()
     records.parent.mkdir()

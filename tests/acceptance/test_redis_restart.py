@@ -20,6 +20,7 @@ from tests.support.processes.crew import FIVE, crew
 from tests.support.processes.gates import Gates, plan, planned
 from tests.support.redis.bus_client import Bus, Event, durable, twice
 from tests.support.redis.redis_server import Aof, RedisServer
+from tests.support.slow import rarely
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -98,7 +99,7 @@ def _at(event: Event) -> int:
     return int(event["id"].split("-")[0])
 
 
-@pytest.mark.parametrize(("aof", "away_s"), [("always", 3.0), ("everysec", 0.5)])
+@pytest.mark.parametrize(("aof", "away_s"), rarely([("always", 3.0), ("everysec", 0.5)], ("always", 3.0)))
 async def test_a_killed_redis_is_waited_for_and_work_goes_on(tmp_path: Path, aof: Aof, away_s: float) -> None:
     gates = Gates(tmp_path / "gates")
     async with RedisServer(aof=aof) as server, Bus(server.url) as bus:
@@ -121,6 +122,7 @@ async def test_a_killed_redis_is_waited_for_and_work_goes_on(tmp_path: Path, aof
     assert back < BACK_S
 
 
+@pytest.mark.slow
 async def test_a_full_redis_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     gates = Gates(tmp_path / "gates")
     async with RedisServer(config={"maxmemory-policy": "noeviction"}) as server, Bus(server.url) as bus:

@@ -21,6 +21,7 @@ from tests.support.redis import refusing
 from tests.support.redis.bus_client import Bus, durable, twice
 from tests.support.redis.redis_server import RedisServer
 from tests.support.redis.refusing import Way
+from tests.support.slow import rarely
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -83,7 +84,7 @@ async def saying(url: str, session: str) -> AsyncIterator[None]:
     await client
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", rarely(WAYS, *list(WAYS)[:2]))
 async def test_what_redis_refuses_is_waited_for(crew: tuple[RedisServer, Crew], way: str) -> None:
     server, team = crew
     refuse, words = WAYS[way]

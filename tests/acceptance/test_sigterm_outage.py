@@ -17,6 +17,7 @@ from tests.support.processes.hurried import hurried
 from tests.support.processes.system import Process
 from tests.support.redis.bus_client import Bus, durable, twice
 from tests.support.redis.redis_server import RedisServer
+from tests.support.slow import rarely
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -60,7 +61,7 @@ async def stop(team: Crew) -> tuple[dict[str, float], set[int]]:
     return took, set(await asyncio.gather(*map(watch, team.processes)))
 
 
-@pytest.mark.parametrize("kind", OUTAGES)
+@pytest.mark.parametrize("kind", rarely(OUTAGES, "down"))
 async def test_what_holds_nothing_unsafe_stops_at_once_and_its_work_goes_on_later(tmp_path: Path, kind: str) -> None:
     gates, asked = Gates(tmp_path / "gates"), list[str]()
     never = asyncio.Event()

@@ -14,6 +14,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 pytestmark = pytest.mark.acceptance
 
 
+@pytest.mark.slow
 async def test_a_question_and_a_pause_outlive_the_death_of_everything(tmp_path: Path) -> None:
     """Over the command line and REST; with the offline model, which asks when it is told to."""
     with Up(tmp_path, {"PENTAD_REDIS_FSYNC": "always", "PENTAD_STALE_S": "1"}) as up:

@@ -23,6 +23,7 @@ WAIT_S = 60.0 if LONG else 0.0
 """How long they wait at least; the short form waits until memory was measured and others were served."""
 
 
+@pytest.mark.slow
 async def test_a_thousand_waiting_tasks_cost_the_runner_no_memory_and_hold_up_nobody(tmp_path: Path) -> None:
     gates = Gates(tmp_path / "gates")
     counts = {"router": 1, "task-runner": 1, "tool-worker": 1}

@@ -21,6 +21,7 @@ from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
 from tests.integration.handlers.cut import Cut
 from tests.integration.handlers.flow import answer
+from tests.support.slow import rarely
 
 KINDS = pytest.mark.parametrize("kind", ["task", "session", "user"])
 
@@ -71,7 +72,7 @@ class Dies:
 
 
 @KINDS
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", rarely([False, True], True))
 async def test_killed_at_any_command_a_redelivery_completes(world: Erasable, kind: str, after: bool) -> None:
     at, done = 0, False
     while not done:

@@ -121,6 +121,7 @@ async def test_in_no_order_is_an_instruction_registered_and_its_model_deleted(st
     assert outcomes >= {(False, True), (True, False)}, "who comes first succeeds"
 
 
+@pytest.mark.slow
 async def test_in_no_order_does_a_model_that_an_instruction_names_come_to_embed(store: Store) -> None:
     embeds = {**MODEL, "kind": "embedding"}
     for order in orders():

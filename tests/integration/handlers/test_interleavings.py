@@ -67,6 +67,7 @@ def test_each_rule_stands_in_its_script(rule: Rule) -> None:
     assert virtual_scripts(rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.seeds and not rule.rare])
 def test_a_dropped_rule_is_noticed(server: Server, rule: Rule) -> None:
     seeds = range(rule.first, rule.first + rule.seeds)

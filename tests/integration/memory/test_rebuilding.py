@@ -23,6 +23,7 @@ from pentad.shared.vectors.points import Point
 from pentad.shared.vectors.selection import Selection, Whose
 from tests.integration.memory.rebuilt import Archive
 from tests.integration.memory.remembered import AT, TASK, end
+from tests.support.slow import rarely
 
 LIVE = [("user", "I met Mimi Solberg in Tromso", "ada"), ("assistant", "What did she tell you?", None)]
 OLD, OTHER, FOREIGN = (
@@ -75,7 +76,7 @@ async def test_a_rebuild_of_a_whole_memory_changes_nothing_and_may_be_repeated(a
     assert not await archive.rebuilding.step(), "one that has ended is not gone on with"
 
 
-@pytest.mark.parametrize("steps", range(1, 9))
+@pytest.mark.parametrize("steps", rarely(range(1, 9), 1, 4, 8))
 async def test_killed_in_the_middle_another_archiver_goes_on(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
