@@ -18,9 +18,8 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP)
 	@exec $(BIN)/pentad up $(ARGS)
 
-# A worker takes its part of the tests as they stand, so that what a file's tests share is started once. They wait for
-# leases and timers more than they compute, so there is one worker more than this needs cores.
-PYTEST := $(BIN)/pytest -n 3 --dist worksteal
+# A worker takes a half of the tests as they stand, so that what a file's tests share is started once.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 # What takes longest begins first.
 TESTS := tests/acceptance tests/integration tests/fuzz tests/fundamentals tests/unit tests/contract tests/architecture
 
