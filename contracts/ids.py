@@ -114,6 +114,10 @@ def is_tool_call_id(text: str) -> bool:
     return text.startswith("call-")
 
 
+ANY_SHARD = 1 << 30
+"""Upper bound for `shard_in` where an id of any shard is accepted: no deployment has so many shards."""
+
+
 def shard_in(identifier: str, shards: int) -> int | None:
     """The shard that a task or tool call id names, or None when it is not one of ours."""
     found = _OURS.match(identifier)

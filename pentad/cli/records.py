@@ -22,7 +22,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _index(settings: Settings) -> int:
     from pentad.shared.memory.statements import is_statement
-    from pentad.shared.records import Records
+    from pentad.shared.records.record_store import Records
 
     records, out = Records(settings.records_url), streams()[0]
     for tenant in await records.tenants():

@@ -40,16 +40,16 @@ from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.memory_waits import keep_telling_wait
-from pentad.shared.records import Records
-from pentad.shared.seldom import Seldom
+from pentad.shared.records.record_store import Records
 from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _SLOTS = 16
 _REMEMBER_SLOTS = 8

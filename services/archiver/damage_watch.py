@@ -10,7 +10,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOutageError, OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.memory_counts import GRAPH, MEND, VECTORS, Damage, MemoryCounts
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.vectors.points import Collection
 from pentad.shared.vectors.vector_store import EmbeddedVectors, Vectors
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 _SHARE = 100
 """Of this many moments one is spent on counting the nodes of the graph, at most."""
 _CHECK_S = 3600.0
 """How often the whole file of the graph is checked."""
 _READS = 4
-"""Pieces of the embedded store of vectors that are read at each look: all of it in turn."""
+"""TimeSlices of the embedded store of vectors that are read at each look: all of it in turn."""
 
 
 class DamageWatch:

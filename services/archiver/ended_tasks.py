@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from pentad.contracts.commands import WakeUp
-from pentad.contracts.ids import milliseconds, shard_in
+from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in
 from pentad.contracts.streams import Stream
 from pentad.services.archiver.domain import EndedTask, said_in_record, said_in_task
 from pentad.services.archiver.last_tasks import LastTasks
@@ -18,13 +18,12 @@ from pentad.shared.keys import TaskKeys, task_parts
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.memory.points import CutTask, cut_task, without
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.segmenting import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 
-_ANY = 1 << 30
 _MOST_KEPT = 32 << 20
 """Bytes of tasks that were read last."""
 _SMALL = 16 << 10
@@ -148,7 +147,7 @@ def task_named(entry: Entry, stream: Stream) -> TaskKeys:
         tenant, task = task_parts(entry.parse(WakeUp).actor)
     except ValueError as error:
         raise PoisonError(str(error)) from None
-    shard = shard_in(task, _ANY)
+    shard = shard_in(task, ANY_SHARD)
     if shard is None or entry.stream != stream.key(shard):
         raise PoisonError(f"{task!r} is not a task of this shard")
     return TaskKeys(shard, tenant, task)

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.commands import EraseCommand
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.ids import is_identifier, shard_in
+from pentad.contracts.ids import ANY_SHARD, is_identifier, shard_in
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
 from pentad.shared.keys import TaskKeys
 from pentad.shared.store.store import Store
@@ -18,7 +18,6 @@ from pentad.shared.work.entry import data_of
 
 _READ = 20
 """Letters that are read at once: each has up to a MiB."""
-_ANY = 1 << 30
 
 
 async def remove_letters(store: Store, command: EraseCommand, shards: Sequence[int], until: int) -> int:
@@ -48,7 +47,7 @@ async def _goes(store: Store, command: EraseCommand, entry: bytes, data: bytes, 
     if int(entry.partition(b"-")[0]) <= until and _is_of(letter, command):
         return True
     task = letter.task_id
-    if task is None or not is_identifier(task) or (shard := shard_in(task, _ANY)) is None:
+    if task is None or not is_identifier(task) or (shard := shard_in(task, ANY_SHARD)) is None:
         return False
     return bool(await store.call("EXISTS", TaskKeys(shard, command.tenant_id, task).erased))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pentad.contracts.ids import shard_in
+from pentad.contracts.ids import ANY_SHARD, shard_in
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
@@ -13,7 +13,6 @@ from pentad.shared.owners import Owner
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
-_ANY = 1 << 30
 _SAID = (SEGMENT_KIND, TASK_KIND, FORGOTTEN_KIND)
 """Kinds of points that stand for what was said; those of nodes go with their nodes."""
 _SESSION = "memory"
@@ -28,7 +27,7 @@ class Known:
     async def forget_task(self, tenant: str, task: str) -> None:
         """What rested on this task alone is known no more; what rests on others too is found by them."""
         await self._graph.forget_task(tenant, task)
-        keys = TaskKeys(shard_in(task, _ANY) or 0, tenant, task)
+        keys = TaskKeys(shard_in(task, ANY_SHARD) or 0, tenant, task)
         await self._near.write_those_of(keys, _SESSION, self._graph)
 
     async def stay_forgotten(self, keys: TaskKeys, nodes: Sequence[MemoryNode]) -> None:

@@ -7,7 +7,7 @@ from typing import assert_never
 from pydantic_core import to_json
 
 from pentad.contracts.commands import EraseCommand
-from pentad.contracts.ids import shard_in
+from pentad.contracts.ids import ANY_SHARD, shard_in
 from pentad.contracts.streams import INBOUND, queues_of, split_key
 from pentad.services.archiver.domain import share_of
 from pentad.services.archiver.erased_letters import remove_letters
@@ -26,7 +26,6 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.tenant_turns import TenantTurns
 
-_ANY = 1 << 30
 _AT_ONCE = 2
 """Erasures under way for each shard. Of others that were read the next is another tenant's, where there is one."""
 
@@ -59,7 +58,7 @@ class Erasing:
             assert_never(command.kind)
 
     async def _task(self, command: EraseCommand, shard: int) -> None:
-        if shard_in(command.name, _ANY) != shard:
+        if shard_in(command.name, ANY_SHARD) != shard:
             raise PoisonError(f"{command.name!r} is not a task of this shard")
         keys = TaskKeys(shard, command.tenant_id, command.name)
         mark = await mark_at(self._store, keys.erased)

@@ -13,12 +13,12 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, count_wake_ups
 from pentad.shared.actors.headers import LIVE
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.keys import ERASED_TTL_S, SessionKeys, TaskKeys, load, places, task_index, task_queue, timers
 from pentad.shared.kinds import TIMER_KINDS
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Argument, Store
 
 MOST_AT_ONCE = 16

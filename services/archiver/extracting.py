@@ -21,7 +21,7 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.extracted import Extracted, extracted, without_forgotten
 from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
 from pentad.shared.memory.points import CutTask
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segmenting import Segment
 from pentad.shared.store.store import Store

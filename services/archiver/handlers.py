@@ -12,7 +12,7 @@ from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index, timers
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from pentad.contracts.ids import milliseconds, shard_in
+from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in
 from pentad.contracts.records import TaskRecord
 from pentad.shared.actors.headers import pairs, read_integer, read_session, read_text
 from pentad.shared.actors.transcript import shown
@@ -12,7 +12,7 @@ from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, tag
 from pentad.shared.memory.points import bare_payload, cut_task
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.speakers import owned
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.points import KeptPoint
@@ -165,7 +165,7 @@ def _message(line: bytes) -> dict[str, Any]:
 
 
 def _of_record(tenant: str, name: str, record: TaskRecord | None) -> KeptTask | None:
-    shard = shard_in(name, 1 << 30)
+    shard = shard_in(name, ANY_SHARD)
     if shard is None:
         return None
     keys = TaskKeys(shard, tenant, name)

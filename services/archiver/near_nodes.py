@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import cache_of_task
+from pentad.shared.embedder.vectors import Requester, cache_of_task
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from pentad.contracts.ids import shard_in
+from pentad.contracts.ids import ANY_SHARD, shard_in
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks, Rebuilt
 from pentad.services.archiver.setting_aside import SettingAside
@@ -22,15 +22,14 @@ from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over, put
 from pentad.shared.memory.rebuild_progress import LEASE_S, MOST_FAILURES, RebuildProgress, Rebuilds, RebuildStage
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.random_hex import random_hex
-from pentad.shared.records import Records
-from pentad.shared.seldom import Seldom
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.vectors.vector_store import Vectors
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
-_ANY = 1 << 30
 _PAGE = 16
 """Tasks behind which it is kept how far it is: what a kill has done again."""
 _AT_ONCE = 4
@@ -201,7 +200,7 @@ class Rebuilding:
     async def _one(self, stage: RebuildStage, actor: str) -> str:
         """What came of a task: a `Rebuilt`, or why nothing did. Raises ``OutageError``, ``ModelFailed``."""
         tenant, task = task_parts(actor)
-        shard = shard_in(task, _ANY)
+        shard = shard_in(task, ANY_SHARD)
         if shard is None:
             return "it is not the name of a task"
         keys = TaskKeys(shard, tenant, task)

@@ -18,7 +18,7 @@ from pentad.shared.memory.forgotten_notes import notes_of
 from pentad.shared.memory.rebuild_progress import Rebuilds
 from pentad.shared.memory.statements import STATED, is_episode, is_statement, stated_edge, stated_node, told_at
 from pentad.shared.memory.tenant_memories import TenantMemories
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 
 

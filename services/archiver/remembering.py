@@ -8,7 +8,7 @@ from pentad.services.archiver.last_tasks import LastTasks
 from pentad.services.archiver.task_writer import TaskWriter
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import prepare_forgotten
 from pentad.shared.memory.tenant_memories import TenantMemories

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pentad.shared.errors import MemoryDamagedError, MemoryTakenError, PentadError
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _AGAIN_S = 1.0
 """How often a store that is taken or away is tried again."""

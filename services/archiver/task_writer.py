@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pentad.services.archiver.domain import EndedTask, batches, gone_points
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.memory.points import CutTask, ids_of, part_id, parts_of
@@ -14,7 +14,7 @@ from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts, Unwritten, marked_point, new_points, unwritten
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
-from pentad.shared.pieces import Pieces
+from pentad.shared.time_slices import TimeSlices
 from pentad.shared.vectors.limits import MOST_POINTS
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.points import Payload, Point
@@ -42,7 +42,7 @@ class TaskWriter:
         self._collection: str | None = None
         """Of the model that answered last."""
         self._large = asyncio.Lock()
-        self._pieces = Pieces(_PIECE)
+        self._pieces = TimeSlices(_PIECE)
 
     async def prepare(self) -> str:
         """Make the collection of the embedding model, which can be searched while it is empty; returns its name."""

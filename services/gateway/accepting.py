@@ -22,11 +22,11 @@ from pentad.shared.inbound.arrival import another_message, message_digest
 from pentad.shared.inbound.backlog import UnusableError
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store, guarded
+from pentad.shared.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 WAITING_LIMIT = 10_000
 """Messages that may wait to be taken into a step before more are refused; not those that lie with paused tasks."""

@@ -45,7 +45,7 @@ from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.models.configured import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
@@ -54,8 +54,7 @@ from pentad.shared.service.port import RunnableService
 from pentad.shared.service.run import metrics_keys_of
 from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings, is_loopback
-from pentad.shared.store.admission import keep_watching
-from pentad.shared.store.cluster import agree
+from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store
 from pentad.shared.work.tenant_turns import TenantTurns
 

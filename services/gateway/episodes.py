@@ -9,7 +9,7 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.remember_again import ask_to_remember
 from pentad.shared.memory.statements import STATED, episode_about, statement, statement_id, supports_of
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 
 

@@ -20,13 +20,13 @@ from pentad.shared import metrics
 from pentad.shared.errors import PentadError
 from pentad.shared.keys import SessionKeys
 from pentad.shared.random_hex import random_hex
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of the folder: what comes then is refused until somebody has taken cases away."""
 _LIMIT_S = 1.0
 """What a move waits for its case."""
-_seldom = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 class RefusedCaseError(PentadError):
@@ -50,9 +50,9 @@ class EvalCases:
             metrics.eval_cases.labels("kept").inc()
             return
         except RefusedCaseError as error:
-            _seldom.warning("refused", "an evaluation case is not kept: %s", error)
+            _say.warning("refused", "an evaluation case is not kept: %s", error)
         except Exception as error:
-            _seldom.warning("lost", "an evaluation case could not be kept: %s", type(error).__name__, exc=error)
+            _say.warning("lost", "an evaluation case could not be kept: %s", type(error).__name__, exc=error)
         metrics.eval_cases.labels("lost").inc()
 
     def close(self) -> None:

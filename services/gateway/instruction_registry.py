@@ -11,9 +11,7 @@ from pentad.services.gateway.known_instructions import KnownInstructions
 from pentad.services.gateway.model_registry import ModelRegistry
 from pentad.services.gateway.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
-from pentad.shared.instructions.instruction_list import KnownInstruction
-from pentad.shared.instructions.usable import prove_schema
-from pentad.shared.instructions.versions import version_of
+from pentad.shared.instructions.instruction_list import KnownInstruction, prove_schema, version_of
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
 from pentad.shared.store.store import Store
 

@@ -17,7 +17,7 @@ from pentad.services.gateway.memory_lag import MemoryLag
 from pentad.services.gateway.problems import busy, invalid, missing
 from pentad.services.gateway.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories

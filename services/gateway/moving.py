@@ -32,7 +32,7 @@ from pentad.shared.kinds import MOVE
 from pentad.shared.store.store import Store
 
 _PIECE = 256
-"""Pieces of mail that are read at once in search of one."""
+"""TimeSlices of mail that are read at once in search of one."""
 _MOST_WAITING = 64
 """Moves that one task may have before it."""
 

@@ -10,7 +10,7 @@ from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
 from pentad.services.gateway.knowledge import Knowledge, edge_told
 from pentad.services.gateway.problems import busy, invalid
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
@@ -31,7 +31,7 @@ from pentad.shared.memory.statements import (
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import NOBODY, Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection
 from pentad.shared.vectors.vector_store import Vectors

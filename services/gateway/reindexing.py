@@ -14,8 +14,7 @@ from pentad.contracts.streams import REMEMBER
 from pentad.services.gateway.problems import ProblemError, busy, invalid
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.current import CURRENT, adopt

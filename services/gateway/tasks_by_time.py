@@ -7,8 +7,8 @@ from pentad.contracts.ids import shard_in
 from pentad.services.gateway.pages import IndexEntry, newest_first, oldest
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import task_index
-from pentad.shared.records import Records
-from pentad.shared.records_by_time import DAY_MS, HOUR_MS, Recorded
+from pentad.shared.records.by_time import DAY_MS, HOUR_MS, Recorded
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 
 _MARGIN_MS = 600_000

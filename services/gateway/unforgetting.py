@@ -15,7 +15,7 @@ from pentad.shared.memory.forgotten_notes import ForgottenNote, hand_over
 from pentad.shared.memory.remember_again import ask_to_remember
 from pentad.shared.memory.statements import is_episode, is_statement
 from pentad.shared.memory.undoable import drop_undoable, read_undoable
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.points import Point
 from pentad.shared.vectors.vector_store import Vectors

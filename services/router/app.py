@@ -12,12 +12,12 @@ from pentad.services.router.handlers import RouterHandler
 from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
+from pentad.shared.embedder.circuit_breaker import CircuitBreakerEmbedder
 from pentad.shared.embedder.embedder import make_embedder
-from pentad.shared.embedder.sparing import SparingEmbedder
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
@@ -38,7 +38,7 @@ class Router(ConsumingService):
         self._keeper = LeaseKeeper(actors)
         self._book = InstructionBook(self.store, configured_instructions(settings))
         hashes = settings.embed_model_type == "simple"
-        self._embedder = None if hashes else SparingEmbedder(make_embedder(settings, self.store))
+        self._embedder = None if hashes else CircuitBreakerEmbedder(make_embedder(settings, self.store))
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
         confirming = ConfirmingModel(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
         weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))

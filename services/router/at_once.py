@@ -15,7 +15,7 @@ from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import load_tasks
 from pentad.shared.errors import DamagedError, OutageError
-from pentad.shared.inbound.at_once import Source
+from pentad.shared.inbound.fast_path import Source
 from pentad.shared.keys import SessionKeys, TaskKeys, load
 from pentad.shared.store.store import Command
 

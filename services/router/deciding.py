@@ -20,7 +20,7 @@ from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.random_hex import random_hex
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 

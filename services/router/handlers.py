@@ -16,13 +16,13 @@ from pentad.shared.actors.session_header import session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
 from pentad.shared.kinds import USER
-from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 _OUTAGE_S = 0.5
 """A store that is down is asked again this often; nothing is counted (hazard 7)."""

@@ -13,18 +13,16 @@ from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.domain.weighing import is_continuation, weighed
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import SessionHeader
-from pentad.shared.digests.sketch import Sketch, sketch_of
 from pentad.shared.digests.stored import digest_bytes, digest_of
-from pentad.shared.digests.task_digest import TaskDigest
-from pentad.shared.digests.utterance import Utterance, read_utterance
+from pentad.shared.digests.task_digest import Sketch, TaskDigest, Utterance, read_utterance, sketch_of
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 @immutable

@@ -7,7 +7,7 @@ from pentad.services.task_runner.domain.plan import AskModel, CallAgain
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.step import Step
 from pentad.shared.actors.leases import Held, StoppedWorkError
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.memory.recalling import OFF, Recall, Recalling, RecallQuestion
 from pentad.shared.owners import Owner
 

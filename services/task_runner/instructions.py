@@ -8,9 +8,9 @@ from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
+from pentad.shared.instructions.instruction_list import kept_under, version_of
 from pentad.shared.instructions.output import Output, server_schema
 from pentad.shared.instructions.system_prompt import PromptValues, encoded_system, fixed_prompt, system_message
-from pentad.shared.instructions.versions import kept_under, version_of
 from pentad.shared.keys import TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from pentad.contracts.commands import InboundMessage
-from pentad.contracts.ids import shard_in, task_id
+from pentad.contracts.ids import ANY_SHARD, shard_in, task_id
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.giving_away import (
     Fate,
@@ -33,8 +33,6 @@ from pentad.shared.errors import DamagedError
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import guarded
-
-_ANY = 1 << 30
 
 
 class Moves:
@@ -129,7 +127,7 @@ class Moves:
         keys = step.keys
         if move.to == NEW_TASK:
             return Receiver(TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20))), None)
-        if shard_in(move.to, _ANY) != keys.shard or move.to == keys.task:
+        if shard_in(move.to, ANY_SHARD) != keys.shard or move.to == keys.task:
             return None
         to = TaskKeys(keys.shard, keys.tenant, move.to)
         try:

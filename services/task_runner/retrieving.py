@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pentad.contracts.instructions import Instruction
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
 from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys

@@ -8,9 +8,9 @@ from pentad.contracts.ids import rfc3339
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall
 from pentad.shared.events.ephemeral import EphemeralEvents
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 def tell_of_waiting(

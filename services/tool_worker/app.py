@@ -26,11 +26,11 @@ from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.doubts import doubts
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
-from pentad.shared.work.slots import Slots
+from pentad.shared.work.intake import Slots
 
 log = logging.getLogger(__name__)
 _REFUSED_BY_SOME = "some model servers refuse that, and are then asked without it"

@@ -11,8 +11,8 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
 from pentad.shared.presence.published import TOOLS, Beaten
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 
 _FRESH_S = 1.0
 _SURE_S = 3.0
@@ -20,7 +20,7 @@ _SURE_S = 3.0
 _SAY_S = 5.0
 _MOST = 1000
 """Tools and calls that are remembered."""
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 class GoneTools:

@@ -5,7 +5,7 @@ from pentad.contracts.ids import encoded_id
 from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.mail import SessionMessage, UserMail
-from pentad.shared.instructions.versions import kept_under, version_of
+from pentad.shared.instructions.instruction_list import kept_under, version_of
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
 

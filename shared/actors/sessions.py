@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from pentad.contracts.ids import shard_in
+from pentad.contracts.ids import ANY_SHARD, shard_in
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.errors import DamagedError
@@ -13,7 +13,6 @@ from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.store.store import Store
 
 log = logging.getLogger(__name__)
-_ANY = 1 << 30
 CONTEXT_TURNS = 12
 """Turns that a new task begins with."""
 _CONTEXT_CHARS = 4_000
@@ -31,7 +30,7 @@ async def load_tasks(store: Store, shard: int, tenant: str, ids: Sequence[str]) 
 
     One task that nobody can work with must not stop what is said beside it.
     """
-    ours = [task for task in ids if task and shard_in(task, _ANY) == shard]
+    ours = [task for task in ids if task and shard_in(task, ANY_SHARD) == shard]
     if not ours:
         return [None] * len(ids)
     replies = await store.calls([("HGETALL", TaskKeys(shard, tenant, task).header) for task in ours])

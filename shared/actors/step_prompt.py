@@ -15,8 +15,8 @@ from pentad.contracts.records import StepPrompt, StepRecord, TaskRecord
 from pentad.shared.actors.opening import goal_of
 from pentad.shared.actors.transcript import chat_form, prompt_of, replaced, replacements_in
 from pentad.shared.errors import DamagedError
+from pentad.shared.instructions.instruction_list import kept_under
 from pentad.shared.instructions.system_prompt import PromptValues, system_message
-from pentad.shared.instructions.versions import kept_under
 
 
 def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:

@@ -3,12 +3,31 @@
 Generic word lists, read with regular expressions. They see cleaned text (`wording.clean`), so a bounded piece of it.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
-from pentad.shared.digests.any_script import AnyScript
 from pentad.shared.digests.wording import clean, length_of
 from pentad.shared.immutable import immutable
+
+
+class AnyScript:
+    """A pattern to be looked for. ``latin``: what a text in ASCII can match; ``others``: alternatives to it.
+
+    Most messages are ASCII. Without the classes of characters that others need, looking costs them a fraction.
+    ``at_start``: it is looked for at the text's start alone.
+    """
+
+    __slots__ = ("_in_any", "_in_ascii")
+
+    def __init__(self, latin: str, others: str, *, at_start: bool = False) -> None:
+        in_ascii, in_any = re.compile(latin, re.ASCII), re.compile(f"{latin}|{others}")
+        self._in_ascii, self._in_any = (p.match if at_start else p.search for p in (in_ascii, in_any))
+
+    def is_in(self, text: str) -> bool:
+        """Whether it is in the text."""
+        return (self._in_ascii if text.isascii() else self._in_any)(text) is not None
+
 
 Asked = Literal["", "confirm", "time", "number", "place", "open"]
 """What kind of answer a question waits for; '' when nothing was asked."""

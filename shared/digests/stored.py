@@ -6,16 +6,23 @@ from operator import le
 from typing import get_args
 
 from pentad.shared.digests.cues import Asked
-from pentad.shared.digests.sketch import MOST_DIMENSIONS, MOST_MODEL_CHARS, Sketch
-from pentad.shared.digests.task_digest import GOAL_WORDS, KNOWN_WORDS, TURN_WORDS, TaskDigest
+from pentad.shared.digests.task_digest import (
+    GOAL_WORDS,
+    KNOWN_WORDS,
+    MOST_DIMENSIONS,
+    MOST_MODEL_CHARS,
+    TURN_WORDS,
+    Sketch,
+    TaskDigest,
+)
 
 _VERSION = 1
 _HEAD = struct.Struct("<BBBHHHHHH")
 """Version, what was asked, closed, then how long each part is: four lists of words, the model's name, the vector."""
 _ASKED: tuple[Asked, ...] = get_args(Asked)
 _LISTS = (GOAL_WORDS, TURN_WORDS, TURN_WORDS, KNOWN_WORDS)
-_MOST = (*_LISTS, 4 * MOST_MODEL_CHARS, MOST_DIMENSIONS)
-MOST_BYTES = _HEAD.size + sum(_LISTS) + sum(_MOST)
+_MAX_LENGTHS = (*_LISTS, 4 * MOST_MODEL_CHARS, MOST_DIMENSIONS)
+MOST_BYTES = _HEAD.size + sum(_LISTS) + sum(_MAX_LENGTHS)
 """Of one stored digest, a little under 1.5 KiB; of most 200 to 900 bytes."""
 
 
@@ -41,7 +48,7 @@ def digest_of(stored: bytes) -> TaskDigest | None:
 def _read(stored: bytes) -> TaskDigest:
     version, asked, closed, *lengths = _HEAD.unpack_from(stored)
     *lists, name, values = lengths
-    fits = all(map(le, lengths, _MOST))
+    fits = all(map(le, lengths, _MAX_LENGTHS))
     if version != _VERSION or not fits or len(stored) != _HEAD.size + 2 * sum(lists) + name + values:
         raise ValueError("no digest of this version")
     words = struct.unpack_from(f"<{sum(lists)}H", stored, _HEAD.size)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pentad.shared.embedder.embedding_client import TIMEOUT_S, EmbeddingClient
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded, sendable
+from pentad.shared.embedder.vectors import Embedded, Requester, sendable
 from pentad.shared.models.configured import configured_models
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.settings import Settings

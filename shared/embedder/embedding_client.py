@@ -8,8 +8,7 @@ from redis.exceptions import RedisError
 from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED, EMBED_REPLY
 from pentad.shared import metrics
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded, embedded, read_reply, sendable
+from pentad.shared.embedder.vectors import Embedded, Requester, embedded, read_reply, sendable
 from pentad.shared.errors import OutageError
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.random_hex import random_hex

@@ -15,11 +15,11 @@ from typing import Any
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.events.feed import START, Listener, SessionEvents
 from pentad.shared.keys import PROBE, SessionKeys, bell
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.wire import Wire
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _COUNT = 500
 """Entries of one stream read at once. The bell keeps twice as many, so a full reply of it may hide lost ones."""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from secrets import token_hex
+from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -25,8 +26,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES, Arrival, fields_of, message_digest, read_entry, too_large
-from pentad.shared.inbound.at_once import RoutesAtOnce, Source
-from pentad.shared.inbound.news import News
+from pentad.shared.inbound.fast_path import FastPath, Source
 from pentad.shared.inbound.unreadable import Refusing
 from pentad.shared.keys import (
     DEDUP_TTL_S,
@@ -38,14 +38,50 @@ from pentad.shared.keys import (
     session_index,
 )
 from pentad.shared.kinds import USER
-from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
 from pentad.shared.store.leaving import leave
+from pentad.shared.store.redis_replies import Heard
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Argument, Command, Store
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.broker import ensure_group
 
-_say = Seldom(logging.getLogger(__name__))
+
+class NextEntry:
+    """One question at a time: asked before what was read is handled, awaited after.
+
+    So it leaves together with what the handling writes, and does not wake a sleeping server once more.
+    """
+
+    def __init__(self, store: Store, stream: str) -> None:
+        self._store, self._stream = store, stream
+        self._asked: Heard | None = None
+
+    def ask(self, after: str, block_ms: int) -> None:
+        """Ask for the first entry behind this one, to wait for at most so long.
+
+        One that was asked for before, and is not heard yet, stays: it stands behind an earlier entry and comes sooner.
+        """
+        if self._asked is None:
+            self._asked = self._store.listen(self._stream, after, block_ms)
+
+    async def hear(self) -> tuple[str, dict[bytes, bytes]] | None:
+        """Await it: its id and fields; None when nothing has come, or what is not small. Raises ``OutageError``."""
+        asked, self._asked = self._asked, None
+        reply: Any = None if asked is None else await self._store.heard(asked, self._stream)
+        if not reply:
+            return None
+        [[_, [[entry_id, fields]]]] = reply
+        return entry_id.decode(), fields_of(fields)
+
+    def drop(self) -> None:
+        """Nobody will await what was asked for."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            asked.cancel()
+
+
+_say = ThrottledLog(logging.getLogger(__name__))
 
 WAITING_LIMIT = 20_000
 """Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
@@ -67,7 +103,7 @@ _LOOK_S = 0.25
 class Ingress:
     """Every router runs one; the lease decides which of them works."""
 
-    def __init__(self, store: Store, settings: Settings, at_once: RoutesAtOnce | None = None) -> None:
+    def __init__(self, store: Store, settings: Settings, at_once: FastPath | None = None) -> None:
         self._store, self._settings, self._at_once = store, settings, at_once
         self._refusing = Refusing(store, settings)
         self._owner = token_hex(16)
@@ -78,7 +114,7 @@ class Ingress:
         self._connection = 0
         """Over which the lease was taken: another one begins with what is pending."""
         self._last = "0-0"
-        self._news = News(store, INBOUND.key())
+        self._news = NextEntry(store, INBOUND.key())
 
     async def run(self) -> None:
         """Compete for the lease and move entries, for ever."""
@@ -237,7 +273,7 @@ class Ingress:
         entered = {a.entry_id for a, outcome in zip(alone, routed, strict=True) if outcome}
         return [a for a in batch if a.entry_id not in entered]
 
-    async def _sources(self, at_once: RoutesAtOnce, alone: list[Arrival], source: Source) -> list[Source]:
+    async def _sources(self, at_once: FastPath, alone: list[Arrival], source: Source) -> list[Source]:
         """For each its own, with what must be known of its session: asked for all in one write."""
         asked = [at_once.questions(a.session) if a.session else () for a in alone]
         answers = iter(await self._store.answers([*chain.from_iterable(asked)], on=source.connection))
@@ -245,7 +281,7 @@ class Ingress:
         refused = [any(isinstance(answer, Exception) for answer in one) for one in found]
         return [replace(source, answers=None if no else one) for no, one in zip(refused, found, strict=True)]
 
-    async def _route_one(self, at_once: RoutesAtOnce, shard: int, arrival: Arrival, source: Source) -> bool:
+    async def _route_one(self, at_once: FastPath, shard: int, arrival: Arrival, source: Source) -> bool:
         assert arrival.session is not None
         assert arrival.message is not None
         waiting = await at_once.route(arrival.session, arrival.message, arrival.entry_id, source)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pentad.contracts.instructions import Instruction
 from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
-from pentad.shared.instructions.usable import prove_schema
+from pentad.shared.instructions.instruction_list import prove_schema
 from pentad.shared.settings import Settings
 
 _MOST_BYTES = 16 << 20

@@ -4,6 +4,7 @@ A file's goes before one that was registered while the system runs, that before 
 built in: an operator may put another ``executor`` in the place of ours.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -11,6 +12,39 @@ from typing import Literal
 from pentad.contracts.instructions import Instruction
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.builtin import BUILT_IN
+
+
+def check_schema(instruction: Instruction) -> None:
+    """Raises ``WrongSchema``, a ``ValueError``. The checker is only loaded for an instruction that has a schema.
+
+    It returns at once: a schema whose check may take long is left to `prove_schema`.
+    """
+    if instruction.output_schema is not None:
+        from pentad.shared.instructions.output import Output
+
+        Output(instruction.output_schema)
+
+
+def prove_schema(instruction: Instruction) -> None:
+    """As `check_schema`, for every schema. It may take seconds: not for an event loop."""
+    if instruction.output_schema is not None:
+        from pentad.shared.instructions.output import Output
+
+        Output(instruction.output_schema).prove()
+
+
+_LENGTH = 16
+
+
+def version_of(instruction: Instruction) -> str:
+    """The digest of what it says, in hex digits."""
+    return hashlib.sha256(instruction.to_json()).hexdigest()[:_LENGTH]
+
+
+def kept_under(version: str) -> str:
+    """The name of a version among a task's large values, and in its record."""
+    return f"instruction:{version}"
+
 
 InstructionSource = Literal["file", "registered", "plugin", "built_in"]
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from pydantic import TypeAdapter, ValidationError
 
-from pentad.contracts.ids import is_identifier, shard_in
+from pentad.contracts.ids import ANY_SHARD, is_identifier, shard_in
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
@@ -18,14 +18,13 @@ from pentad.shared.keys import FORGOTTEN_NOTES, TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN, remove_notes, write_notes
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.limits import MOST_HITS, MOST_POINTS
 from pentad.shared.vectors.points import KeptPoint, Point
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
-_ANY = 1 << 30
 _AT_ONCE = 500
 """Notes that are handed over, or taken, together."""
 
@@ -83,7 +82,7 @@ async def keep_notes(store: Store, records: Records, notes: Sequence[ForgottenNo
     for note in notes:
         by_task.setdefault((note.point.payload.owner.tenant, note.point.payload.task), []).append(note)
     for (tenant, task), noted in by_task.items():
-        shard = shard_in(task, _ANY)
+        shard = shard_in(task, ANY_SHARD)
         if shard is None or not (is_identifier(tenant) and is_identifier(task)):
             continue
         noted.sort(key=lambda note: note.point.id)

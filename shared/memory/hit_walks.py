@@ -18,10 +18,10 @@ from pentad.shared.memory.statements import is_statement
 from pentad.shared.memory.true_times import TrueTimes, times_told
 from pentad.shared.memory.walk_choice import WalkChoice
 from pentad.shared.owners import Owner
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.vectors.points import Payload
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 MOST_NODES = 40
 """Of a walk, its starts among them."""

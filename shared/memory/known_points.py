@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryNode
 from pentad.shared.memory.forgotten import FORGOTTEN

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pentad.contracts.recalls import RecallOutcome, RecallWalk
 from pentad.shared import metrics
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError, PentadError
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.hit_walks import HitWalks
@@ -24,9 +24,9 @@ from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.ports import ModelFailed, ModelRefused
 from pentad.shared.owners import Owner
 from pentad.shared.recall.relevance import has_subject
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 TIMEOUT_S = 2.0
 _MOST_UNDER_WAY = 64

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pentad.contracts.memories import MemoryStats
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.immutable import immutable

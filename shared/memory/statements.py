@@ -6,7 +6,7 @@ from hashlib import sha256
 from pydantic import TypeAdapter, ValidationError
 
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.ids import milliseconds, shard_in, task_id
+from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in, task_id
 from pentad.contracts.records import Task, TaskRecord
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.merging import merged_edges, merged_nodes
@@ -18,7 +18,6 @@ from pentad.shared.segments.segmenting import segments_of
 STATED = "memory"
 """Stands as session and instruction of a statement."""
 _GOAL = 500
-_ANY = 1 << 30
 _NODE, _EDGE, _TOLD_AT = "node", "edge", "told_at"
 """Names of the materials of a statement's record: what was added with it, and when last, in ms."""
 _NODES: TypeAdapter[MemoryNode] = TypeAdapter(MemoryNode)
@@ -140,7 +139,7 @@ def _with(record: TaskRecord, materials: dict[str, object]) -> TaskRecord:
 
 
 def _is_about(record: TaskRecord, owner: Owner, about: str) -> bool:
-    shard = shard_in(record.task.task_id, _ANY)
+    shard = shard_in(record.task.task_id, ANY_SHARD)
     return shard is not None and statement_id(shard, owner, about, _text(record)) == record.task.task_id
 
 

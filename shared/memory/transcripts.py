@@ -7,7 +7,7 @@ from pentad.contracts.ids import shard_in
 from pentad.shared.actors.headers import pairs, task_header
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import TaskKeys
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.speakers import owned
 from pentad.shared.store.store import Store
 

@@ -174,7 +174,7 @@ class _Slot:
         self.extra: dict[str, Any] = {}
         self.begun = False
         self._looked_at = 0
-        """Pieces of the arguments when it was looked whether they are whole."""
+        """TimeSlices of the arguments when it was looked whether they are whole."""
         self._tries = 0
         self._whole = False
 

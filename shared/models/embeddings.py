@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 from zlib import crc32
 
-from pentad.shared.pieces import Pieces
+from pentad.shared.time_slices import TimeSlices
 
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -67,7 +67,7 @@ class HashingEmbedding:
         if dimensions < 1:
             raise ValueError("dimensions must be at least 1")
         self._dimensions = dimensions
-        self._pieces = Pieces(_PIECE)
+        self._pieces = TimeSlices(_PIECE)
 
     @property
     def name(self) -> str:

@@ -12,13 +12,13 @@ from pentad.shared.errors import OutageError
 from pentad.shared.instructions.instruction_list import all_instructions
 from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 
 _EVERY_S = 1.0
 _AT_ONCE_S = 0.2
 """A name that is not known is looked for among the plugins' at once, but not more often than this."""
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 class InstructionBook:

@@ -15,15 +15,15 @@ from pentad.contracts.plain_json import read_json
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.usable import check_schema
+from pentad.shared.instructions.instruction_list import check_schema
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Argument, Store
+from pentad.shared.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 T = TypeVar("T", ModelEntry, Instruction)
 

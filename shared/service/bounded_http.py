@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from pentad.shared.seldom import Seldom
 from pentad.shared.service.bounded_websocket import BoundedWebSocket
 from pentad.shared.service.connections import Connections, Patience
 from pentad.shared.service.problem_document import last_answer
+from pentad.shared.throttled_log import ThrottledLog
 
 HEAD_LIMIT = 1 << 16
 """Bytes of a request's head; likewise of what a body has besides its data, trailers above all."""
@@ -19,7 +19,7 @@ _MOST_KEPT = 1 << 20
 """Bytes that may wait behind requests that are not answered yet."""
 _LINGER_S = 2.0
 """How long a client that is refused may go on sending: a connection closed at once takes the answer with it."""
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 class BoundedHttp(HttpToolsProtocol):

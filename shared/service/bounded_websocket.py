@@ -9,14 +9,50 @@ from websockets.frames import Frame
 from websockets.http11 import Response
 from websockets.server import ServerProtocol
 
-from pentad.shared.seldom import Seldom
 from pentad.shared.service.connections import Connections, Patience
-from pentad.shared.service.corked import Corked
 from pentad.shared.service.problem_document import MEDIA_TYPE, last_answer, problem_document
+from pentad.shared.throttled_log import ThrottledLog
+
+_MOST_CORKED = 1 << 16  # bytes
+
+
+class Corked:
+    """A transport that sends once in a turn of the loop what was written in it: a frame alone costs as much.
+
+    What is much goes at once: only what was sent can pause the writer.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._written: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send it, soon."""
+        if not self._written:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._written.append(data)
+        self._size += len(data)
+        if self._size > _MOST_CORKED:
+            self._send()
+
+    def close(self) -> None:
+        """Send what is left, then close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        written, self._written, self._size = self._written, [], 0
+        if written and not self._transport.is_closing():  # uvloop raises when the client has gone meanwhile
+            self._transport.write(b"".join(written))
+
 
 _PIECE = 16 * 1024
 """Bytes that are read at once: of the smallest frames some 50 ms of work."""
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 class _Handshakes(ServerProtocol):
@@ -116,6 +152,6 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             super().handle_ping()
 
     def handle_cont(self, event: Frame) -> None:
-        """Pieces without content are not kept: they count nothing towards the longest frame."""
+        """TimeSlices without content are not kept: they count nothing towards the longest frame."""
         if event.data or event.fin:
             super().handle_cont(event)

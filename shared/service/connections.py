@@ -7,11 +7,11 @@ from collections import Counter
 from typing import Protocol
 
 from pentad.shared.immutable import immutable
-from pentad.shared.seldom import Seldom
+from pentad.shared.throttled_log import ThrottledLog
 
 _SHARE_OF_FILES = 2
 """One in so many of the files that the process may open is for connections; others are for Redis, models, stores."""
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 @immutable

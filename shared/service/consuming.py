@@ -9,15 +9,14 @@ from pentad.contracts.streams import Stream
 from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.settings import Settings
-from pentad.shared.store.admission import keep_watching
-from pentad.shared.store.cluster import agree
+from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entries import EntryHandler
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler
 from pentad.shared.work.housekeeping import Housekeeping
-from pentad.shared.work.slots import Slots
+from pentad.shared.work.intake import Slots
 
 
 class ConsumingService:

@@ -7,13 +7,24 @@ from contextlib import suppress
 from pathlib import Path
 
 from pentad.shared.errors import OutageError, SettingsError
-from pentad.shared.keys import PROBE
+from pentad.shared.keys import CLUSTER, PROBE
 from pentad.shared.redis_url import files_of
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.server import advice, look, refusal_at_start, unfit
 from pentad.shared.store.store import Store, guarded
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+
+async def agree(store: Store, shards: int) -> None:
+    """Write the number of shards down, or compare it. Raises ``SettingsError`` when it differs."""
+    await guarded("shards", store.call, "HSETNX", CLUSTER, "shards", shards)
+    found = int(await guarded("shards", store.call, "HGET", CLUSTER, "shards"))
+    if found != shards:
+        raise SettingsError(
+            f"PENTAD_SHARDS is {shards}, but the data in Redis was made with {found}: set it to {found}"
+        )
+
+
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _WATCH_S, _UNSEEN_S = 15.0, 3600.0
 """A server that does not let us see is not asked often: it keeps a list of what it refused."""

@@ -8,10 +8,10 @@ from typing import NoReturn
 from redis.exceptions import ResponseError
 
 from pentad.shared.errors import OutageError
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 
 def beat_s(lease_ms: int) -> float:

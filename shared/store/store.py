@@ -17,12 +17,12 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from pentad.contracts.ids import rfc3339
 from pentad.shared.errors import OutageError, RefusedWriteError
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.redis_replies import Heard, TooLargeReplyError
 from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.script import read_scripts
 from pentad.shared.store.trouble import Trouble, explained
 from pentad.shared.store.wire import Wire, Word, connect
+from pentad.shared.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -30,7 +30,7 @@ T = TypeVar("T")
 Argument = Word
 Command = Sequence[Argument]
 
-_say = Seldom(log)
+_say = ThrottledLog(log)
 _CLOCK_S = 5.0
 _SILENT_S = 1.0
 _MOST_HEARD = 256 << 10

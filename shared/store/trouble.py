@@ -7,12 +7,12 @@ from time import monotonic
 from redis.exceptions import RedisError
 
 from pentad.shared.keys import PREFIX
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.key_kinds import strangers
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
 from pentad.shared.store.wire import Wire, Word
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 _STANDS_S = 3.0
 """A refusal is true for this long after it was met: what is refused comes again, and reads between are served."""
 _MOST = 4

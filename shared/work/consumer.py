@@ -17,19 +17,18 @@ from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.passing_failures import passes
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.leaving import leave
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Store, guarded
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.broker import Batch, ensure_group, make_broker, subscribe
 from pentad.shared.work.entry import Done, Entry, data_of, reason_of
 from pentad.shared.work.failures import Failures
 from pentad.shared.work.handler import MAX_FAILURES, Handler
-from pentad.shared.work.intake import Intake
-from pentad.shared.work.slots import Slots
+from pentad.shared.work.intake import Intake, Slots
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 

@@ -8,11 +8,11 @@ from redis.exceptions import RedisError
 
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
 from pentad.shared.errors import OutageError
-from pentad.shared.seldom import Seldom
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _EVERY_S = 10.0
 _FIRST_TIME = 10**12

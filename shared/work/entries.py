@@ -10,15 +10,15 @@ from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.passing_failures import passes
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Argument, Store
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry, reason_of
 from pentad.shared.work.handler import MAX_FAILURES, MAX_STARTS, Handler
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 _BACKOFF_S = 0.2
 _OUTAGE_S = 1.0

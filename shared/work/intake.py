@@ -5,6 +5,7 @@ asked for as many entries, and one loop asks for both kinds: while a read waits,
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,12 +13,88 @@ from redis.exceptions import ResponseError
 
 from pentad.shared.errors import OutageError
 from pentad.shared.store.beating import beat_s
-from pentad.shared.store.store import Store
+from pentad.shared.store.store import Argument, Store
 from pentad.shared.store.wire import Word
-from pentad.shared.work.ahead import Ahead
-from pentad.shared.work.breaker import PROBE_S, Breaker
 from pentad.shared.work.entry import Entry, data_of
-from pentad.shared.work.slots import Slots
+from pentad.shared.work.handler import PROBE_S, Breaker
+
+
+class Slots:
+    """Places for what is handled. Whoever asks Redis for entries has taken their places before."""
+
+    def __init__(self, places: int) -> None:
+        self.free = places
+        self.sharers = 0
+        """Consumers that take from here."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self, most: int) -> int:
+        """Wait, in turn, until a place is free, and take as many as are, up to so many."""
+        if self._waiting or not self.free:
+            await self._turn()
+        taken = min(most, self.free)
+        self.free -= taken
+        if self._waiting:
+            self._wake()
+        return taken
+
+    def give(self, places: int) -> None:
+        """Give places back."""
+        self.free += places
+        if self._waiting:
+            self._wake()
+
+    async def _turn(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        while True:
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                else:
+                    self._wake()
+                raise
+            if self.free:
+                return
+            turn = asyncio.get_running_loop().create_future()  # another was quicker: next in turn all the same
+            self._waiting.appendleft(turn)
+
+    def _wake(self) -> None:
+        while self.free and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+
+_LOOKS = 2
+"""Looks, a lease apart, at which an entry must not have aged before the next may take it over."""
+
+
+class Ahead:
+    """Finds what XAUTOCLAIM would leave to a dead worker for as long as the clock has stepped back."""
+
+    def __init__(self, store: Store, where: tuple[str, str, str], lease_ms: int) -> None:
+        self._store, self._lease_s = store, lease_ms / 1000
+        self._key, self._group, self._consumer = where
+        self._seen: dict[str, int] = {}
+        """At how many looks in a row each entry had not aged."""
+        self._look_at = float("-inf")
+
+    async def reclaim(self, most: int) -> list[Any]:
+        """Take over so many such entries at most; most calls do not even look. Raises as `Store.run` does."""
+        now = asyncio.get_running_loop().time()
+        if now < self._look_at:
+            return []
+        self._look_at = now + self._lease_s
+        known = [entry for entry, looks in self._seen.items() if looks >= _LOOKS][:most]
+        args: list[Argument] = [self._group, self._consumer, *known]
+        claimed, others = await self._store.run("reclaim_ahead", [self._key], args)
+        self._seen = {entry: self._seen.get(entry, 0) + 1 for entry in map(bytes.decode, others)}
+        return list(claimed)
+
 
 Ask = Callable[..., Awaitable[Any]]
 """Sends a command and waits for its reply, through every outage."""

@@ -16,14 +16,14 @@ from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
 from pentad.shared.pieces import turn_after
 from pentad.shared.random_hex import random_hex
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work.entry import data_of
 
 R = TypeVar("R")
 
-_say = Seldom(logging.getLogger(__name__))
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _BLOCK_MS = 1000
 _SILENT_S = 3.0

@@ -17,11 +17,11 @@ from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys, task_parts, timers, timers_set
 from pentad.shared.kinds import TimerKind
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Argument, Store
+from pentad.shared.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
-_say = Seldom(log)
+_say = ThrottledLog(log)
 
 _ARCHIVER: Mapping[str, Stream] = {"archive": ARCHIVE, "remember": REMEMBER}
 """What wakes the archiver, by the timer's kind."""

@@ -28,7 +28,7 @@ from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
 from tests.support.chaos.teaching import Teaching
 from tests.support.chaos.troubles import CLOCKS, EVERYTHING, FULL_DISKS, KILLS, STEP_S, Troubles
-from tests.support.clients.follower import Follower, News
+from tests.support.clients.follower import Follower, NextEntry
 from tests.support.clients.sse_follower import SseFollower
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.prompts import ill_formed
@@ -214,7 +214,7 @@ class Chaos:
             if took is not None:
                 self.report.recoveries.setdefault(trouble.kind, []).append(took)
 
-    def _when(self, news: News) -> float:
+    def _when(self, news: NextEntry) -> float:
         """When it happened; where clocks step the client's own is the only one that can tell."""
         return news.learnt if self._setup.clocks else news.happened
 

@@ -8,7 +8,7 @@ import pytest
 
 from pentad.contracts.records import TaskRecord
 from pentad.shared.keys import task_index
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from tests.support.clients.api import Api
 from tests.support.models.model_server import ScriptedModel
 from tests.support.processes.crew import crew

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pentad.shared.embedder.embedding_client import EmbeddingClient
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.metrics import embed_cache
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.store.store import Store

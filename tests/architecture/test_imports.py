@@ -16,7 +16,7 @@ LINTER = Path(sys.executable).with_name("lint-imports")
 
 PLANTED: list[tuple[str, str, set[str]]] = [
     ("contracts/streams.py", "import pentad.shared.errors", {"floors", "cycles"}),
-    ("shared/records.py", "import pentad.services.embedding.domain", {"floors", "strangers", "cycles"}),
+    ("shared/records/record_store.py", "import pentad.services.embedding.domain", {"floors", "strangers", "cycles"}),
     ("services/router/app.py", "import pentad.text", {"floors"}),
     ("shared/service/options.py", "if TYPE_CHECKING:\n    import pentad.text", {"floors"}),
     ("services/router/app.py", "import pentad.services.embedding.domain", {"strangers"}),
@@ -25,7 +25,7 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("contracts/tools.py", "import pentad.contracts.records", {"contracts", "cycles"}),
     ("contracts/gossip.py", "", {"contracts"}),
     ("shared/settings.py", "import pentad.shared.metrics", {"shared"}),
-    ("shared/plugins/results.py", "import pentad.shared.records", {"shared"}),
+    ("shared/plugins/results.py", "import pentad.shared.records.record_store", {"shared"}),
     ("shared/store/store.py", "import pentad.shared.work.entry", {"shared", "cycles"}),
     ("shared/newcomer.py", "", {"shared"}),
     ("services/newcomer/domain.py", "import pentad.services.newcomer.handlers", {"services"}),

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from pentad.shared.digests.sketch import Sketch, sketch_of
+from pentad.shared.digests.task_digest import Sketch, sketch_of
 from pentad.shared.models.embeddings import EmbeddingModel
 
 _BATCH = 32

@@ -3,8 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import SEGMENT_KIND, cut_task, points_of, sparse, texts_of
 from pentad.shared.memory.searching import MOST_FOUND, MemoryQuestion, MemorySearch

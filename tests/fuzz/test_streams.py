@@ -48,7 +48,7 @@ class Habits:
     """Of tools: in the `first` piece, in `each`, `empty` behind the first, in two `pieces`."""
     interleaved: bool
     together: bool
-    """Pieces of several calls stand in one delta."""
+    """TimeSlices of several calls stand in one delta."""
     objects: bool
     """Arguments are an object, not its text."""
     early_finish: bool

@@ -7,7 +7,7 @@ from pentad.services.router.weighing import Weighing
 from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 

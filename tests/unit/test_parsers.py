@@ -40,7 +40,7 @@ from pentad.shared.actors.headers import read_integer, read_session, read_text
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.clipping import clip, plain
 from pentad.shared.data_urls import without_bytes
-from pentad.shared.digests.utterance import read_utterance
+from pentad.shared.digests.task_digest import read_utterance
 from pentad.shared.env_file import read_env_file
 from pentad.shared.events.subscription import parse_cursor
 from pentad.shared.http_url import read_http_url

@@ -1,7 +1,6 @@
 """A message that makes sense only as the continuation of the one task there is."""
 
-from pentad.shared.digests.task_digest import TaskDigest
-from pentad.shared.digests.utterance import Utterance
+from pentad.shared.digests.task_digest import TaskDigest, Utterance
 
 
 def only_continues(message: Utterance, task: TaskDigest) -> bool:

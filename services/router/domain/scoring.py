@@ -9,9 +9,7 @@ import math
 from collections.abc import Iterable, Sequence, Set
 from operator import attrgetter
 
-from pentad.shared.digests.sketch import likeness
-from pentad.shared.digests.task_digest import TaskDigest
-from pentad.shared.digests.utterance import Utterance
+from pentad.shared.digests.task_digest import TaskDigest, Utterance, likeness
 from pentad.shared.immutable import immutable
 
 FEW, SEVERAL = 3, 5

@@ -6,8 +6,7 @@ from pentad.services.router.domain.continuation import only_continues
 from pentad.services.router.domain.reasons import reason_of
 from pentad.services.router.domain.rules import Question, Route, listed
 from pentad.services.router.domain.scoring import SURE, WEIGHTS, Ranking, Weights, rank_tasks
-from pentad.shared.digests.task_digest import TaskDigest
-from pentad.shared.digests.utterance import Utterance
+from pentad.shared.digests.task_digest import TaskDigest, Utterance
 
 
 def weighed(question: Question, message: Utterance, digests: Sequence[TaskDigest], weights: Weights = WEIGHTS) -> Route:

@@ -8,7 +8,7 @@ from pydantic import Field
 from pentad.contracts.ids import milliseconds, shard_of
 from pentad.contracts.quotes import Quote, quotation, quote_line
 from pentad.contracts.tools import Effect
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.quoting import new_hits, numbered
 from pentad.shared.memory.searching import MemoryQuestion, MemorySearch

@@ -14,7 +14,7 @@ from pentad.services.tool_worker.children.serving import Serving
 from pentad.services.tool_worker.children.tool_frames import Frame, pack
 from pentad.services.tool_worker.children.voice import give_voice
 from pentad.shared.child_processes.lifeline import tie_to_parent
-from pentad.shared.instructions.usable import prove_schema
+from pentad.shared.instructions.instruction_list import prove_schema
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import registered_instructions
 from pentad.shared.plugins.loading import load_plugins

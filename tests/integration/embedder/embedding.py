@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED, EMBED_REPLY
 from pentad.services.embedding.app import EmbeddingService
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store

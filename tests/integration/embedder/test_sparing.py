@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pentad.shared.embedder.circuit_breaker import CircuitBreakerEmbedder
 from pentad.shared.embedder.embedding_client import EmbeddingClient
-from pentad.shared.embedder.sparing import SparingEmbedder
 from pentad.shared.models.circuit import IN_A_ROW
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from pentad.shared.store.store import Store
@@ -28,7 +28,7 @@ async def asked_so_far(store: Store) -> int:
 
 async def test_a_silent_service_is_left_alone_and_found_again(server: RedisServer) -> None:
     store = Store(server.url)
-    embedder = SparingEmbedder(EmbeddingClient(store, 0.1))
+    embedder = CircuitBreakerEmbedder(EmbeddingClient(store, 0.1))
     for _ in range(IN_A_ROW):
         with pytest.raises(ModelUnavailable, match=r"did not answer in 0\.1 s"):
             await embedder.embed(["a"], REQUESTER)
@@ -54,7 +54,7 @@ async def test_a_silent_service_is_left_alone_and_found_again(server: RedisServe
 
 async def test_texts_that_cannot_be_embedded_say_nothing_of_the_service(server: RedisServer) -> None:
     store = Store(server.url)
-    embedder = SparingEmbedder(EmbeddingClient(store, 20.0))
+    embedder = CircuitBreakerEmbedder(EmbeddingClient(store, 20.0))
     async with embedding_service(server.url):
         for _ in range(2 * IN_A_ROW):
             with pytest.raises(ModelRefused):

@@ -5,7 +5,7 @@ import asyncio
 from pentad.services.embedding.app import EmbeddingService
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.embedder.embedding_client import EmbeddingClient
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.models.local_embedding import LocalEmbedding
 from pentad.shared.models.sentence_transformer import DIMENSIONS, MODEL
 from pentad.shared.settings import Settings

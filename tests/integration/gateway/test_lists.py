@@ -12,7 +12,7 @@ from pentad.contracts.records import TaskRecord
 from pentad.services.gateway import task_list
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.keys import session_index, task_index
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import AT, TASK, Speaker

@@ -17,14 +17,13 @@ from pentad.contracts.streams import REMEMBER
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.forgotten import FORGOTTEN, noted_segments
 from pentad.shared.memory.undoable import keep_undoable
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store

@@ -17,8 +17,8 @@ from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.tasks_by_time import TasksByTime
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
-from pentad.shared.records import Records
-from pentad.shared.records_by_time import DAY_MS, HOUR_MS
+from pentad.shared.records.by_time import DAY_MS, HOUR_MS
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 from tests.integration.erasing.erasable import Erasable

@@ -11,9 +11,9 @@ from pentad.contracts.events import TaskUsage
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, StepRecord, Task, TaskRecord
 from pentad.shared.actors.step_prompt import chain
-from pentad.shared.instructions.versions import kept_under, version_of
+from pentad.shared.instructions.instruction_list import kept_under, version_of
 from pentad.shared.keys import TOOLS_REGISTRY, timers
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import AT, TASK, Speaker

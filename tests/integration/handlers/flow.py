@@ -25,7 +25,7 @@ from pentad.shared.memory.recalling import Recalling
 from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group

@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE
-from pentad.shared.instructions.versions import kept_under
+from pentad.shared.instructions.instruction_list import kept_under
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, answer

@@ -13,7 +13,7 @@ from pentad.contracts.recalls import RecallWalk
 from pentad.contracts.records import Anchor, Manifest, SegmentType, StepRecord
 from pentad.services.task_runner.retrieving import Retrieving
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph

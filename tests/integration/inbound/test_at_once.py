@@ -13,9 +13,9 @@ from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import message_digest
-from pentad.shared.inbound.at_once import Source
+from pentad.shared.inbound.fast_path import Source
 from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.support.deciding import deciding_of

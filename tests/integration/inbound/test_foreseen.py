@@ -11,7 +11,7 @@ import pytest
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
 from pentad.shared.inbound.arrival import Arrival
-from pentad.shared.inbound.at_once import Source
+from pentad.shared.inbound.fast_path import Source
 from pentad.shared.inbound.ingress import Ingress
 from pentad.shared.keys import INBOUND_LEASE, SessionKeys
 from pentad.shared.settings import Settings

@@ -18,7 +18,7 @@ from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound import ingress as inbound
 from pentad.shared.inbound.arrival import message_digest
-from pentad.shared.inbound.at_once import Source
+from pentad.shared.inbound.fast_path import Source
 from pentad.shared.inbound.ingress import Ingress
 from pentad.shared.keys import INBOUND_LEASE, SessionKeys, dedup, load
 from pentad.shared.settings import Settings

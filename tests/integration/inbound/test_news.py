@@ -7,7 +7,7 @@ import pytest
 
 from pentad.contracts.streams import INBOUND
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.news import News
+from pentad.shared.inbound.ingress import NextEntry
 from pentad.shared.store.store import Store
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -29,7 +29,7 @@ async def test_who_waits_for_news_holds_nobody_up_and_leaves_with_its_store(stor
 
 
 async def test_what_is_heard_is_the_first_entry_behind_or_nothing(store: Store) -> None:
-    news = News(store, KEY)
+    news = NextEntry(store, KEY)
     news.ask("0-0", 10)
     assert await news.hear() is None
     await store.call("XADD", KEY, "1-1", "data", "a")
@@ -39,7 +39,7 @@ async def test_what_is_heard_is_the_first_entry_behind_or_nothing(store: Store) 
 
 
 async def test_a_question_that_nobody_has_heard_yet_is_not_asked_again(store: Store) -> None:
-    news = News(store, KEY)
+    news = NextEntry(store, KEY)
     for after in ("0-0", "7-0", "7-0"):
         news.ask(after, 9000)
     await store.call("XADD", KEY, "1-1", "data", "a")
@@ -51,7 +51,7 @@ async def test_a_question_that_nobody_has_heard_yet_is_not_asked_again(store: St
 async def test_a_question_that_is_dropped_is_nobodys_trouble(
     store: Store, lost: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    news = News(store, KEY)
+    news = NextEntry(store, KEY)
     news.ask("0-0", 9000)
     await wait_until("the wait", lambda: _clients(store, b"cmd=xread"))
     if lost:
@@ -65,7 +65,7 @@ async def test_a_question_that_is_dropped_is_nobodys_trouble(
 
 
 async def test_the_loss_of_the_connection_is_heard_as_an_outage(store: Store) -> None:
-    news = News(store, KEY)
+    news = NextEntry(store, KEY)
     news.ask("0-0", 9000)
     await wait_until("the wait", lambda: _clients(store, b"cmd=xread"))
     await store.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -76,7 +76,7 @@ async def test_the_loss_of_the_connection_is_heard_as_an_outage(store: Store) ->
 async def test_a_refusal_names_the_stream(store: Store) -> None:
     await store.call("ACL", "SETUSER", "default", "-xread")
     try:
-        news = News(store, KEY)
+        news = NextEntry(store, KEY)
         news.ask("0-0", 9000)
         with pytest.raises(OutageError, match=f"XREAD {KEY}"):
             await asyncio.wait_for(news.hear(), PATIENCE_S)

@@ -32,7 +32,7 @@ from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.memory.memory_counts import MemoryCounts
 from pentad.shared.memory.rebuild_progress import RebuildProgress, Rebuilds
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, Whose

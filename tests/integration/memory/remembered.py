@@ -14,7 +14,7 @@ from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.points import SEGMENT_KIND
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.points import KeptPoint
 from pentad.shared.vectors.selection import Selection, Whose

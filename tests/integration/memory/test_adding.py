@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.owners import Owner

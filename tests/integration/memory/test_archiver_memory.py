@@ -14,7 +14,7 @@ from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.memory.choosing_stores import graph_of, vectors_of
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors

@@ -18,7 +18,7 @@ from pentad.services.archiver.extracting import Extracting
 from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.recalling import RecallQuestion
@@ -27,7 +27,7 @@ from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.owners import Owner
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.expanding import expanded
 from pentad.shared.store.store import Store

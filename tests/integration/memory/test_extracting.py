@@ -29,7 +29,7 @@ from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatModel, ModelCutOff
 from pentad.shared.owners import Owner
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.expanding import expanded
 from pentad.shared.store.store import Argument, Store

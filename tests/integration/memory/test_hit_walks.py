@@ -12,7 +12,7 @@ import pytest
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import Anchor, SegmentType
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Metadata, NodeKind, Support

@@ -11,8 +11,7 @@ import pytest
 
 from pentad.contracts.quotes import quotes_in
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import remembers

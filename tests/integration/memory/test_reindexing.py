@@ -13,8 +13,7 @@ from pentad.contracts.streams import REMEMBER
 from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.reindexing import Reindexed, Reindexing, read_reindexing
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.memory.current import CURRENT, adopt
 from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.memory.node_points import node_point_anew

@@ -13,13 +13,12 @@ from pentad.services.archiver import task_writer
 from pentad.services.archiver.domain import MOST_TEXTS
 from pentad.services.archiver.handlers import Archiving
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.errors import MemoryOutageError, PoisonError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.unwritten import new_points
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point

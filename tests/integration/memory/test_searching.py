@@ -9,7 +9,7 @@ import pytest
 
 from pentad.contracts.memories import MemoryStats
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.embedder.requester import Requester
+from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.searching import MOST_FOUND, MemoryHit, MemoryQuestion, MemorySearch

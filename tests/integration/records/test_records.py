@@ -14,9 +14,9 @@ import pytest
 
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import Task, TaskRecord
-from pentad.shared import records as records_module
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
-from pentad.shared.records import Records
+from pentad.shared.records import record_store
+from pentad.shared.records.record_store import Records
 from tests.support.processes.system import ROOT
 from tests.support.waiting import wait_until
 
@@ -70,7 +70,7 @@ async def test_a_writer_that_was_overtaken_between_its_look_and_its_write_undoes
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, written = threading.Event(), threading.Event()
-    look = records_module._has_longer
+    look = record_store._has_longer
 
     def slow_look(read: Any, path: str, mine: TaskRecord) -> bool:
         longer = look(read, path, mine)
@@ -91,7 +91,7 @@ async def test_a_writer_that_was_overtaken_between_its_look_and_its_write_undoes
         await wait_until("the longer record to be taken", taken)
         written.set()
 
-    monkeypatch.setattr(records_module, "_has_longer", slow_look)
+    monkeypatch.setattr(record_store, "_has_longer", slow_look)
     await asyncio.gather(Records(str(tmp_path)).write(record("a")), write_longer())
     assert await Records(str(tmp_path)).read("default", "t") == record("a", "b")
 
@@ -99,7 +99,8 @@ async def test_a_writer_that_was_overtaken_between_its_look_and_its_write_undoes
 DIES = """
 import asyncio, os, sys
 from pentad.shared.errors import OutageError, SettingsError
-from pentad.shared.records import Records
+from pentad.shared.records import record_store
+from pentad.shared.records.record_store import Records
 from tests.support.processes.system import ROOT
 from tests.support.waiting import wait_until
 from tests.integration.records.test_records import record

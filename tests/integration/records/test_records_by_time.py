@@ -10,8 +10,8 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import TaskRecord
 from pentad.shared.memory.statements import statement
 from pentad.shared.owners import Owner
-from pentad.shared.records import Records
-from pentad.shared.records_by_time import DAY_MS, HOUR_MS, Recorded
+from pentad.shared.records.by_time import DAY_MS, HOUR_MS, Recorded
+from pentad.shared.records.record_store import Records
 from tests.integration.records.test_records import record
 
 DAY = 20_000 * DAY_MS

@@ -11,8 +11,8 @@ from pentad.shared.registries import registrations
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS as INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_MODELS as MODELS
 from pentad.shared.registries.registrations import Registered
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 from tests.support.processes.running import beside
 from tests.support.redis.failover import Redundant
 from tests.support.waiting import wait_until
@@ -87,7 +87,7 @@ async def test_every_process_knows_a_change_within_two_seconds_and_hears_of_noth
 async def test_an_entry_that_cannot_be_read_is_left_out_and_said_and_stops_nothing(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
-    monkeypatch.setattr(registrations, "_say", Seldom(registrations.log))
+    monkeypatch.setattr(registrations, "_say", ThrottledLog(registrations.log))
     await MODELS.write(store, await MODELS.read(store), "a", A)
     await store.call("HSET", MODELS_REGISTRY, "x", body, "@", b"{}", b"\xff", b"{}")
     assert (await MODELS.read(store)).entries == (A,)
@@ -152,7 +152,7 @@ async def test_a_field_of_a_newer_version_does_not_cost_an_instruction(store: St
 async def test_an_instruction_that_cannot_be_used_is_left_out_and_said(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
-    monkeypatch.setattr(registrations, "_say", Seldom(registrations.log))
+    monkeypatch.setattr(registrations, "_say", ThrottledLog(registrations.log))
     await INSTRUCTIONS.write(store, await INSTRUCTIONS.read(store), "poet", POET)
     await store.call("HSET", INSTRUCTIONS_REGISTRY, "x", body)
     assert (await INSTRUCTIONS.read(store)).entries == (POET,)

@@ -21,7 +21,7 @@ from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.plugins.context import ToolContext
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.support.remembering import remember

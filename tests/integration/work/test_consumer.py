@@ -8,8 +8,8 @@ import pytest
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD
 from pentad.shared.errors import OutageError, PoisonError
-from pentad.shared.seldom import Seldom
 from pentad.shared.store.store import Store
+from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.work import consumer
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
@@ -50,7 +50,7 @@ async def test_what_another_holds_is_taken_over_only_once_it_has_been_idle_for_t
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO", "pentad")
-    monkeypatch.setattr(consumer, "_say", Seldom(consumer.log))  # one that has said nothing yet
+    monkeypatch.setattr(consumer, "_say", ThrottledLog(consumer.log))  # one that has said nothing yet
     await ensure_group(store, KEY, GROUP)
     alive, *silent = await add(store, "alive", "silent", "silent too")
     await store.call("XREADGROUP", "GROUP", GROUP, "other", "STREAMS", KEY, ">")

@@ -9,7 +9,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
-from pentad.shared.work.slots import Slots
+from pentad.shared.work.intake import Slots
 from tests.integration.work.crew import GROUP, KEY, Plain, add, consuming, pending, settled
 from tests.support.waiting import wait_until
 

@@ -8,7 +8,7 @@ from tests.support.chaos.checks import faults_of
 from tests.support.chaos.facts import Fact, sentence_of
 from tests.support.chaos.plan import Model, make_plan
 from tests.support.chaos.report import Report
-from tests.support.clients.follower import Follower, News
+from tests.support.clients.follower import Follower, NextEntry
 
 _USERS = 3
 
@@ -49,7 +49,7 @@ class Alone:
         found = self._followers.items()
         return [f for number, follower in found for f in faults_of(follower, self._plans[number], report)]
 
-    def tasks(self) -> Iterator[tuple[str, Sequence[News], Sequence[int]]]:
+    def tasks(self) -> Iterator[tuple[str, Sequence[NextEntry], Sequence[int]]]:
         """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
         for number, follower in self._followers.items():
             yield follower.session, follower.news, [number]

@@ -11,7 +11,7 @@ from tests.support.chaos.several_checks import faults_of_person
 from tests.support.chaos.several_model import SeveralModel
 from tests.support.chaos.talk import make_talk, user_of
 from tests.support.clients.api import Api
-from tests.support.clients.follower import Follower, News
+from tests.support.clients.follower import Follower, NextEntry
 
 
 class Several:
@@ -63,7 +63,7 @@ class Several:
         report.asked_where = self.plays.asked_where
         return found
 
-    def tasks(self) -> Iterator[tuple[str, Sequence[News], Sequence[int]]]:
+    def tasks(self) -> Iterator[tuple[str, Sequence[NextEntry], Sequence[int]]]:
         """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
         for person in self._people.values():
             numbers = {s.message_id: s.number for s in (*person.talk.all, *person.extra)}
@@ -72,7 +72,7 @@ class Several:
                 yield f"{person.follower.session} {task}", news, [numbers[message] for message in held]
 
 
-def _news_of(task: str, news: Sequence[News]) -> tuple[list[News], list[str]]:
+def _news_of(task: str, news: Sequence[NextEntry]) -> tuple[list[NextEntry], list[str]]:
     """What concerns a task, with the acceptance of each message that went there first; the messages that it had."""
     held = [n.about["message_id"] for n in news if n.what == "message_routed" and n.about["task_id"] == task]
     mine = [n for n in news if task in (n.about.get("task_id"), n.about.get("to_task_id"))]

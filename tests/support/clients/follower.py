@@ -35,7 +35,7 @@ _PATIENCE: dict[str, Any] = {"open_timeout": 2, "ping_interval": 1, "ping_timeou
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NextEntry:
     """Something that a client learns: when it happened by the server's clock, when the client learnt it, and what.
 
     Both times are told by the client's monotonic clock.
@@ -71,7 +71,7 @@ class Follower:
         self.sent_again = 0
         self.accepted: set[str] = set()
         """Message ids that a gateway has promised to keep."""
-        self.news: list[News] = []
+        self.news: list[NextEntry] = []
         """Each message's acceptance and each durable event, as they first came."""
         self.faults: list[str] = []
         self._sent: dict[str, tuple[float, dict[str, Any]]] = {}
@@ -146,7 +146,7 @@ class Follower:
         if kind == "accepted":
             if event["message_id"] not in self._promised:
                 self._promised.add(event["message_id"])
-                self.news.append(News(time.monotonic(), time.monotonic(), "accepted", event))
+                self.news.append(NextEntry(time.monotonic(), time.monotonic(), "accepted", event))
             self.accepted.add(event["message_id"])
         elif kind == "error":
             self._refused(event)
@@ -177,7 +177,7 @@ class Follower:
         if kind in DURABLE and event["event_id"] not in self._known:
             self._known.add(event["event_id"])
             now, ago = time.monotonic(), time.time() - datetime.fromisoformat(event["at"]).timestamp()
-            self.news.append(News(now - ago, now, kind, event))
+            self.news.append(NextEntry(now - ago, now, kind, event))
 
     def _assemble(self, event: dict[str, Any]) -> None:
         key = (event["task_id"], event["step"])

@@ -15,7 +15,7 @@ from pentad.services.task_runner.domain.own_tools import OWN
 from pentad.services.task_runner.plans import PAUSED
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.keys import load, redriven
-from pentad.shared.records_by_time import BY_SESSION, BY_TIME
+from pentad.shared.records.by_time import BY_SESSION, BY_TIME
 from tests.support.interleave.letter_checks import letter_problems, misrouted
 from tests.support.interleave.move_checks import move_problems
 from tests.support.interleave.outside import TOOLS

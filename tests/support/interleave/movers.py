@@ -13,7 +13,7 @@ from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
 from pentad.shared.actors.mail import NEW_TASK
 from pentad.shared.errors import OutageError
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from tests.support.interleave.processes import Parts, Process
 
 _PAUSE_S = 0.12

@@ -14,7 +14,7 @@ from pentad.services.gateway.problems import ProblemError
 from pentad.services.gateway.queries import Queries
 from pentad.services.gateway.redriving import Redriving
 from pentad.shared.errors import OutageError
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from tests.support.interleave.processes import Parts, Process
 
 _PAUSE_S = 0.15

@@ -23,7 +23,7 @@ from pentad.shared.models.ports import (
     ToolCallDraft,
     Usage,
 )
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 
 TOOLS: Mapping[str, ToolSpec] = {
     name: ToolSpec(name=name, effect=effect, timeout=5)

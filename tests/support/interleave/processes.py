@@ -25,7 +25,7 @@ from pentad.shared.instructions.builtin import EXECUTOR
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.records import Records
+from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.work.entries import EntryHandler
 from pentad.shared.work.entry import Done, Entry

@@ -150,7 +150,7 @@ _RULES = (
         "what_was_given_in_the_future_is_reclaimed",
         stress="clock",
         first=9,
-        patches=(Patch("pentad.shared.work.ahead:Ahead.reclaim", "left_alone"),),
+        patches=(Patch("pentad.shared.work.intake:Ahead.reclaim", "left_alone"),),
     ),
     Rule(
         "a_new_connection_is_noticed",

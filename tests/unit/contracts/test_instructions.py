@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from pentad.contracts.instructions import MAX_SCHEMA, Instruction
-from pentad.shared.instructions.versions import version_of
+from pentad.shared.instructions.instruction_list import version_of
 
 POET: dict[str, Any] = {"name": "poet", "system_prompt": "You write poems for {{user_id}}."}
 SCHEMA = {"type": "object"}

@@ -3,7 +3,7 @@
 import pytest
 
 from pentad.shared.digests import cues
-from pentad.shared.digests.any_script import AnyScript
+from pentad.shared.digests.cues import AnyScript
 
 PATTERNS = {name: kept for name, kept in vars(cues).items() if isinstance(kept, AnyScript)} | {
     f"asks for {kind}": pattern for kind, pattern in cues._KINDS

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pentad.shared.digests.sketch import MOST_DIMENSIONS, MOST_MODEL_CHARS, Sketch, blended, likeness, sketch_of
+from pentad.shared.digests.task_digest import MOST_DIMENSIONS, MOST_MODEL_CHARS, Sketch, blended, likeness, sketch_of
 
 
 def vector(seed: int, dimensions: int = 384) -> list[float]:

@@ -8,9 +8,7 @@ import pytest
 
 from pentad.services.router.domain.reasons import reason_of
 from pentad.services.router.domain.scoring import FEW, MANY, SEVERAL, Chance, Ranking, Weights, rank_tasks
-from pentad.shared.digests.sketch import Sketch, sketch_of
-from pentad.shared.digests.task_digest import TaskDigest
-from pentad.shared.digests.utterance import read_utterance
+from pentad.shared.digests.task_digest import Sketch, TaskDigest, read_utterance, sketch_of
 from tests.unit.digests.test_wording import HOSTILE
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.work.slots import Slots
+from pentad.shared.work.intake import Slots
 from tests.support.waiting import PATIENCE_S
 
 

@@ -25,7 +25,7 @@ class Source:
     """To the questions about its session, when they were asked along with the read."""
 
 
-class RoutesAtOnce(Protocol):
+class FastPath(Protocol):
     """Routes a message past its session's mailbox."""
 
     def questions(self, session: SessionKeys) -> Sequence[Command]:

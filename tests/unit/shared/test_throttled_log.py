@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from pentad.shared import seldom
-from pentad.shared.seldom import Seldom
+from pentad.shared import throttled_log
+from pentad.shared.throttled_log import ThrottledLog
 
 
 def test_one_line_of_a_kind_in_ten_seconds(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
-    monkeypatch.setattr(seldom, "monotonic", lambda: now[0])
-    say = Seldom(logging.getLogger("pentad.shared.test"))
+    monkeypatch.setattr(throttled_log, "monotonic", lambda: now[0])
+    say = ThrottledLog(logging.getLogger("pentad.shared.test"))
     for _ in range(400):
         say.warning("a", "a waits for %s", "Redis")
         say.error("b", "b is refused")
@@ -30,7 +30,7 @@ def test_one_line_of_a_kind_in_ten_seconds(monkeypatch: pytest.MonkeyPatch, capl
 def test_kinds_without_end_take_no_memory_without_end() -> None:
     log = logging.getLogger("pentad.shared.test")
     log.disabled = True
-    say = Seldom(log)
+    say = ThrottledLog(log)
     for number in range(5000):
         say.warning(f"kind {number}", "a line")
     log.disabled = False

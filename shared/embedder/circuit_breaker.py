@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from time import monotonic
 
 from pentad.shared.embedder.embedder import Embedder
-from pentad.shared.embedder.requester import Requester
-from pentad.shared.embedder.vectors import Embedded
+from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 
-class SparingEmbedder:
+class CircuitBreakerEmbedder:
     """For callers that can go on without. While the service is left alone they get ``ModelUnavailable`` at once."""
 
     def __init__(self, embedder: Embedder) -> None:

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Iterator
 
-from pentad.shared.pieces import LARGE, Pieces, turn_after
+from pentad.shared.time_slices import LARGE, TimeSlices, turn_after
 
 
-async def all_of(pieces: Pieces, making: Iterator[int]) -> list[int]:
+async def all_of(pieces: TimeSlices, making: Iterator[int]) -> list[int]:
     made: list[int] = []
     while piece := await pieces.next(making):
         made += piece
@@ -24,11 +24,11 @@ async def turns_beside(work: asyncio.Task[object]) -> int:
 
 async def test_all_is_made_in_order() -> None:
     for number in (0, 1, 3, 4, 5, 8, 9):
-        assert await all_of(Pieces(4), iter(range(number))) == list(range(number))
+        assert await all_of(TimeSlices(4), iter(range(number))) == list(range(number))
 
 
 async def test_of_several_one_piece_is_made_at_each_turn() -> None:
-    pieces, made = Pieces(4), list[int]()
+    pieces, made = TimeSlices(4), list[int]()
 
     def counted(begin: int) -> Iterator[int]:
         for number in range(begin, begin + 40):
@@ -46,8 +46,8 @@ async def test_of_several_one_piece_is_made_at_each_turn() -> None:
 
 
 async def test_what_fits_into_a_piece_waits_for_no_turn() -> None:
-    assert await turns_beside(asyncio.create_task(Pieces(4).next(iter(range(3))))) == 1
-    assert await turns_beside(asyncio.create_task(Pieces(4).next(iter(range(4))))) == 2
+    assert await turns_beside(asyncio.create_task(TimeSlices(4).next(iter(range(3))))) == 1
+    assert await turns_beside(asyncio.create_task(TimeSlices(4).next(iter(range(4))))) == 2
 
 
 async def test_behind_a_large_value_others_have_a_turn() -> None:

@@ -20,7 +20,7 @@ async def turn_after(size: int) -> None:
         await asyncio.sleep(0)
 
 
-class Pieces:
+class TimeSlices:
     """Of several who ask at a time one has a piece made at each turn of the loop, in the order of asking."""
 
     def __init__(self, size: int) -> None:

@@ -18,9 +18,8 @@ from pydantic import ValidationError
 
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
-from pentad.shared import records_by_time as by_time
-from pentad.shared import records_forgotten as forgotten
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
+from pentad.shared.records import by_time, forgotten
 from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
 log = logging.getLogger(__name__)

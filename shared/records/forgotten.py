@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.contracts.ids import is_identifier
-from pentad.shared.records_by_time import names_in
+from pentad.shared.records.by_time import names_in
 from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
 FORGOTTEN = "_forgotten"

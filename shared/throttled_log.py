@@ -8,7 +8,7 @@ _MOST = 1000
 """Kinds of lines that are remembered."""
 
 
-class Seldom:
+class ThrottledLog:
     """Passes on the first line of each kind, then one every ten seconds, which says how many were left out."""
 
     def __init__(self, log: logging.Logger) -> None:
