@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-_AGAIN_S = 0.05
+_REPEAT_CANCEL_S = 0.05
 
 
 async def cancel_all(tasks: Iterable["asyncio.Task[Any]"]) -> None:
@@ -17,4 +17,4 @@ async def cancel_all(tasks: Iterable["asyncio.Task[Any]"]) -> None:
     while pending:
         for task in pending:
             task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=_AGAIN_S)
+        _, pending = await asyncio.wait(pending, timeout=_REPEAT_CANCEL_S)

@@ -26,7 +26,7 @@ def _code(found: "re.Match[str]") -> str:
 
 
 def said_by(error: BaseException) -> str:
-    """What an error says of itself; some cannot even do that."""
+    """Return the text of an error, or a note where its ``__str__`` raises."""
     try:
         return str(error)
     except Exception as wrong:

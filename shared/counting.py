@@ -9,7 +9,7 @@ from itertools import accumulate
 
 
 class Counter:
-    """What only grows. To be used in the thread of the event loop alone."""
+    """A count that only grows. Use it in the thread of the event loop only."""
 
     __slots__ = ("value",)
 
@@ -17,7 +17,7 @@ class Counter:
         self.value = 0.0
 
     def inc(self, amount: float = 1) -> None:
-        """Add to it. Raises ``ValueError`` for less than nothing."""
+        """Add to the count. Raises ``ValueError`` for a negative amount."""
         if amount < 0:
             raise ValueError("a counter only grows")
         self.value += amount
@@ -31,11 +31,11 @@ class Histogram:
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
-        """Of each bucket alone, the last without a bound."""
+        """The number of values in each bucket alone; the last bucket has no bound."""
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        """One more value."""
+        """Count one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 

@@ -1,12 +1,12 @@
-"""``.env``: variables for who has not exported them, a line each, ``NAME=VALUE``."""
+"""Reads ``.env`` files: variables that are not exported, one ``NAME=VALUE`` a line."""
 
 import re
 from pathlib import Path
 
 from pentad.shared.errors import SettingsError
 
-_MOST = 64 * 1024
-"""Bytes of the file."""
+_MAX_FILE_BYTES = 64 * 1024
+"""Bytes that a ``.env`` file may have."""
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _SINGLE = re.compile(r"'([^']*)'\s*(?:#.*)?")
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?')
@@ -29,14 +29,16 @@ def read_env_file(path: Path) -> dict[str, str]:
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            raw = file.read(_MOST + 1)
+            raw = file.read(_MAX_FILE_BYTES + 1)
         text = raw.decode("utf-8-sig")
     except OSError as error:
         raise SettingsError(f"{path} cannot be read ({error.strerror}): mend it, or remove it") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path} is not UTF-8: write it as plain text") from None
-    if len(raw) > _MOST or "\0" in text:
-        raise SettingsError(f"{path} is no file of variables: it holds up to {_MOST} bytes of lines NAME=VALUE")
+    if len(raw) > _MAX_FILE_BYTES or "\0" in text:
+        raise SettingsError(
+            f"{path} is no file of variables: it holds up to {_MAX_FILE_BYTES} bytes of lines NAME=VALUE"
+        )
     return text
 
 

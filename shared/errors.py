@@ -18,7 +18,7 @@ class RefusedWriteError(OutageError):
 
 
 class DamagedError(PentadError):
-    """Something kept cannot be read: it is damaged, or of a newer version. It stays as it is, for a person to look."""
+    """Stored data cannot be read: it is damaged, or of a newer version. It is left as it is for inspection."""
 
 
 class PoisonError(PentadError):
@@ -44,4 +44,4 @@ class MemoryNewerError(MemoryDamagedError):
 
 
 class MemoryRefusedError(PentadError):
-    """What a store of long-term memory was given or asked for can never be done: too large, of a wrong shape."""
+    """A request to a store of long-term memory can never succeed: it is too large, or of a wrong shape."""

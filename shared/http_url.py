@@ -7,7 +7,7 @@ _FORM = "must be http://HOST:PORT/PATH; in a user name or password write / ? # @
 
 
 def read_http_url(url: str) -> SplitResult:
-    """Its parts. Raises ``ValueError`` for what is none; does not repeat it: it may hold a password.
+    """Split an HTTP address. The ``ValueError`` for an invalid one does not repeat it: it may hold a password.
 
     A password with ``/``, ``?`` or ``#`` in it ends the host too early, so that its rest would be shown as a path.
     """

@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 TimerKind = Literal["deadline", "timeout", "retry", "stale", "wait", "remember", "archive"]
-"""What a task's timer is for: it has one of each kind at most. ``remember`` and ``archive`` wake the archiver, the
+"""The purpose of a task's timer; a task has one of each at most. ``remember`` and ``archive`` wake the archiver, the
 others the task."""
 MailKind = Literal[
     "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive", "move"
@@ -11,7 +11,7 @@ MailKind = Literal[
 """A user's message; what came of a tool call; being asked to stop, to pause, to go on; a timer that was due; what was
 redriven; being asked to give a message away."""
 ControlKind = Literal["cancel", "pause", "resume"]
-"""What a person asks a task to do."""
+"""A control command of a person to a task."""
 TIMER_KINDS: frozenset[str] = frozenset(get_args(TimerKind))
 MAIL_KINDS: frozenset[str] = frozenset(get_args(MailKind))
 USER: MailKind = "user"

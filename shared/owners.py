@@ -1,4 +1,4 @@
-"""Whose a memory is."""
+"""The owner of a memory: a user, a session or a whole tenant."""
 
 from typing import Self
 
@@ -50,7 +50,7 @@ class Owner:
 
     @property
     def holder(self) -> str | None:
-        """Whose this owner's memories are, in one word, as stores keep it; None: the tenant shares them."""
+        """The holder of this owner's memories, as stores keep it; None when the tenant shares them."""
         if self.user is not None:
             return self.user
         return None if self.session is None else session_holder(self.session)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 ROOM_BYTES = 8 << 20
-"""What must be free on a disk before a store of ours writes to it: more than one call writes."""
+"""Bytes that must be free on a disk before an embedded store writes to it: more than any one call writes."""
 _PASSING = frozenset(
     {
         errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE,
@@ -18,7 +18,7 @@ _PASSING = frozenset(
     }
 )  # fmt: skip
 """Numbers of errors that end without anybody losing anything: with room, a right, a cable, time."""
-_TOLD = re.compile(r"\(os error (\d{1,5})\)", re.ASCII)
+_OS_ERROR = re.compile(r"\(os error (\d{1,5})\)", re.ASCII)
 """How libraries written in Rust tell an error of the system in their texts."""
 
 
@@ -28,12 +28,12 @@ def passes(error: BaseException) -> bool:
 
 
 def tells_passing(error: BaseException) -> bool:
-    """The same of an error whose text tells one of the system. Only for errors of libraries whose texts are theirs."""
-    return passes(error) or any(int(number) in _PASSING for number in _TOLD.findall(str(error)))
+    """Whether waiting may heal an error of a library that names an error of the system in its text."""
+    return passes(error) or any(int(number) in _PASSING for number in _OS_ERROR.findall(str(error)))
 
 
 def want_of_room(folder: Path) -> str | None:
-    """What is lacking on the disk of this folder, or of what is there of the folders above it; None: nothing is.
+    """Return what the disk of this folder lacks, or None. A folder that is missing counts as its nearest parent.
 
     Raises ``OSError`` when nobody can tell.
     """

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 _MAX_BYTES = 4096
-"""Of such a file."""
+"""Bytes that a private file may have."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SAFELY = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe must not hold us up
 

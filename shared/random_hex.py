@@ -1,8 +1,8 @@
-"""Random names without asking the kernel for each."""
+"""Random names that need no system call each."""
 
 import random
 
 
 def random_hex(digits: int) -> str:
-    """So many random hexadecimal digits: unique, and no secret. A child that is forked begins elsewhere."""
+    """Return random hexadecimal digits: unique, and not secret. A forked child has its own sequence."""
     return f"{random.getrandbits(4 * digits):0{digits}x}"

@@ -4,7 +4,7 @@ import errno
 import os
 
 _NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
-"""What file systems answer on which a folder cannot be synchronised."""
+"""Error numbers of file systems that cannot synchronise a folder."""
 
 
 def make_folder(folder: str) -> None:
@@ -23,7 +23,7 @@ def open_private(path: str, flags: int) -> int:
 
 
 def sync_folder(folder: str) -> None:
-    """What was made, moved or removed in it is so from now on."""
+    """Write the names in a folder to the disk, so that they outlive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

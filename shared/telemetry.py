@@ -16,10 +16,10 @@ from pentad.shared.clipping import clip, plain, said_by
 
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
-_OURS = "pentad"
+_ROOT_LOGGER = "pentad"
 LogForm = Literal["console", "json"]
-_LONGEST = 16_384
-"""Characters of a line."""
+_MAX_LINE_CHARS = 16_384
+"""Characters that a log line may have."""
 _show_payloads = False
 _form: LogForm = "console"
 
@@ -36,7 +36,7 @@ def configure_logging(level: Level = "info", *, payloads: bool = False, form: Lo
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLine() if form == "json" else OneLine())
     logging.basicConfig(level=max(logging.WARNING, _number(level)), handlers=[handler], force=True)
-    logging.getLogger(_OURS).setLevel(_number(level))
+    logging.getLogger(_ROOT_LOGGER).setLevel(_number(level))
 
 
 def _number(level: Level) -> int:
@@ -51,7 +51,7 @@ class OneLine(logging.Formatter):
         self.converter = time.gmtime
 
     def format(self, record: logging.LogRecord) -> str:
-        return plain(super().format(record), _LONGEST)
+        return plain(super().format(record), _MAX_LINE_CHARS)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the base class's name
         kind, error, trace = ei
@@ -72,7 +72,7 @@ def _place(trace: Any) -> str:
 
 
 class JsonLine(OneLine):
-    """The same as a JSON object: ``at level logger message`` and, of an exception, ``error``."""
+    """Formats a record as a JSON object with ``at level logger message``, and ``error`` for an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         error = self.formatException(record.exc_info).strip("[]") if record.exc_info else ""
@@ -80,7 +80,7 @@ class JsonLine(OneLine):
             "at": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": clip(record.getMessage(), _LONGEST),
+            "message": clip(record.getMessage(), _MAX_LINE_CHARS),
         }
         return json.dumps(said | ({"error": error} if error else {}), ensure_ascii=False)
 

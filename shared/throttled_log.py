@@ -1,11 +1,11 @@
-"""Log lines that would repeat for as long as an outage lasts: each is written once in a while."""
+"""A log for lines that would repeat as long as an outage lasts: each kind is written at most every ten seconds."""
 
 import logging
 from time import monotonic
 
 EVERY_S = 10.0
-_MOST = 1000
-"""Kinds of lines that are remembered."""
+_MAX_KINDS = 1000
+"""Kinds of lines that one log remembers."""
 
 
 class ThrottledLog:
@@ -24,7 +24,7 @@ class ThrottledLog:
         if now - at < EVERY_S:
             self._said[kind] = (at, left_out + 1)
             return
-        if len(self._said) >= _MOST:
+        if len(self._said) >= _MAX_KINDS:
             self._said.clear()
         self._said[kind] = (now, 0)
         if left_out:
@@ -32,5 +32,5 @@ class ThrottledLog:
         self._log.log(level, line, *args, exc_info=exc)
 
     def error(self, kind: str, line: str, *args: object, exc: BaseException | None = None) -> None:
-        """As `warning`, for what does not pass by itself."""
+        """Write a line as `warning` does, at level ERROR."""
         self.warning(kind, line, *args, level=logging.ERROR, exc=exc)

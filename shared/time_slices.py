@@ -21,7 +21,7 @@ async def turn_after(size: int) -> None:
 
 
 class TimeSlices:
-    """Of several who ask at a time one has a piece made at each turn of the loop, in the order of asking."""
+    """Runs long iterators in slices. One caller gets one slice at each turn of the loop, in the order of asking."""
 
     def __init__(self, size: int) -> None:
         """``size``: results of one piece; together they should take less than a millisecond."""

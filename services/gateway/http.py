@@ -12,7 +12,7 @@ from pentad.services.gateway.access import Caller
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.pages import BadPageError, IndexEntry, parse_page
 from pentad.services.gateway.problems import ProblemError, bad, invalid, missing
-from pentad.shared.pieces import turn_after
+from pentad.shared.time_slices import turn_after
 
 if TYPE_CHECKING:
     from starlette.requests import Request

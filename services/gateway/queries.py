@@ -18,7 +18,7 @@ from pentad.shared.actors.step_prompt import materials_of, rebuild
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
-from pentad.shared.pieces import turn_after
+from pentad.shared.time_slices import turn_after
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 

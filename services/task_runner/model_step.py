@@ -63,7 +63,7 @@ from pentad.shared.models.ports import (
     ToolCallDraft,
     Usage,
 )
-from pentad.shared.pieces import LARGE, turn_after
+from pentad.shared.time_slices import LARGE, turn_after
 from pentad.shared.store.store import guarded
 
 log = logging.getLogger(__name__)

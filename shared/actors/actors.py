@@ -87,7 +87,7 @@ def count_wake_ups(stream: Stream, number: int) -> None:
 
 @cache
 def _handled(stream: str) -> tuple[Any, Any]:
-    """What counts the handled wake-ups of a stream, and the starts that they needed."""
+    """The metrics of the handled wake-ups of a stream, and of the starts that they needed."""
     return metrics.consumed.labels(stream, WAKE_UP), metrics.attempts.labels(stream)
 
 
@@ -109,7 +109,7 @@ Boxes = tuple[tuple[Mail, ...], tuple[Mail, ...]]
 
 
 def _boxes(messages: Sequence[bytes], signals: Sequence[bytes]) -> Boxes | None:
-    """None when something in them is no mail of ours."""
+    """Parse both boxes; None when an item is no valid mail."""
     try:
         return mail_of(messages), mail_of(signals)
     except ValueError:
@@ -229,7 +229,7 @@ class Actors:
         return outcome
 
     def _places(self, actor: ActorKeys, status: str) -> str:
-        """What a commit that leaves a task with this status means for its place, see `scripts/commit.lua`."""
+        """The effect on its place of a commit that leaves a task with this status, see `scripts/commit.lua`."""
         if isinstance(actor, SessionKeys) or status == "active":
             return ""
         limits = f"{self._active[0]} {self._active[1]}"

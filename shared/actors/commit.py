@@ -68,7 +68,7 @@ class Tallies:
 
 
 Mode = Literal["continue", "complete", "stop", "fail"]
-"""What a commit means for its actor, see `scripts/commit.lua`."""
+"""The meaning of a commit for its actor, see `scripts/commit.lua`."""
 Outcome = Literal["committed", "continued", "overtaken", "lost"]
 """``continued``: committed without its end, because a message had come. The last two are refusals."""
 Kind = Literal["h", "l", "s", "z", "-"]
@@ -102,18 +102,18 @@ class Commit:
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
         self._kinds = ["-", "-", "-", "-", "s", "-", "-"][: len(self.keys)]
-        """What each key must hold, by its first letter. The script searches the boxes first: it need not ask; nor of
-        the places, which it reads."""
+        """The type that each key must have, by its first letter. The script searches the boxes first: it need not ask;
+        nor of the places, which it reads."""
         self._checks: tuple[Argument, ...] = ()
         self._arrival: tuple[Argument, ...] = ()
         self.operations: list[Argument] = []
         self._fields: dict[str, dict[str, Argument | None]] = {}
-        """What is to be set in hashes and is not among the operations yet; None stands for the time of the commit."""
+        """Fields of hashes that are not among the operations yet; None stands for the time of the commit."""
         self._bells_rung: tuple[str, ...] = ()
         self.status = ""
         """The status that this commit gives its actor; '': the one that it has."""
         self.tallies = Tallies()
-        """What is counted once the commit is in, and only then."""
+        """Metrics that are counted once the commit is in, and only then."""
 
     def _k(self, key: str, kind: Kind = "-") -> int:
         """The key's place, for the next operation on it. The script checks its kind before it writes anything."""
@@ -295,7 +295,7 @@ class Commit:
         self.operations.append("rewake")
 
     def finish(self) -> None:
-        """What is added from here on belongs to the end: left out when a message came in time."""
+        """Begin the end of the commit: operations added from here on are left out when a message came in time."""
         self.tallies.finish()
         self._write_all_fields()
         self.operations.append("finish")

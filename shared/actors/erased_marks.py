@@ -1,4 +1,4 @@
-"""What was erased, as it is known afterwards: marks beside the keys, read by whoever may write something of it late.
+"""Marks of erasures beside the keys, read by every writer that may come late.
 
 Who erases sets the mark first and removes what there is then. Who writes reads the mark behind the write, and takes
 back what it has written when there is one. Whichever was first, nothing stays.
@@ -14,14 +14,14 @@ from pentad.shared.store.store import Store
 
 @immutable
 class ErasedMark:
-    """Something was erased."""
+    """The mark of an erased task, session or user."""
 
     at: int
     """When, in ms of its shard's clock: all that was there by then."""
     entry: str
     """The last inbound entry by then."""
     session: str
-    """Of a task: the session that it belonged to; '' where that is not known."""
+    """Session of an erased task; '' where that is not known."""
 
 
 async def mark_at(store: Store, key: str) -> ErasedMark | None:

@@ -37,7 +37,7 @@ class Mail:
 
 @immutable
 class Lease:
-    """What a worker holds while it handles an actor; every write compares it."""
+    """The lease of a worker on an actor that it handles; every write compares it."""
 
     token: str
     """``COUNTER.NONCE``: given once, also by a Redis that has lost the counter's last steps."""
@@ -61,7 +61,7 @@ class OpenCall:
     id: str
     tool: str
     queue: str
-    """Of the workers that run it; '' where none does."""
+    """Queue of the tool-workers that run the call; '' where none does."""
     target: Target = "worker"
 
 
@@ -108,7 +108,7 @@ class TaskHeader:
     waiting_at: int = 0
     """When the task began to wait for a person."""
     paused: str = ""
-    """What a resume leads back to: ``active``, or why the task waited; '' when it is not paused."""
+    """The status that a resume leads back to: ``active``, or why the task waited; '' when it is not paused."""
     paused_mail: int = 0
     """Number of the newest message that was told to wait because the task is paused."""
     parked: int = 0
@@ -194,9 +194,9 @@ _INTEGERS = (
     "paused_mail parked archive_of queues reads_results"
 )
 _FLOATS = "turn_usd usd"
-_MOST = LAST_MS
+_MAX_NUMBER = LAST_MS
 """No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
-_DIGITS = len(str(_MOST))
+_DIGITS = len(str(_MAX_NUMBER))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TARGETS = get_args(Target)
 _TEXTS = (
@@ -208,7 +208,7 @@ _TEXTS = (
 def _number(value: bytes) -> float:
     """Bounded, so that one absurd number does not make a task unreadable. Raises ``ValueError`` for what is none."""
     number = float(value)
-    return 0.0 if math.isnan(number) else min(max(number, 0.0), float(_MOST))
+    return 0.0 if math.isnan(number) else min(max(number, 0.0), float(_MAX_NUMBER))
 
 
 def read_integer(value: bytes) -> int:
@@ -240,7 +240,7 @@ _KINDS: dict[str, int] = {
     **dict.fromkeys(_TEXTS.split(), _TEXT),
 }
 _LEASE = "token nonce v attempt starts exp lease wake mail"
-"""What else many hashes hold."""
+"""Other fields that many hashes have."""
 
 
 class _Names(dict[bytes, str]):

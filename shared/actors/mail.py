@@ -1,4 +1,4 @@
-"""What is in the mail that tasks get, spelled once for senders and readers."""
+"""The contents of mail to tasks, defined once for senders and readers."""
 
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ class UserMail(Contract):
     entry_id: str
     at: str
     context: list[SessionMessage] = Field(default_factory=list)
-    """For a new task: the last turns of the session, or of the archived task it continues."""
+    """Context of a new task: the last turns of the session, or of the archived task it continues."""
 
 
 class ResultMail(Contract):
@@ -43,7 +43,7 @@ class ResultMail(Contract):
 
     tool_call_id: str
     content: str
-    """What the model is told: the result, or the error."""
+    """The text for the model: the result, or the error."""
     ok: bool
     ref: str | None = None
     """Set when the content is kept aside in the task's `big` hash under this name."""
@@ -61,7 +61,7 @@ class MoveMail(Contract):
     to: str
     """A task's id, or `NEW_TASK`."""
     number: int = 0
-    """Of the message among the task's mail when it was asked for, 0 when it was in the transcript by then."""
+    """Number of the message among the task's mail when the move was asked for; 0 when it was in the transcript."""
 
 
 class CallRequest(Contract):
@@ -75,7 +75,7 @@ class RedriveMail(Contract):
     """A dead letter of this task was redriven (mail kind ``redrive``)."""
 
     letter: str
-    """Its id."""
+    """Id of the dead letter."""
     at: int
     """When, in ms."""
     calls: list[CallRequest] = Field(default_factory=list)

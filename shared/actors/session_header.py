@@ -56,9 +56,9 @@ class SessionHeader:
     spoken_at: int = 0
     """When one of them was spoken to last, in ms."""
     digests: Mapping[str, bytes] = field(default_factory=dict)
-    """What messages are compared with, by task, as it is stored."""
+    """The stored digests that messages are compared with, by task."""
     answers: Mapping[str, str] = field(default_factory=dict)
-    """What tasks have answered since they were spoken to last, by task."""
+    """The last answers of tasks since they were spoken to, by task."""
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """How far apart children are started."""
 
 _FIRST_S = 0.1
-_MOST_S = 5.0
+_MAX_DELAY_S = 5.0
 _QUIET_S = 60.0
 
 
@@ -30,5 +30,5 @@ class Backoff:
         """Seconds to wait from ``now`` on before the next start."""
         if self._losses < 2:
             return 0.0
-        pause = min(_MOST_S, _FIRST_S * 2.0 ** min(self._losses - 2, 10))
+        pause = min(_MAX_DELAY_S, _FIRST_S * 2.0 ** min(self._losses - 2, 10))
         return max(0.0, self._last_start + pause - now)

@@ -23,7 +23,7 @@ _ASKED: tuple[Asked, ...] = get_args(Asked)
 _LISTS = (GOAL_WORDS, TURN_WORDS, TURN_WORDS, KNOWN_WORDS)
 _MAX_LENGTHS = (*_LISTS, 4 * MOST_MODEL_CHARS, MOST_DIMENSIONS)
 MOST_BYTES = _HEAD.size + sum(_LISTS) + sum(_MAX_LENGTHS)
-"""Of one stored digest, a little under 1.5 KiB; of most 200 to 900 bytes."""
+"""Bytes that a stored digest may have, a little under 1.5 KiB; most have 200 to 900."""
 
 
 def digest_bytes(digest: TaskDigest) -> bytes:

@@ -1,4 +1,4 @@
-"""What a message is compared with: a task in little, updated turn by turn, never made from a transcript."""
+"""Digests of tasks, messages and vectors, by which a message finds its task. A digest is updated turn by turn."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def likeness(one: Sketch, other: Sketch) -> float | None:
 
 
 def blended(new: Sketch, old: Sketch | None, share: float) -> Sketch:
-    """What was said last, with a share of what was said before it. Another model's past is forgotten."""
+    """Blend a new sketch with a share of the old one. A sketch of another model is dropped."""
     if old is None or old.model != new.model or len(old.values) != len(new.values):
         return new
     a, b = memoryview(new.values).cast("b"), memoryview(old.values).cast("b")
@@ -76,7 +76,7 @@ class Utterance:
     words: tuple[int, ...]
     cues: Cues
     sketch: Sketch | None = None
-    """Its meaning, where an embedding model was asked for it."""
+    """The meaning of the message, where an embedding model was asked for it."""
 
 
 def read_utterance(text: str, sketch: Sketch | None = None) -> Utterance:
@@ -100,7 +100,7 @@ class TaskDigest:
     """A task as routing remembers it. Words are hashes, see `wording.words_of`."""
 
     goal: tuple[int, ...] = ()
-    """What it began with."""
+    """The words with which the task began."""
     said: tuple[int, ...] = ()
     """The person's last message."""
     answered: tuple[int, ...] = ()
@@ -108,14 +108,14 @@ class TaskDigest:
     known: tuple[int, ...] = ()
     """Everything that was said, the newest last."""
     asked: Asked = ""
-    """What the last answer asked, until the person says something."""
+    """The kind of question that the last answer asked, until the person says something."""
     closed: bool = False
     """One of the two has said goodbye last."""
     sketch: Sketch | None = None
     """The meaning of the last turns, the newest most."""
 
     def heard(self, message: Utterance) -> "TaskDigest":
-        """With a message of the person."""
+        """Return the digest after a message of the person."""
         words, cues = message.words, message.cues
         return TaskDigest(
             goal=self.goal or words[:GOAL_WORDS],
@@ -128,7 +128,7 @@ class TaskDigest:
         )
 
     def answering(self, text: str, sketch: Sketch | None = None) -> "TaskDigest":
-        """With an answer that the task has given. ``sketch``: of that text, where a model was asked for it."""
+        """Return the digest after an answer of the task. ``sketch``: its vector, where one was asked for."""
         cleaned = clean(text)
         words = words_of(cleaned)
         return TaskDigest(

@@ -8,17 +8,17 @@ from itertools import pairwise
 from zlib import crc32
 
 MOST_CHARS = 2_000
-"""Of a text, the first are read: what somebody wants is said early."""
+"""Characters of a text that are read, from its start: what somebody wants is said early."""
 MOST_WORDS = 64
-"""Of one text."""
+"""Words of one text that are kept."""
 
 WIDE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Characters of Chinese and Japanese, for a class of a regular expression: no spaces stand between their words."""
 _PIECE = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
 _LENGTH = re.compile(rf"[{WIDE}]|[^\W{WIDE}]+")
 _ASCII_WORD, _ASCII_LENGTH = re.compile(r"[^\W_]+", re.ASCII), re.compile(r"\w+", re.ASCII)
-"""The same of a text in ASCII, as most messages are: a quarter of the work."""
-_LONGEST = 32
+"""Words of a text in ASCII, as most messages are: matching them is a quarter of the work."""
+_MAX_WORD_CHARS = 32
 """Letters of a word that count, so that no text fills the cache with long ones."""
 _FUNCTION_WORDS = frozenset(
     """
@@ -74,8 +74,8 @@ def words_of(cleaned: str) -> tuple[int, ...]:
 
 
 def _numbers(words: Iterable[str]) -> list[int]:
-    """Of those that say what a talk is about."""
-    return [_stem_hashed(w[:_LONGEST]) for w in words if w not in _FUNCTION_WORDS and (w[1:] or w.isdigit())]
+    """Hash the words that say what a talk is about."""
+    return [_stem_hashed(w[:_MAX_WORD_CHARS]) for w in words if w not in _FUNCTION_WORDS and (w[1:] or w.isdigit())]
 
 
 def _pairs(wide: str) -> list[str]:
@@ -85,7 +85,7 @@ def _pairs(wide: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def _stem_hashed(word: str) -> int:
-    """Without the s of a plural."""
+    """Hash a word without the s of a plural."""
     return _hashed(word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word)
 
 

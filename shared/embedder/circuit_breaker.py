@@ -10,7 +10,7 @@ from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 
 class CircuitBreakerEmbedder:
-    """For callers that can go on without. While the service is left alone they get ``ModelUnavailable`` at once."""
+    """An embedder for callers that can go on without vectors: an open circuit raises ``ModelUnavailable`` at once."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -41,5 +41,5 @@ class CircuitBreakerEmbedder:
         return found
 
     async def aclose(self) -> None:
-        """Close what it asks."""
+        """Close the embedder behind this one."""
         await self._embedder.aclose()

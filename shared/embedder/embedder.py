@@ -27,7 +27,7 @@ class Embedder(Protocol):
 
 
 def make_embedder(settings: Settings, store: Store, timeout_s: float = TIMEOUT_S) -> Embedder:
-    """What hashes needs no service; every other model is asked for over Redis, for so many seconds at most.
+    """Make the embedder of these settings: in this process for the hashing model, else a client over Redis.
 
     The default of the file, or of the environment, decides. Raises ``SettingsError`` for a file that cannot be read.
     """
@@ -47,4 +47,4 @@ class HashingEmbedder:
         return Embedded(self._model.name, await self._model.embed(sendable(texts)))
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection to close."""

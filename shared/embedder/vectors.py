@@ -1,4 +1,4 @@
-"""What is asked for and what comes back, each within its bounds. Pure."""
+"""Requests for vectors and their replies, each within its bounds. Pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 @immutable
 class Requester:
-    """For whom vectors are wanted. Its shard carries the request."""
+    """The session or task that wants vectors. Its shard carries the request."""
 
     shard: int
     tenant: str
@@ -23,12 +23,12 @@ class Requester:
     correlation: str | None = None
     """``message_id`` of the user's message whose turn this belongs to."""
     cause: str | None = None
-    """What made this directly: a step, an inbound entry."""
+    """Id of the direct cause: a step, an inbound entry."""
     cached_for: str | None = None
     """Who shares the cached vectors of these texts; None: the session."""
 
     def fields(self) -> dict[str, Any]:
-        """As an envelope has them."""
+        """The requester as fields of an envelope."""
         return {
             "tenant_id": self.tenant,
             "session_id": self.session,
@@ -42,10 +42,10 @@ class Requester:
 MOST_ASKED = 256
 """Texts of one request."""
 _MOST_BYTES = 1 << 20
-"""Of one request's texts together, as UTF-8."""
+"""Bytes of the texts of one request together, as UTF-8."""
 _MOST_DIMENSIONS = 4096
 MOST_REPLY_BYTES = 24 << 20
-"""Of one reply: as many vectors as a request may want, each as long as one may be."""
+"""Bytes of one reply: as many vectors as a request may want, each of the greatest length."""
 
 
 @immutable
@@ -78,7 +78,7 @@ def sendable(texts: Sequence[str]) -> list[str]:
 
 
 def read_reply(data: bytes) -> EmbedReply | None:
-    """What the service wrote, or None for what nobody can read."""
+    """Read a reply of the embedding service; None when it is unreadable."""
     if len(data) > MOST_REPLY_BYTES:
         return None
     try:

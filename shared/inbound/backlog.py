@@ -22,7 +22,7 @@ _FRESH_S = 0.25
 """A count is asked for again after this long."""
 _COUNTED = 20_000
 """Entries that are counted one by one, where Redis has lost count: more than any limit."""
-_NEVER = (float("-inf"), 0)
+_NO_COUNT = (float("-inf"), 0)
 _TENANTS = 4096
 """Tenants whose counts are remembered at once; sessions likewise."""
 
@@ -48,7 +48,7 @@ class Backlog:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lag = _NEVER
+        self._lag = _NO_COUNT
         self._mail: dict[int, tuple[float, int]] = {}
         self._parked: dict[int, int] = {}
         """By shard, as old as `_mail`."""
@@ -71,7 +71,7 @@ class Backlog:
     def known(self, shard: int) -> int | None:
         """What `all` would say without asking Redis; None when it would have to ask."""
         then = monotonic() - _FRESH_S
-        mail_at, mail = self._mail.get(shard, _NEVER)
+        mail_at, mail = self._mail.get(shard, _NO_COUNT)
         lag_at, lag = self._lag
         return lag + mail if lag_at >= then and mail_at >= then else None
 
@@ -101,7 +101,7 @@ class Backlog:
         return found
 
     async def _in_shard(self, shard: int) -> int:
-        read_at, number = self._mail.get(shard, _NEVER)
+        read_at, number = self._mail.get(shard, _NO_COUNT)
         if monotonic() - read_at > _FRESH_S:
             mail, parked = await self._store.call("HMGET", load(shard), "mail", "parked")
             number, self._parked[shard] = int(mail or 0), int(parked or 0)
@@ -109,7 +109,7 @@ class Backlog:
         return number
 
     async def _tenants_own(self, shard: int, tenant: str) -> int:
-        read_at, number = self._tenants.get((shard, tenant), _NEVER)
+        read_at, number = self._tenants.get((shard, tenant), _NO_COUNT)
         if monotonic() - read_at > _FRESH_S:
             number = int(await self._store.call("HGET", load(shard), f"tenant:{tenant}") or 0)
             if len(self._tenants) >= _TENANTS:

@@ -1,4 +1,4 @@
-"""What the ingress asks of whoever routes a message where it enters."""
+"""The port through which the ingress routes a message as it enters, without its session's mailbox."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,10 +14,10 @@ class Source:
     """Where and when an arrival was read."""
 
     generation: str
-    """Of the inbound stream: it is another after the stream was replaced."""
+    """Generation of the inbound stream; it changes when the stream is replaced."""
     connection: int
-    """Of the store. What is written for the arrival goes over it or not at all: a new one may lead to a server that has
-    lost what came before.
+    """Number of the connection to the store. Writes for the arrival go over it or not at all:
+    a new one may lead to a server that has lost what came before.
     """
     at: int
     """The server's clock, in ms."""
@@ -29,7 +29,7 @@ class FastPath(Protocol):
     """Routes a message past its session's mailbox."""
 
     def questions(self, session: SessionKeys) -> Sequence[Command]:
-        """What it must know of the session."""
+        """The commands that read the state of the session."""
 
     async def route(self, session: SessionKeys, message: InboundMessage, entry_id: str, source: Source) -> int | None:
         """How many messages wait in the shard then; None, and nothing done, when this one is to be posted.

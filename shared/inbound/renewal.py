@@ -15,7 +15,7 @@ from pentad.shared.keys import FIRST_ID, INBOUND_LEASE, NEW_INBOUND
 from pentad.shared.store.script import read_scripts
 from pentad.shared.store.store import Store
 
-_AHEAD_MS = 60_000
+_MAX_CLOCK_LEAD_MS = 60_000
 """Clocks of servers differ by less, and step back by less."""
 _LOOK_EVERY_S = 5.0
 _LAST = (1 << 64) - 1
@@ -37,7 +37,7 @@ def ahead(last_id: str, now_ms: int) -> str | None:
     ids run out.
     """
     days = (int(last_id.partition("-")[0]) - now_ms) / 86_400_000
-    if days * 86_400_000 <= _AHEAD_MS:
+    if days * 86_400_000 <= _MAX_CLOCK_LEAD_MS:
         return None
     far = f"{days:.0f} days" if days >= 1 else f"{days * 1440:.0f} minutes"
     why = "a producer gave its own, or the clock has stepped back"

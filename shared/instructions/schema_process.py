@@ -27,7 +27,7 @@ _WALL_S = 20.0
 """Seconds that it may take on a machine that has no time for it."""
 _MEMORY = 1 << 30
 """Bytes of addresses that it may use."""
-_AT_ONCE = 2
+_MAX_PROCESSES = 2
 """Processes of one service."""
 _OUT_OF_MEMORY = 3
 """The exit code of a process that Python has refused memory; the checker itself is ended by a signal then."""
@@ -83,7 +83,7 @@ def check_in_process(schema: Mapping[str, Any], text: str | None) -> str:
 
 @lru_cache(maxsize=1)
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="schema-check")
+    return ThreadPoolExecutor(_MAX_PROCESSES, thread_name_prefix="schema-check")
 
 
 def _verdict(order: Mapping[str, Any]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.throttled_log import ThrottledLog
 
 _EVERY_S = 1.0
-_AT_ONCE_S = 0.2
+_MIN_LOOKUP_INTERVAL_S = 0.2
 """A name that is not known is looked for among the plugins' at once, but not more often than this."""
 _say = ThrottledLog(logging.getLogger(__name__))
 
@@ -41,7 +41,7 @@ class InstructionBook:
         Raises ``OutageError`` only for a name that is looked for.
         """
         if wanted is not None and wanted not in self._known:
-            await self._read(plugins=monotonic() - self._read_at > _AT_ONCE_S)
+            await self._read(plugins=monotonic() - self._read_at > _MIN_LOOKUP_INTERVAL_S)
         return self._known
 
     async def follow(self) -> None:

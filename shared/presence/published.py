@@ -24,7 +24,7 @@ BEAT_S = 10.0
 """How often a worker says again what it has."""
 SILENT_MS = 60_000
 """What nobody has said for so long has no living worker."""
-_AHEAD_MS = 1_000
+_MAX_CLOCK_LEAD_MS = 1_000
 """What was said later than this from now was said before the clock stepped back."""
 
 T = TypeVar("T", ToolSpec, Instruction)
@@ -112,7 +112,11 @@ class Published(Generic[T]):
 
 def _by_now(beaten: Beaten[T], now: int) -> Beaten[T]:
     """What was said before the clock stepped back is not the newest: a living worker says it again in ten seconds."""
-    return beaten if beaten.beat <= now + _AHEAD_MS else replace(beaten, beat=now - SILENT_MS + _AHEAD_MS)
+    return (
+        beaten
+        if beaten.beat <= now + _MAX_CLOCK_LEAD_MS
+        else replace(beaten, beat=now - SILENT_MS + _MAX_CLOCK_LEAD_MS)
+    )
 
 
 TOOLS = Published(TOOLS_REGISTRY, ToolSpec, "tool", lambda tool: tool.queue)

@@ -31,12 +31,12 @@ class Recorded:
     """A task that has a record."""
 
     began: int
-    """In ms since the epoch."""
+    """The time at which the task began, in ms since the epoch."""
     task: str
 
 
 def names_in(fs: Any, folder: str) -> list[str]:
-    """What lies in a folder, as it is now; nothing in one that is not there."""
+    """The names in a folder, read anew; none when there is no such folder."""
     fs.invalidate_cache(folder)  # others write too
     try:
         return [str(path).rstrip("/").rpartition("/")[2] for path in fs.ls(folder, detail=False)]
@@ -71,20 +71,20 @@ def hours(fs: Any, tenant: str, day: int) -> list[int]:
 
 
 def of_hour(fs: Any, tenant: str, hour: int) -> list[Recorded]:
-    """Those that began in this hour, in no order. What is called otherwise, or lies in the wrong hour, is none."""
+    """The tasks that began in this hour, in no order. Files with other names, or of another hour, are left out."""
     read = (_read(name, None) for name in names_in(fs, f"{tenant}/{_hour(hour)}"))
     return [each for each in read if each is not None and hour <= each.began < hour + HOUR_MS]
 
 
 def of_session(fs: Any, tenant: str, session: str) -> list[Recorded]:
-    """Those of a session, in no order."""
+    """The recorded tasks of a session, in no order."""
     digest = _digest(session)
     read = (_read(name, digest) for name in names_in(fs, f"{tenant}/{_bucket(digest)}"))
     return [each for each in read if each is not None]
 
 
 def enter(fs: Any, tenant: str, place: str, *, local: bool) -> None:
-    """Once more is no more. In a folder it is on the disk behind this."""
+    """Enter a task; entering it again changes nothing. On a local disk the entry is synced when this returns."""
     path = f"{tenant}/{place}"
     if not local:
         fs.pipe_file(path, b"")
@@ -96,7 +96,7 @@ def enter(fs: Any, tenant: str, place: str, *, local: bool) -> None:
 
 
 def leave(fs: Any, tenant: str, place: str, *, local: bool) -> None:
-    """One that is not there has left already."""
+    """Remove an entry; a missing one is no error."""
     path = f"{tenant}/{place}"
     with contextlib.suppress(FileNotFoundError):
         fs.rm_file(path)

@@ -1,4 +1,4 @@
-"""What is not to be found any more of tasks that have records: files beside these, which outlive the memory's stores.
+"""Notes of what was forgotten of recorded tasks: files beside the records, which outlive the stores of the memory.
 
 Below a tenant's records, `_forgotten/TASK/NAME.json`, where no task can be called as the folder is. Each is written
 once and never changed; what is in it is its writer's.
@@ -23,7 +23,7 @@ def noted_tasks(fs: Any, tenant: str) -> list[str]:
 
 
 def notes(fs: Any, tenant: str, task: str) -> dict[str, bytes]:
-    """What is noted of a task, by name."""
+    """The notes of a task, by name."""
     found: dict[str, bytes] = {}
     for path, name in _paths(fs, tenant, task).items():
         with contextlib.suppress(FileNotFoundError):
@@ -50,7 +50,7 @@ def note(fs: Any, tenant: str, task: str, given: Mapping[str, bytes], *, local: 
 
 
 def leave(fs: Any, tenant: str, task: str, *, local: bool) -> None:
-    """Nothing is noted of a task any more."""
+    """Remove all notes of a task."""
     paths = _paths(fs, tenant, task)
     for path in paths:
         with contextlib.suppress(FileNotFoundError):

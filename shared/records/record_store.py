@@ -25,7 +25,7 @@ from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_LOOKS = 3
+_MAX_LISTINGS = 3
 """How often a list of versions is read again, because a longer one has just replaced what it named."""
 _LEFT_S = 3600.0
 """A half-written file that was not touched for so long was left by a writer that was killed."""
@@ -132,7 +132,7 @@ class Records:
         await self._try(lambda fs, root: forgotten.leave(fs, f"{root}/{folder}", task, local=_is_local(fs)))
 
     async def forgotten(self, tenant: str, task: str) -> dict[str, bytes]:
-        """What was kept of it by `note_forgotten`. Raises ``OutageError``, and ``ValueError`` for names of no id."""
+        """The notes of a task by `note_forgotten`. Raises ``OutageError``, and ``ValueError`` for names of no id."""
         folder = _folder(tenant, task)
         return await self._try(lambda fs, root: forgotten.notes(fs, f"{root}/{folder}", task))
 
@@ -176,7 +176,7 @@ def _check(url: str) -> None:
 
 
 def _why(data: bytes, error: ValidationError) -> str:
-    """What is wrong with a record, in words."""
+    """Say why a record cannot be read."""
     if not data:
         return "it is empty"
     return "a newer version wrote it" if any(e["loc"] == ("version",) for e in error.errors()) else "it is damaged"
@@ -196,7 +196,7 @@ def _is_local(fs: Any) -> bool:
 def _load(fs: Any, folder: str, name: str) -> bytes | None:
     """The record's text: the longest of an object's versions, else the one document of this name."""
     if not _is_local(fs):
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_LISTINGS):
             versions = _versions(fs, f"{folder}/{name}")
             if not versions:
                 break
@@ -303,7 +303,7 @@ def _has_longer(read: Callable[[str], bytes], path: str, record: TaskRecord) -> 
 
 
 def _known(record: TaskRecord) -> tuple[int, bool]:
-    """Of two records of a task the one that knows more counts."""
+    """The sort key of two records of a task: the one with the longer transcript counts."""
     return len(record.messages), record.extraction is not None
 
 

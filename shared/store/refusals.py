@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
 
-_AT_ONCE_S, _SOON_S = 0.5, 2.0
+_MIN_AGE_S, _MIN_AGE_OF_STARTING_SERVER_S = 0.5, 2.0
 """How old a connection must be before it is given up: a server that has just been asked for is asked a while longer."""
 
 
@@ -24,11 +24,13 @@ class Refusal:
     """It does not pass by itself: a person must do something, and is told until it is done."""
 
 
-_REPLICA = Refusal("this server is a replica: waiting for the primary at this address", _AT_ONCE_S)
-_CLUSTER = Refusal("the cluster does not serve all keys: waiting until it does", _SOON_S)
+_REPLICA = Refusal("this server is a replica: waiting for the primary at this address", _MIN_AGE_S)
+_CLUSTER = Refusal("the cluster does not serve all keys: waiting until it does", _MIN_AGE_OF_STARTING_SERVER_S)
 _PERMISSION = Refusal("the user of REDIS_URL may not do that: allow it (docs/redis.md)", to_mend=True)
 _PASSWORD = Refusal(
-    "the user name or password of REDIS_URL is wrong, or missing: correct one of the two", _SOON_S, to_mend=True
+    "the user name or password of REDIS_URL is wrong, or missing: correct one of the two",
+    _MIN_AGE_OF_STARTING_SERVER_S,
+    to_mend=True,
 )
 _FULL = Refusal("Redis is full: raise maxmemory or make room", to_mend=True)
 _BUSY = Refusal("Redis is busy with a long script or command: waiting for its end")
@@ -36,20 +38,25 @@ _BUSY = Refusal("Redis is busy with a long script or command: waiting for its en
 REFUSALS = {
     # a server that is not the primary, or not any more
     "READONLY": _REPLICA,
-    "UNBLOCKED": Refusal("the server has ended a read that waited: asking again", _AT_ONCE_S),
+    "UNBLOCKED": Refusal("the server has ended a read that waited: asking again", _MIN_AGE_S),
     "REDIRECT": _REPLICA,
-    "MASTERDOWN": Refusal("this server is a replica without its primary: waiting for the primary", _AT_ONCE_S),
+    "MASTERDOWN": Refusal("this server is a replica without its primary: waiting for the primary", _MIN_AGE_S),
     # one that comes up, is full, cannot write, or is busy
-    "LOADING": Refusal("Redis loads its data: waiting for the end of it", _SOON_S),
+    "LOADING": Refusal("Redis loads its data: waiting for the end of it", _MIN_AGE_OF_STARTING_SERVER_S),
     "OOM": _FULL,
     "MISCONF": Refusal("Redis cannot write to its disk: see its log, and make room there", to_mend=True),
-    "NOREPLICAS": Refusal("too few replicas follow (min-replicas-to-write): waiting for them", _SOON_S),
+    "NOREPLICAS": Refusal(
+        "too few replicas follow (min-replicas-to-write): waiting for them", _MIN_AGE_OF_STARTING_SERVER_S
+    ),
     "BUSY": _BUSY,
     # a cluster
     "CLUSTERDOWN": _CLUSTER,
     "TRYAGAIN": _CLUSTER,
-    "MOVED": Refusal("another node of the cluster serves this key: Pentad wants all keys on one primary", _AT_ONCE_S),
-    "ASK": Refusal("this key moves to another node of the cluster: Pentad wants all keys on one primary", _SOON_S),
+    "MOVED": Refusal("another node of the cluster serves this key: Pentad wants all keys on one primary", _MIN_AGE_S),
+    "ASK": Refusal(
+        "this key moves to another node of the cluster: Pentad wants all keys on one primary",
+        _MIN_AGE_OF_STARTING_SERVER_S,
+    ),
     # what a person must mend
     "WRONGTYPE": Refusal("a key with one of our names holds something else: rename or delete it", to_mend=True),
     "NOPERM": _PERMISSION,
@@ -59,7 +66,9 @@ REFUSALS = {
 }
 """By the code with which a refusal begins."""
 
-_OURS = frozenset({"ERR", "NOSCRIPT", "NOGROUP", "BUSYGROUP", "BUSYKEY", "CROSSSLOT", "EXECABORT", "NOPROTO", "NOSUB"})
+_PROTOCOL_CODES = frozenset(
+    {"ERR", "NOSCRIPT", "NOGROUP", "BUSYGROUP", "BUSYKEY", "CROSSSLOT", "EXECABORT", "NOPROTO", "NOSUB"}
+)
 """Codes that are part of the protocol's flow, or our bug. A code that nobody knows is the server's trouble."""
 
 _BY_WORDS = (
@@ -105,7 +114,7 @@ def refusal_of(error: BaseException) -> Refusal | None:
     code = found[1] if found else "ERR"
     if not isinstance(error, ResponseError) and code not in REFUSALS:
         return None
-    return None if code in _OURS else REFUSALS.get(code, _UNKNOWN)
+    return None if code in _PROTOCOL_CODES else REFUSALS.get(code, _UNKNOWN)
 
 
 def is_outage(error: BaseException) -> bool:

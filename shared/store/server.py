@@ -20,7 +20,7 @@ Ask = Callable[[Sequence[Sequence[str]]], Awaitable[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a server says of itself; None where it does not say."""
+    """Facts that a server reports about itself; None where it does not."""
 
     name: str
     """``Redis 7.4.1``, ``Valkey 9.1.2``; ``Redis`` when nothing is known."""
@@ -37,7 +37,7 @@ class Server:
     cluster_size: int | None
     """Primaries that share the keys of a cluster."""
     watched: tuple[str, ...] | None
-    """Of a sentinel, the primaries that it watches."""
+    """Primaries that a sentinel watches; None for other servers."""
 
     @property
     def evicts(self) -> bool:
@@ -72,7 +72,7 @@ async def look(ask: Ask) -> Server:
 
 
 async def _configured(ask: Ask) -> Mapping[str, str]:
-    """What INFO would have said, from CONFIG."""
+    """Read from CONFIG the facts that INFO would have given."""
     names = ("maxmemory", "maxmemory-policy", "appendonly")
     found: dict[str, str] = {}
     for reply in await ask([("CONFIG", "GET", name) for name in names]):

@@ -1,4 +1,4 @@
-"""What is wrong with Redis, as readiness and the log say it."""
+"""Problems of Redis, as readiness and the log describe them."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from pentad.shared.throttled_log import ThrottledLog
 _say = ThrottledLog(logging.getLogger(__name__))
 _STANDS_S = 3.0
 """A refusal is true for this long after it was met: what is refused comes again, and reads between are served."""
-_MOST = 4
+_MAX_REFUSALS = 4
 _NAMED = 64
 """Keys of one command that are looked at."""
 
@@ -29,7 +29,7 @@ class Trouble:
         self._down_since = 0.0
         self._refused: dict[str, float] = {}
         self.unfit: str | None = None
-        """What must be changed at a server that serves."""
+        """The change that a serving server needs; None when it needs none."""
 
     @property
     def text(self) -> str | None:
@@ -54,12 +54,12 @@ class Trouble:
 
     def refuse(self, text: str) -> str:
         """Keep what was refused in mind for a while; returns it."""
-        if text in self._refused or len(self._refused) < _MOST:
+        if text in self._refused or len(self._refused) < _MAX_REFUSALS:
             self._refused[text] = monotonic()
         return text
 
     def over(self) -> None:
-        """Something was served."""
+        """Note that Redis has served a command again."""
         _say.warning("over", "Redis serves again, after %.1f s", monotonic() - self._down_since)
         self.down = None
 

@@ -33,7 +33,7 @@ class _Stream(StreamSub):
 
 
 class _Reader:
-    """What FastStream's stream subscriber asks of a client, over our own wire; an outage is waited out in place."""
+    """The client that FastStream's stream subscriber uses, over our own connection; an outage is waited out here."""
 
     def __init__(self, store: Store, intake: Intake) -> None:
         self._store, self._wire, self._intake = store, Wire(store.url), intake

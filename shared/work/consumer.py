@@ -64,7 +64,7 @@ class Consumer:
         self._tasks: list[asyncio.Task[None]] = []
         self.kind = stream.carries[0].__name__
         self.starts = metrics.attempts.labels(stream.name)
-        """For a handler that counts what its entries needed."""
+        """Counts the starts that entries needed; the handler observes it."""
         self._consumed = metrics.consumed.labels(stream.name, self.kind)
         self._redelivered = metrics.redelivered.labels(stream.name)
         self._seconds = metrics.handler_seconds.labels(self.group, self.kind)
@@ -80,12 +80,12 @@ class Consumer:
         self._tasks.append(asyncio.create_task(self._supervise()))
 
     def alive(self) -> bool:
-        """False when nothing reads the stream any more and nothing will."""
+        """Whether the stream is still read."""
         return all(not t.done() for t in self._tasks)
 
     @property
     def trouble(self) -> str | None:
-        """What keeps its entries from being handled; None while all is well."""
+        """The reason why entries are not handled; None while all is well."""
         found = self.handler.trouble
         return f"{self.key}: {found}" if found else None
 

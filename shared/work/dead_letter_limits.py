@@ -17,7 +17,7 @@ _say = ThrottledLog(logging.getLogger(__name__))
 _EVERY_S = 10.0
 _FIRST_TIME = 10**12
 """The number of an entry's id that can be a time in ms: of the year 2001."""
-_AT_ONCE = 20
+_LETTERS_PER_READ = 20
 """Letters that are read at once: each has up to a MiB."""
 
 
@@ -52,6 +52,6 @@ class DeadLetterLimits:
     async def _drop_older(self, key: str, oldest: int) -> int:
         """Entries whose ids are times, and older than that: a producer's own ids may be no times at all."""
         dropped = 0
-        while found := await self._store.call("XRANGE", key, _FIRST_TIME, f"({oldest}-0", "COUNT", _AT_ONCE):
+        while found := await self._store.call("XRANGE", key, _FIRST_TIME, f"({oldest}-0", "COUNT", _LETTERS_PER_READ):
             dropped += await self._store.call("XDEL", key, *(entry for entry, _ in found))
         return dropped

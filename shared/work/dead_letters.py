@@ -73,7 +73,7 @@ def letter_of_entry(
 
 
 def chain_of(*, message: str = "", task: str = "", cause: str = "", tool_call: str = "", entry: str = "") -> list[Link]:
-    """What led to it, in order; what is not known, or is no id, is left out."""
+    """The causes of a dead letter, in order; unknown ones, and those that are no id, are left out."""
     links = [Link(kind="message", id=message), Link(kind="task", id=task), Link(kind="cause", id=cause)]
     links += [Link(kind="call", id=tool_call), Link(kind="entry", id=entry)]
     return [link for link in links if is_external_id(link.id)]

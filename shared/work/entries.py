@@ -100,7 +100,7 @@ class EntryHandler(Handler):
         return None
 
     async def _let_others_go_first(self, entry: Entry) -> None:
-        """What fails again and again and is not given up goes behind the others that wait."""
+        """Move an entry that keeps failing and is never given up behind the others that wait."""
         await asyncio.sleep(_NOT_GIVEN_UP_S * random.uniform(0.5, 1.0))
         await self.hand_back([entry])
         self.consumer.failures.forget(entry)

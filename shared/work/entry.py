@@ -23,7 +23,7 @@ class Entry:
     data: bytes
     """The ``data`` field; empty when the entry has none."""
     redelivered: bool = False
-    """It had been given to somebody before, who did not acknowledge it."""
+    """Whether another consumer had read this entry and did not acknowledge it."""
 
     def parse(self, model: type[C]) -> C:
         """The entry as this contract. Raises ``PoisonError`` that says what is wrong with it."""
@@ -34,14 +34,14 @@ class Entry:
 
 
 class Done(Enum):
-    """What a handler says at its end."""
+    """The outcome of handling an entry."""
 
     ACK = "ack"
     """The consumer may acknowledge, together with others."""
     COMMITTED = "committed"
     """The handler's own transaction has acknowledged and counted."""
     LEFT = "left"
-    """It is another's by now, or is meant to stay pending."""
+    """The entry belongs to another consumer by now, or is meant to stay pending."""
 
 
 def data_of(fields: Sequence[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""What has failed in one stream of one shard: counted, and set aside when it goes on (law 8)."""
+"""Failures in one stream of one shard: counted, and set aside as dead letters when they go on (law 8)."""
 
 import logging
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a consumer asks of whoever handles its entries, and how often it tries."""
+"""The port that handles the entries of a consumer, its circuit breaker, and how often it tries."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -52,10 +52,10 @@ MAX_FAILURES = 5
 
 
 class SetAside(Enum):
-    """What a handler has done with an entry that is to be set aside."""
+    """The outcome of setting an entry aside."""
 
     NOTHING = "nothing"
-    """Nothing waits for it, and nothing was written: whoever asked writes the dead letter."""
+    """The handler has written nothing, for nothing waits for the entry: the caller writes the dead letter."""
     BURIED = "buried"
     """The dead letter was written and the entry acknowledged."""
     ENDED = "ended"
@@ -63,16 +63,16 @@ class SetAside(Enum):
 
 
 class Handler(ABC):
-    """What is done with the entries of a stream."""
+    """Handles the entries of a stream."""
 
     @cached_property
     def breaker(self) -> Breaker:
-        """Its errors in a row."""
+        """The circuit breaker that counts this handler's errors in a row."""
         return Breaker()
 
     @property
     def trouble(self) -> str | None:
-        """What keeps it from its work now, for readiness; None while all is well."""
+        """The reason why this handler cannot work now, for readiness; None while all is well."""
         return self.breaker.trouble
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What a consumer takes in: never more than it can begin at once, first what silent workers left, then what is fresh.
+"""Reads entries for a consumer: never more than it can begin at once, reclaimed ones before fresh ones.
 
 An entry that waits in a busy worker is kept from an idle one until the lease ends. So places are taken before Redis is
 asked for as many entries, and one loop asks for both kinds: while a read waits, nobody else can use up its places.
@@ -69,7 +69,7 @@ class Slots:
                 return
 
 
-_LOOKS = 2
+_LOOKS_BEFORE_RECLAIM = 2
 """Looks, a lease apart, at which an entry must not have aged before the next may take it over."""
 
 
@@ -89,7 +89,7 @@ class Ahead:
         if now < self._look_at:
             return []
         self._look_at = now + self._lease_s
-        known = [entry for entry, looks in self._seen.items() if looks >= _LOOKS][:most]
+        known = [entry for entry, looks in self._seen.items() if looks >= _LOOKS_BEFORE_RECLAIM][:most]
         args: list[Argument] = [self._group, self._consumer, *known]
         claimed, others = await self._store.run("reclaim_ahead", [self._key], args)
         self._seen = {entry: self._seen.get(entry, 0) + 1 for entry in map(bytes.decode, others)}
@@ -98,7 +98,7 @@ class Ahead:
 
 Ask = Callable[..., Awaitable[Any]]
 """Sends a command and waits for its reply, through every outage."""
-_MOST = 32
+_MAX_ENTRIES_PER_READ = 32
 _HELD_IDLE = 2
 """Places that one of several consumers keeps while it waits for entries: enough to see whether one came alone."""
 
@@ -148,7 +148,7 @@ class Intake:
         self.give_back()
         if self._breaker.open:
             await asyncio.sleep(PROBE_S)
-        self.held = await self._slots.acquire(1 if self._breaker.open else _MOST)
+        self.held = await self._slots.acquire(1 if self._breaker.open else _MAX_ENTRIES_PER_READ)
         try:
             if asyncio.get_running_loop().time() >= self._reclaim_at and not self._in_trouble:
                 await self._reclaim()

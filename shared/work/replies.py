@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from pentad.contracts.streams import Stream
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
-from pentad.shared.pieces import turn_after
+from pentad.shared.time_slices import turn_after
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
@@ -30,7 +30,7 @@ _SILENT_S = 3.0
 """A connection that leaves a read unanswered for so long, the time that it waits included, is given up."""
 _IDLE_S = 2.0
 """A connection over which nobody has waited for so long is closed."""
-_AT_ONCE = 16
+_REPLIES_PER_READ = 16
 """Answers of one read: each may be as large as one may be."""
 
 Read = Callable[[bytes], tuple[str, R] | None]
@@ -111,7 +111,7 @@ class Replies(Generic[R]):
             await self._wire.close()
             self._led_by = self._store.connection
         while self._waiting:
-            command = ("XREAD", "COUNT", _AT_ONCE, "BLOCK", _BLOCK_MS, "STREAMS", key, after)
+            command = ("XREAD", "COUNT", _REPLIES_PER_READ, "BLOCK", _BLOCK_MS, "STREAMS", key, after)
             reply: Sequence[Any] = await self._store.read(self._wire, *command) or ()
             if opened not in (None, self._wire.opened):
                 raise OutageError("the connection was replaced: answers that came meanwhile may be missing")

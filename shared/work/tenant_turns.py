@@ -9,7 +9,7 @@ from pentad.shared.errors import PentadError
 
 
 class TooManyWaitError(PentadError):
-    """As many calls of this tenant wait already as may."""
+    """Raised when a tenant has as many waiting calls as it may."""
 
 
 class TenantTurns:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
 _ARCHIVER: Mapping[str, Stream] = {"archive": ARCHIVE, "remember": REMEMBER}
-"""What wakes the archiver, by the timer's kind."""
+"""The streams that wake the archiver, by the timer's kind."""
 _COUNTS_FROM: Mapping[TimerKind, str] = {
     "timeout": "asked_at",
     "retry": "retry_since",

@@ -32,7 +32,7 @@ class WakeUps(Handler, Generic[K]):
     """
 
     failing: ClassVar[str]
-    """What it is that fails, for the metrics."""
+    """The type of the failing work, for the metrics."""
 
     def __init__(self, actors: Actors, keeper: LeaseKeeper, shard: int, max_attempts: int) -> None:
         self._actors, self._keeper, self._shard, self._max_attempts = actors, keeper, shard, max_attempts

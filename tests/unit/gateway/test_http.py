@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pentad.services.gateway.http import answer_with_list
-from pentad.shared.pieces import LARGE
+from pentad.shared.time_slices import LARGE
 
 
 @pytest.mark.parametrize("items", [[], [1], ["]}", {"of": ["]}"]}, None], ["x" * (LARGE + 1), "y"]])
