@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from pentad.services.gateway.domain.redrive import Surroundings, UnfitError, proposal
-from pentad.services.gateway.http import admin_only, answer, limit_of, read_body_if_any
-from pentad.services.gateway.letters import LetterName, parse_name
-from pentad.services.gateway.pages import BadPageError
+from pentad.services.gateway.edge.http import admin_only, answer, limit_of, read_body_if_any
+from pentad.services.gateway.edge.pages import BadPageError
+from pentad.services.gateway.edge.problems import invalid, missing
+from pentad.services.gateway.operator.dead_letters import LetterName, parse_name
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.problems import invalid, missing
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -6,10 +6,10 @@ from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from pentad.services.gateway.access import Caller
-from pentad.services.gateway.http import answer, tenant_of
+from pentad.services.gateway.edge.access import Caller
+from pentad.services.gateway.edge.http import answer, tenant_of
+from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.problems import ProblemError
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from pentad.contracts.commands import InboundMessage
 from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.turn_stream import Missed, TurnStream
+from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream
 from pentad.shared.events.deltas import StreamEvent
 from pentad.shared.events.feed import START
 from pentad.shared.events.subscription import SlowReaderError

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.commands import InboundMessage
-from pentad.services.gateway.accepting import new_message_id
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
+from pentad.services.gateway.edge.http import answer, read_body, tenant_of, wait_of
+from pentad.services.gateway.edge.problems import ProblemError, invalid
 from pentad.services.gateway.following_turn import wait_for_turn
-from pentad.services.gateway.http import answer, read_body, tenant_of, wait_of
 from pentad.services.gateway.parts import Parts, new_session_id
-from pentad.services.gateway.problems import ProblemError, invalid
+from pentad.services.gateway.tasks.message_intake import new_message_id
 from pentad.shared.keys import SessionKeys
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import is_identifier
-from pentad.services.gateway.http import admin_only, answer, read_body
+from pentad.services.gateway.edge.http import admin_only, answer, read_body
+from pentad.services.gateway.edge.problems import missing
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.problems import missing
 
 if TYPE_CHECKING:
     from starlette.requests import Request

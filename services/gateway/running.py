@@ -6,12 +6,12 @@ from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.domain.frames import UnreadableError, read_run
 from pentad.services.gateway.domain.instruction_run import run_of
 from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
+from pentad.services.gateway.edge.http import answer, read_body, wait_of
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.following_turn import begin_turn, wait_for_turn
-from pentad.services.gateway.http import answer, read_body, wait_of
 from pentad.services.gateway.instruction_routes import name_of
 from pentad.services.gateway.messages import message_of, receipt
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.problems import ProblemError, invalid, missing
 from pentad.services.gateway.sse import EventStream
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.gateway.http import tenant_of
+from pentad.services.gateway.edge.http import tenant_of
+from pentad.services.gateway.edge.problems import bad
 from pentad.services.gateway.parts import Parts
-from pentad.services.gateway.problems import bad
-from pentad.services.gateway.turn_stream import Missed, TurnStream
+from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.events.deltas import StreamEvent
 from pentad.shared.events.subscription import BadCursorError, SlowReaderError, parse_cursor

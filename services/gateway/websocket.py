@@ -10,12 +10,12 @@ from typing import Any
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_external_id, is_identifier
-from pentad.services.gateway.accepting import new_message_id
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.domain.move import read_move
+from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.parts import Parts, as_text
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.turn_stream import Missed, TurnStream
+from pentad.services.gateway.tasks.message_intake import new_message_id
+from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.events.subscription import SlowReaderError

@@ -63,8 +63,8 @@ from pentad.shared.models.ports import (
     ToolCallDraft,
     Usage,
 )
-from pentad.shared.time_slices import LARGE, turn_after
 from pentad.shared.store.store import guarded
+from pentad.shared.time_slices import LARGE, turn_after
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from pentad.contracts.ids import milliseconds
 from pentad.contracts.plain_json import read_json
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, read_message, read_object, read_run
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.pages import BadPageError, parse_page
+from pentad.services.gateway.edge.pages import BadPageError, parse_page
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.tool_worker.builtins.calculator import CalculatorError, calculator
 from pentad.services.tool_worker.domain import named_call

@@ -28,10 +28,10 @@ from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
 from pentad.services.gateway.domain.frames import read_message, read_object, read_run
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.http import BODY_LIMIT
-from pentad.services.gateway.letters import parse_name
-from pentad.services.gateway.pages import parse_page
-from pentad.services.gateway.reindexing import read_reindexing
+from pentad.services.gateway.edge.http import BODY_LIMIT
+from pentad.services.gateway.edge.pages import parse_page
+from pentad.services.gateway.memory.reindexing import read_reindexing
+from pentad.services.gateway.operator.dead_letters import parse_name
 from pentad.services.router.domain.control_words import control_of
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.tool_worker.builtins.calculator import calculator

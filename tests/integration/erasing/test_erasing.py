@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
-from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.edge.problems import ProblemError
 from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
 from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back

@@ -9,10 +9,10 @@ import pytest
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
-from pentad.services.gateway.letters import LetterName, Letters, parse_name
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.queries import Queries
-from pentad.services.gateway.redriving import Redriving
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.operator.dead_letters import LetterName, Letters, parse_name
+from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import OutageError
 from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import TaskKeys, load, places

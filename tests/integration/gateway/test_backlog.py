@@ -10,7 +10,7 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
-from pentad.services.gateway.accepting import PARKED_LIMIT, Accepting, LossWatch
+from pentad.services.gateway.tasks.message_intake import PARKED_LIMIT, Accepting, LossWatch
 from pentad.shared.inbound.backlog import Backlog
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys, load

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from pentad.contracts.streams import INBOUND
-from pentad.services.gateway import persisting
 from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.tasks import patience
 from pentad.shared.inbound import backlog
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
@@ -35,7 +35,7 @@ async def served(redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPa
     async with running(redis.url, pentad_data_dir=tmp_path) as service:
         async with httpx2.AsyncClient(base_url=service.address, trust_env=False, timeout=PATIENCE_S) as http:
             await http.post("/v1/messages", json={"content": "first", "session_id": "s1"})
-        monkeypatch.setattr(persisting, "PATIENCE_S", 0.4)
+        monkeypatch.setattr(patience, "PATIENCE_S", 0.4)
         yield service
         redis.resume()
 
@@ -49,8 +49,8 @@ async def http(served: GatewayService) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 def answered(served: GatewayService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt has time for its answer, however busy this machine is."""
-    monkeypatch.setattr(persisting, "PATIENCE_S", 3.0)
-    monkeypatch.setattr(persisting, "_LEAST_S", 2.5)
+    monkeypatch.setattr(patience, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(patience, "_LEAST_S", 2.5)
 
 
 async def appended(redis: RedisServer) -> set[tuple[str, str]]:
@@ -69,7 +69,7 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
 ) -> None:
     """It is in the stream once Redis goes on; sent again as the refusal says, it is the same message."""
     # The look for an earlier one comes before the append, and is answered.
-    monkeypatch.setattr("pentad.services.gateway.accepting.Accepting.is_repeat", _new)
+    monkeypatch.setattr("pentad.services.gateway.tasks.message_intake.Accepting.is_repeat", _new)
     if "wait" in path:
         monkeypatch.setattr("pentad.services.gateway.turn_stream.TurnStreams.open", _subscribed)
     redis.pause()
@@ -113,7 +113,7 @@ async def test_over_a_websocket_it_is_an_error_frame_that_names_it(redis: RedisS
 async def test_a_short_silence_is_waited_out(
     redis: RedisServer, http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persisting, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(patience, "PATIENCE_S", 30.0)
     asking = asyncio.create_task(http.post("/v1/messages", json=BODY))
     redis.restart()
     response = await asking

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 import pentad
-from pentad.services.gateway import eval_cases
+from pentad.services.gateway.tasks import eval_cases
 from tests.evaluation.routing import main as evaluate
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker

@@ -194,7 +194,7 @@ async def test_a_graph_that_nobody_has_open_is_503_and_says_so(http: httpx2.Asyn
 async def test_a_walk_that_takes_too_long_is_given_up(
     http: httpx2.AsyncClient, graph: SqliteGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pentad.services.gateway.knowledge._WALK_S", 0.0)
+    monkeypatch.setattr("pentad.services.gateway.memory.knowledge._WALK_S", 0.0)
     response = await get(http, "boat/neighbours")
     assert response.status_code == 503
     assert "less depth" in response.json()["detail"]

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from pentad.contracts.records import TaskRecord
-from pentad.services.gateway import task_list
 from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.tasks import task_list
 from pentad.shared.keys import session_index, task_index
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store

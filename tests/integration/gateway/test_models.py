@@ -14,8 +14,8 @@ from pentad.cli.main import main
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelHealth
 from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.model_registry import ModelRegistry
-from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.keys import MODELS_REGISTRY
 from pentad.shared.models.configured import configured_models

@@ -12,9 +12,9 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import ARCHIVE
 from pentad.services.archiver.handlers import Archiving
-from pentad.services.gateway import task_list, tasks_by_time
 from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.tasks_by_time import TasksByTime
+from pentad.services.gateway.tasks import task_list, tasks_by_time
+from pentad.services.gateway.tasks.tasks_by_time import TasksByTime
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.records.by_time import DAY_MS, HOUR_MS

@@ -9,8 +9,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from pentad.contracts.streams import INBOUND
-from pentad.services.gateway import persisting
 from pentad.services.gateway.app import GatewayService, build
+from pentad.services.gateway.tasks import patience
 from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
@@ -76,7 +76,7 @@ async def test_connections_survive_a_killed_redis(redis: RedisServer, served: Ga
 async def test_rest_answers_503_with_retry_after(
     redis: RedisServer, served: GatewayService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persisting, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.5)
     redis.kill9()
     async with httpx2.AsyncClient(base_url=served.address, trust_env=False, timeout=PATIENCE_S) as http:
         for response in (

@@ -12,10 +12,10 @@ import pytest
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
-from pentad.services.gateway.instruction_registry import InstructionRegistry
-from pentad.services.gateway.known_instructions import KnownInstructions
-from pentad.services.gateway.model_registry import ModelRegistry
-from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.operator.instructions import InstructionRegistry
+from pentad.services.gateway.operator.known_instructions import KnownInstructions
+from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY
 from pentad.shared.models.configured import configured_models
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, REGISTERED_MODELS

@@ -10,8 +10,8 @@ from pydantic_core import from_json
 from pentad.contracts.commands import MAX_METADATA, InboundMessage
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.moving import Moving
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer

@@ -15,9 +15,9 @@ from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import ARCHIVE, SESSION_WAKE, TASK_WAKE
 from pentad.services.archiver.handlers import record_of
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.moving import Moving
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.headers import pairs, task_header
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns

@@ -11,8 +11,8 @@ from pydantic_core import from_json
 
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.moving import Moving
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.actors import TASK_MESSAGES, Taken
 from pentad.shared.actors.commit import Commit
 from pentad.shared.keys import load, timers

@@ -10,8 +10,8 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.moving import Moving
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.sessions import load_task
 from pentad.shared.errors import OutageError

@@ -12,8 +12,8 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import StepPrompt
 from pentad.contracts.streams import ARCHIVE, SESSION_WAKE
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.moving import Moving
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import DamagedError
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store

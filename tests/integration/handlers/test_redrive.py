@@ -25,10 +25,10 @@ from pentad.contracts.streams import (
     TOOL_CALLS,
 )
 from pentad.services.gateway.domain.redrive import proposal
-from pentad.services.gateway.letters import LetterName, Letters, parse_name
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.queries import Queries
-from pentad.services.gateway.redriving import Redriving
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.operator.dead_letters import LetterName, Letters, parse_name
+from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
 from pentad.services.task_runner.handlers import RunnerHandler

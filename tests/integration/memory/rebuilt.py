@@ -20,9 +20,9 @@ from pentad.services.archiver.remembering import Remembering
 from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.episode import read_episode
-from pentad.services.gateway.episodes import Episodes
-from pentad.services.gateway.knowledge import Knowledge
-from pentad.services.gateway.noting import Noting
+from pentad.services.gateway.memory.episodes import Episodes
+from pentad.services.gateway.memory.knowledge import Knowledge
+from pentad.services.gateway.memory.knowledge_edits import Noting
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph

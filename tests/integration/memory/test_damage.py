@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from pentad.services.gateway.reindexing import Reindexing
+from pentad.services.gateway.memory.reindexing import Reindexing
 from pentad.shared.errors import MemoryDamagedError
 from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
 from pentad.shared.memory.choosing_stores import vectors_of

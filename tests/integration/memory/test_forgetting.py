@@ -10,8 +10,8 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import REMEMBER
 from pentad.services.gateway.domain.forget_request import ForgetRequest, read_forgetting
 from pentad.services.gateway.domain.frames import UnreadableError
-from pentad.services.gateway.forgetting import Forgetting
-from pentad.services.gateway.problems import ProblemError
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.memory.forgetting import Forgetting
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.forgotten import FORGOTTEN, forgotten_of
 from pentad.shared.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.gateway.domain.forget_request import read_forgetting
-from pentad.services.gateway.forgetting import Forgetting
+from pentad.services.gateway.memory.forgetting import Forgetting
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id

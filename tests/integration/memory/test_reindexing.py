@@ -10,8 +10,8 @@ import pytest
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import REMEMBER
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.reindexing import Reindexed, Reindexing, read_reindexing
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.memory.reindexing import Reindexed, Reindexing, read_reindexing
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.memory.current import CURRENT, adopt

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pentad.contracts.streams import EXTRACT, LEARN, REMEMBER
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.unforgetting import Unforgetting
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.memory.unforgetting import Unforgetting
 from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories
 from pentad.shared.keys import UNDO_S, TaskKeys, erased_user, undoable
 from pentad.shared.memory.forgotten import forgotten_of

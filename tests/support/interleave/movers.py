@@ -8,9 +8,9 @@ from pydantic_core import from_json
 
 from pentad.contracts.streams import EVENTS
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.moving import Moving
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.mail import NEW_TASK
 from pentad.shared.errors import OutageError
 from pentad.shared.records.record_store import Records

@@ -9,10 +9,10 @@ from pydantic_core import to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.services.gateway.domain.redrive import Redrive, UnfitError, proposal
-from pentad.services.gateway.letters import LetterName, Letters, parse_name
-from pentad.services.gateway.problems import ProblemError
-from pentad.services.gateway.queries import Queries
-from pentad.services.gateway.redriving import Redriving
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.operator.dead_letters import LetterName, Letters, parse_name
+from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import OutageError
 from pentad.shared.records.record_store import Records
 from tests.support.interleave.processes import Parts, Process

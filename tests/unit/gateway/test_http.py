@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pentad.services.gateway.http import answer_with_list
+from pentad.services.gateway.edge.http import answer_with_list
 from pentad.shared.time_slices import LARGE
 
 

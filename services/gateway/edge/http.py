@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic_core import to_json
 
 from pentad.contracts.ids import is_identifier
-from pentad.services.gateway.access import Caller
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
-from pentad.services.gateway.pages import BadPageError, IndexEntry, parse_page
-from pentad.services.gateway.problems import ProblemError, bad, invalid, missing
+from pentad.services.gateway.edge.access import Caller
+from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, parse_page
+from pentad.services.gateway.edge.problems import ProblemError, bad, invalid, missing
 from pentad.shared.time_slices import turn_after
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from pentad.contracts.ids import shard_in
-from pentad.services.gateway.pages import IndexEntry, newest_first, oldest
+from pentad.services.gateway.edge.pages import IndexEntry, newest_first, oldest
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import task_index
 from pentad.shared.records.by_time import DAY_MS, HOUR_MS, Recorded

@@ -8,9 +8,9 @@ from typing import Any
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task, UnreadableTask
-from pentad.services.gateway.pages import IndexEntry, Page
-from pentad.services.gateway.queries import Queries
-from pentad.services.gateway.tasks_by_time import Stretch, TasksByTime
+from pentad.services.gateway.edge.pages import IndexEntry, Page
+from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.tasks_by_time import Stretch, TasksByTime
 from pentad.shared.actors.headers import LIVE
 from pentad.shared.actors.sessions import load_task
 from pentad.shared.errors import DamagedError

@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.memories import MemoryStats
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.sessions import load_tasks
 from pentad.shared.actors.transcript import shown

@@ -3,7 +3,7 @@
 from pentad.contracts.ids import rfc3339, shard_of
 from pentad.contracts.memories import KeptEpisode
 from pentad.services.gateway.domain.episode import EpisodeToKeep
-from pentad.services.gateway.problems import invalid
+from pentad.services.gateway.edge.problems import invalid
 from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.remember_again import ask_to_remember

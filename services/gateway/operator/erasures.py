@@ -9,10 +9,10 @@ from pentad.contracts.commands import EraseCommand
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import EXTERNAL_ID_RULE, encoded_id, is_external_id
 from pentad.contracts.streams import ERASE, INBOUND, TASK_WAKE
-from pentad.services.gateway.memories import Memories
-from pentad.services.gateway.persisting import persist
-from pentad.services.gateway.problems import doubtful, invalid, missing
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import doubtful, invalid, missing
+from pentad.services.gateway.memory.memories import Memories
+from pentad.services.gateway.tasks.patience import persist
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError

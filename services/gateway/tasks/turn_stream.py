@@ -12,8 +12,8 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.events import Snapshot
 from pentad.services.gateway.domain.waited_turn import TurnFilter
-from pentad.services.gateway.problems import busy
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import busy
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.events.deltas import StreamEvent
 from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import CursorExpiredError, Subscription, subscribe

@@ -12,10 +12,10 @@ from pentad.contracts.memories import (
     RecalledMemories,
     RecalledTask,
 )
-from pentad.services.gateway.knowledge import Knowledge
-from pentad.services.gateway.memory_lag import MemoryLag
-from pentad.services.gateway.problems import busy, invalid, missing
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import busy, invalid, missing
+from pentad.services.gateway.memory.knowledge import Knowledge
+from pentad.services.gateway.memory.memory_lag import MemoryLag
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, milliseconds
-from pentad.services.gateway.http import tenant_of
-from pentad.services.gateway.problems import invalid
+from pentad.services.gateway.edge.http import tenant_of
+from pentad.services.gateway.edge.problems import invalid
 from pentad.shared.owners import Owner
 
 if TYPE_CHECKING:

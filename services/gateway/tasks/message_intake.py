@@ -12,8 +12,8 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import INBOUND
-from pentad.services.gateway.persisting import persist
-from pentad.services.gateway.problems import ProblemError, busy, doubtful
+from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful
+from pentad.services.gateway.tasks.patience import persist
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, RefusedWriteError

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from pentad.contracts.events import call_of_args, message_ref
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
 from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
-from pentad.services.gateway.pages import IndexEntry, Page, newest_first
+from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
@@ -18,9 +18,9 @@ from pentad.shared.actors.step_prompt import materials_of, rebuild
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
-from pentad.shared.time_slices import turn_after
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
+from pentad.shared.time_slices import turn_after
 
 _LOG_CHUNK = 50
 _STEPS_CHUNK = 500

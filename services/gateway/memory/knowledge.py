@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, ReachedNode, SupportingStatement
-from pentad.services.gateway.problems import busy, invalid, missing
+from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Tally

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pentad.contracts.ids import LAST_MS
 from pentad.contracts.memories import MemoryKind
 from pentad.services.gateway.domain.forget_request import ForgetRequest, is_meant
-from pentad.services.gateway.problems import invalid
+from pentad.services.gateway.edge.problems import invalid
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.forgetter import Forgetter

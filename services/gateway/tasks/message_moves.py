@@ -17,10 +17,10 @@ from pentad.services.gateway.domain.move import (
     in_transcript,
     is_repeat,
 )
-from pentad.services.gateway.eval_cases import EvalCases
-from pentad.services.gateway.persisting import persist
-from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful, missing
+from pentad.services.gateway.tasks.eval_cases import EvalCases
+from pentad.services.gateway.tasks.patience import persist
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.headers import TaskHeader, mail_of

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from pentad.contracts.models import ModelEntry, ModelHealth
-from pentad.services.gateway.problems import ProblemError, busy, invalid, missing
+from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
 from pentad.shared.models.configured import ConfiguredModels
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, misplaced

@@ -11,8 +11,8 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
 from pentad.services.gateway.domain.redrive import Surroundings
-from pentad.services.gateway.pages import BadPageError, Page
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.pages import BadPageError, Page
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 from pentad.shared.store.store import Store

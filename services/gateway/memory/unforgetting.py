@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import shard_in
 from pentad.contracts.streams import EXTRACT
-from pentad.services.gateway.noting import Noting
-from pentad.services.gateway.problems import missing
+from pentad.services.gateway.edge.problems import missing
+from pentad.services.gateway.memory.knowledge_edits import Noting
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import erased_users, mark_at
 from pentad.shared.keys import TaskKeys

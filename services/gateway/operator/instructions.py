@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from pentad.contracts.instructions import Instruction
-from pentad.services.gateway.known_instructions import KnownInstructions
-from pentad.services.gateway.model_registry import ModelRegistry
-from pentad.services.gateway.problems import ProblemError, busy, invalid, missing
+from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
+from pentad.services.gateway.operator.known_instructions import KnownInstructions
+from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
 from pentad.shared.instructions.instruction_list import KnownInstruction, prove_schema, version_of
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered

@@ -11,7 +11,7 @@ from typing import Any
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier, shard_in, shard_of
 from pentad.contracts.streams import REMEMBER
-from pentad.services.gateway.problems import ProblemError, busy, invalid
+from pentad.services.gateway.edge.problems import ProblemError, busy, invalid
 from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Embedded, Requester

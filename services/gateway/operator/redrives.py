@@ -13,9 +13,9 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, split_key, work_stream
 from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
-from pentad.services.gateway.letters import LetterName, Letters
-from pentad.services.gateway.problems import ProblemError, missing
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import ProblemError, missing
+from pentad.services.gateway.operator.dead_letters import LetterName, Letters
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.mail import RedriveMail

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.gateway.access import chosen_protocol
 from pentad.services.gateway.browsers import caller_of, open_to
+from pentad.services.gateway.edge.access import chosen_protocol
+from pentad.services.gateway.edge.problems import ProblemError, busy, missing
 from pentad.services.gateway.parts import Parts, new_session_id
-from pentad.services.gateway.problems import ProblemError, busy, missing
 from pentad.services.gateway.rest import on_problem, routes
 from pentad.services.gateway.websocket import BAD_KEY, REFUSED, WebSocketSession, close
 from pentad.shared.errors import DamagedError, OutageError

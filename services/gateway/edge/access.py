@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Collection, Mapping, Sequence
 
 from pentad.contracts.ids import DEFAULT_TENANT
-from pentad.services.gateway.problems import ProblemError, bad
+from pentad.services.gateway.edge.problems import ProblemError, bad
 from pentad.shared.immutable import immutable
 from pentad.shared.service.this_machine import Headers, why_foreign
 

@@ -7,8 +7,8 @@ from pentad.contracts.ids import rfc3339, shard_of
 from pentad.contracts.memories import KnownEdge, KnownNode
 from pentad.contracts.records import TaskRecord
 from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
-from pentad.services.gateway.knowledge import Knowledge, edge_told
-from pentad.services.gateway.problems import busy, invalid
+from pentad.services.gateway.edge.problems import busy, invalid
+from pentad.services.gateway.memory.knowledge import Knowledge, edge_told
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pentad.services.gateway.domain.eval_case import Case, MovedMessage, case_of, labelled, said_before
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.errors import PentadError
 from pentad.shared.keys import SessionKeys

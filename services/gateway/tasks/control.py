@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.gateway.persisting import persist
-from pentad.services.gateway.problems import ProblemError, busy, doubtful, missing
-from pentad.services.gateway.queries import Queries
+from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful, missing
+from pentad.services.gateway.tasks.patience import persist
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import ENDED, LIVE
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
