@@ -7,31 +7,26 @@ from secrets import token_hex
 from typing import Any
 
 from pentad.services.gateway.asgi import make_app
-from pentad.services.gateway.edge.access import Access
-from pentad.services.gateway.edge.event_tokens import EventTokens
-from pentad.services.gateway.memory.episodes import Episodes
-from pentad.services.gateway.memory.forgetting import Forgetting
+from pentad.services.gateway.edge.access import Access, EventTokens
+from pentad.services.gateway.memory.forgetting import Forgetting, ForgettingUndo
 from pentad.services.gateway.memory.knowledge import Knowledge
-from pentad.services.gateway.memory.knowledge_edits import Noting
 from pentad.services.gateway.memory.live_memory import LiveMemory
 from pentad.services.gateway.memory.memories import Memories
 from pentad.services.gateway.memory.rebuilds import MemoryRebuilds
 from pentad.services.gateway.memory.reindexing import Reindexing
-from pentad.services.gateway.memory.unforgetting import Unforgetting
+from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.erasures import Erasures
-from pentad.services.gateway.operator.instructions import InstructionRegistry
-from pentad.services.gateway.operator.known_instructions import KnownInstructions
+from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
 from pentad.services.gateway.operator.models import ModelRegistry
-from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.eval_cases import EvalCases
-from pentad.services.gateway.tasks.message_intake import Accepting, LossWatch
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_intake import LossWatch, MessageIntake
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
-from pentad.services.gateway.tasks.task_list import TaskList
-from pentad.services.gateway.tasks.tasks_by_time import TasksByTime
+from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
@@ -109,22 +104,22 @@ class GatewayService:
         vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
         graph = graph_of(settings, store)
         knowledge = Knowledge(graph)
-        noting = Noting(store, records, graph, vectors, embedder, knowledge, shards)
+        noting = KnowledgeEdits(store, records, graph, vectors, embedder, knowledge, shards)
         memories = Memories(store, queries, vectors, embedder, knowledge, HitWalks(graph), shards)
         return Parts(
             streams=TurnStreams(store, self._relay, queries),
             queries=queries,
             tasks=TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s)),
             inbox=inbox,
-            accepting=Accepting(inbox, self._watch, settings.pentad_tenant_share),
+            accepting=MessageIntake(inbox, self._watch, settings.pentad_tenant_share),
             control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
-            moving=Moving(store, queries, self._cases),
+            moving=MessageMoves(store, queries, self._cases),
             memories=memories,
             working=LiveMemory(store, queries),
             episodes=Episodes(store, records, shards),
             erasures=Erasures(store, queries, memories, shards),
             forgetting=Forgetting(store, vectors, graph, shards),
-            unforgetting=Unforgetting(
+            unforgetting=ForgettingUndo(
                 store, records, vectors, noting, shards, extracts=settings.pentad_extract == "auto"
             ),
             reindexing=Reindexing(store, vectors, embedder, shards),
@@ -133,7 +128,7 @@ class GatewayService:
             turns=TenantTurns(calls, _TIMES * calls, _TIMES * calls),
             noting=noting,
             letters=letters,
-            redriving=Redriving(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
+            redriving=Redrives(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
             models=models,
             book=self._book,
             instructions=InstructionRegistry(store, known, models, queries.tool_names),

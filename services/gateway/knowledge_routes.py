@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.domain.additions import read_edge, read_node
-from pentad.services.gateway.edge.http import answer, read_asked, tenant_of
+from pentad.services.gateway.edge.http import answer, number_of, owner_of, read_asked, tenant_of, time_of
 from pentad.services.gateway.edge.problems import invalid, missing
-from pentad.services.gateway.edge.query_values import number_of, owner_of, time_of
 from pentad.services.gateway.parts import Parts
 from pentad.shared.graph.knowledge import EdgeType
 from pentad.shared.graph.traversal import MOST_DEPTH, STRATEGIES, Walk

@@ -7,9 +7,17 @@ from pentad.contracts.memories import FoundMemory, MemoryKind
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
-from pentad.services.gateway.edge.http import admin_only, answer, read_asked, read_body, tenant_of
+from pentad.services.gateway.edge.http import (
+    admin_only,
+    answer,
+    number_of,
+    owner_of,
+    read_asked,
+    read_body,
+    tenant_of,
+    time_of,
+)
 from pentad.services.gateway.edge.problems import invalid
-from pentad.services.gateway.edge.query_values import number_of, owner_of, time_of
 from pentad.services.gateway.memory.memories import found_memory
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.parts import Parts

@@ -13,26 +13,23 @@ from pydantic_core import to_json
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, rfc3339, shard_of
-from pentad.services.gateway.edge.access import Access
-from pentad.services.gateway.edge.event_tokens import EventTokens
+from pentad.services.gateway.edge.access import Access, EventTokens
 from pentad.services.gateway.edge.problems import bad, busy
-from pentad.services.gateway.memory.episodes import Episodes
-from pentad.services.gateway.memory.forgetting import Forgetting
+from pentad.services.gateway.memory.forgetting import Forgetting, ForgettingUndo
 from pentad.services.gateway.memory.knowledge import Knowledge
-from pentad.services.gateway.memory.knowledge_edits import Noting
 from pentad.services.gateway.memory.live_memory import LiveMemory
 from pentad.services.gateway.memory.memories import Memories
 from pentad.services.gateway.memory.rebuilds import MemoryRebuilds
 from pentad.services.gateway.memory.reindexing import Reindexing
-from pentad.services.gateway.memory.unforgetting import Unforgetting
+from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.erasures import Erasures
 from pentad.services.gateway.operator.instructions import InstructionRegistry
 from pentad.services.gateway.operator.models import ModelRegistry
-from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.control import Control
-from pentad.services.gateway.tasks.message_intake import Accepting
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_intake import MessageIntake
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.task_list import TaskList
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
@@ -50,23 +47,23 @@ class Parts:
     queries: Queries
     tasks: TaskList
     inbox: Inbox
-    accepting: Accepting
+    accepting: MessageIntake
     control: Control
-    moving: Moving
+    moving: MessageMoves
     memories: Memories
     working: LiveMemory
     episodes: Episodes
     erasures: Erasures
     forgetting: Forgetting
-    unforgetting: Unforgetting
+    unforgetting: ForgettingUndo
     reindexing: Reindexing
     rebuilds: MemoryRebuilds
     knowledge: Knowledge
     turns: TenantTurns
     """For calls of memory."""
-    noting: Noting
+    noting: KnowledgeEdits
     letters: Letters
-    redriving: Redriving
+    redriving: Redrives
     models: ModelRegistry
     instructions: InstructionRegistry
     book: InstructionBook

@@ -9,10 +9,18 @@ from pentad.contracts.records import SHOWN_STATUSES
 from pentad.services.gateway.admin import discard_letter, get_letter, list_letters, redrive_letter
 from pentad.services.gateway.browsers import make_token
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.edge.http import answer, answer_with_list, page_of, read_asked, step_of, task_of, tenant_of
+from pentad.services.gateway.edge.http import (
+    answer,
+    answer_with_list,
+    page_of,
+    read_asked,
+    step_of,
+    task_of,
+    tenant_of,
+    time_of,
+)
 from pentad.services.gateway.edge.pages import Page
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
-from pentad.services.gateway.edge.query_values import time_of
 from pentad.services.gateway.instruction_routes import delete_instruction, list_instructions, register_instruction
 from pentad.services.gateway.knowledge_routes import add_edge, add_node, delete_node, get_neighbours, get_node
 from pentad.services.gateway.memory_routes import (

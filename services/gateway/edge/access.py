@@ -1,4 +1,8 @@
-"""Who may come in: API keys, and on the open loopback gateway only pages and names of this machine."""
+"""Who may come in: API keys, tokens for events, and on the open loopback gateway only pages and names of this machine.
+
+A token is for a browser's EventSource, which cannot send an API key: for one session's events, and not for long. It is
+signed with its tenant's API key, so every gateway that knows the key knows the token, and nothing is kept.
+"""
 
 import hmac
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +14,12 @@ from pentad.shared.service.this_machine import Headers, why_foreign
 
 PROTOCOL = "pentad.v1"
 _KEY_PROTOCOL = "bearer."
+
+
+LIFE_S = 300
+"""Seconds until a token lets nobody in any more. A stream that has begun goes on."""
+_MOST = 200
+"""Characters of a token that is looked at."""
 
 
 @immutable
@@ -81,3 +91,34 @@ class Access:
 def chosen_protocol(offered: Sequence[str]) -> str | None:
     """The WebSocket subprotocol that the server selects."""
     return PROTOCOL if PROTOCOL in offered else None
+
+
+class EventTokens:
+    """Issues and knows tokens. ``keys``: API key to tenant; without keys everybody is let in anyway."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._keys = [(key.encode(), tenant) for key, tenant in keys.items()]
+
+    def issue(self, tenant: str, session: str, now: float) -> tuple[str, int]:
+        """A token for a session, and when it ends, in seconds since the epoch."""
+        key = next((key for key, owner in self._keys if owner == tenant), b"")
+        end = int(now) + LIFE_S
+        return f"{end}.{_signature(key, tenant, session, end)}", end
+
+    def tenant(self, token: str, session: str, now: float) -> str | None:
+        """Whose token it is; None when it is none, of another session, or over."""
+        text, _, given = token[:_MOST].partition(".")
+        end = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(int(now))) else 0
+        if not now < end:
+            return None
+        found = None
+        for key, tenant in self._keys:
+            expected = _signature(key, tenant, session, end)
+            if hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")):
+                found = tenant
+        return found
+
+
+def _signature(key: bytes, tenant: str, session: str, end: int) -> str:
+    said = f"pentad events 1\n{tenant}\n{session}\n{end}"
+    return hmac.digest(key, said.encode("utf-8", "replace"), "sha256").hex()

@@ -1,4 +1,4 @@
-"""Reading HTTP requests and writing answers: bounded bodies, checked parameters, JSON."""
+"""Reading HTTP requests and writing answers: bounded bodies, checked parameters, values of queries, JSON."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.ids import is_identifier
+from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier, milliseconds
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, parse_page
 from pentad.services.gateway.edge.problems import ProblemError, bad, invalid, missing
+from pentad.shared.owners import Owner
 from pentad.shared.time_slices import turn_after
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ BODY_LIMIT = 1 << 20
 PAGE_DEFAULT, PAGE_LIMIT = 50, 500
 WAIT_LIMIT_S = 600.0
 Asked = TypeVar("Asked")
+
+
+_MOST_CHARS = 64
+"""Of a time."""
 
 
 def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
@@ -158,3 +163,30 @@ def step_of(request: "Request") -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= len(text) <= 9 or int(text) < 1:
         raise missing("steps are numbered from 1")
     return int(text)
+
+
+def owner_of(request: "Request") -> Owner:
+    """Who asks: the user and the session that the query names; without them, whoever sees only what is shared."""
+    names = [request.query_params.get(name) for name in ("user_id", "session_id")]
+    for given, name in zip(names, ("user_id", "session_id"), strict=True):
+        if given is not None and not is_external_id(given):
+            raise invalid(f"{name} must be an id: {EXTERNAL_ID_RULE}")
+    user, session = names
+    return Owner(tenant_of(request), user, session)
+
+
+def number_of(request: "Request", name: str, default: int, least: int, most: int) -> int:
+    """A number within its bounds."""
+    text = request.query_params.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 6 or not least <= int(text) <= most:
+        raise invalid(f"{name} must be a number from {least} to {most}")
+    return int(text)
+
+
+def time_of(request: "Request", name: str) -> int | None:
+    """A time of RFC 3339, in ms since the epoch; None where none is given."""
+    text = request.query_params.get(name)
+    try:
+        return None if text is None else max(0, milliseconds(text[:_MOST_CHARS]))
+    except ValueError as error:
+        raise invalid(f"{name}: {error}") from None

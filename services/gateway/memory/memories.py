@@ -1,6 +1,7 @@
-"""Long-term memory for clients: what a question finds, what an anchor opens to, how much there is."""
+"""Long-term memory for clients: what a question finds, what an anchor opens to, how much there is, how late it is."""
 
 import asyncio
+from typing import Any
 
 from pentad.contracts.ids import milliseconds, rfc3339, shard_of
 from pentad.contracts.memories import (
@@ -12,9 +13,9 @@ from pentad.contracts.memories import (
     RecalledMemories,
     RecalledTask,
 )
+from pentad.contracts.streams import REMEMBER
 from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.services.gateway.memory.knowledge import Knowledge
-from pentad.services.gateway.memory.memory_lag import MemoryLag
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
@@ -35,8 +36,36 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
+_GROUP = str(REMEMBER.group)
+
+
 _SESSION = "memory"
 """Named where texts are embedded for no conversation."""
+
+
+class MemoryLag:
+    """Reads the streams of tasks that have ended. Raises ``OutageError`` when Redis is away."""
+
+    def __init__(self, store: Store, shards: int) -> None:
+        self._store, self._shards = store, shards
+
+    async def seconds(self) -> float:
+        """How long the task that has waited longest waits to be remembered, whoever's it is; 0: none waits."""
+        now = await self._store.clock()
+        oldest = await asyncio.gather(*(self._oldest(REMEMBER.key(shard)) for shard in range(self._shards)))
+        return max((max(0, now - at) / 1000 for at in oldest if at is not None), default=0.0)
+
+    async def _oldest(self, key: str) -> int | None:
+        """When the oldest entry came that nobody has finished, in ms: one that is in work, or one that is unread."""
+        group = next((g for g in await self._groups(key) if g[b"name"].decode() == _GROUP), None)
+        read = "-" if group is None else f"({group[b'last-delivered-id'].decode()}"
+        waiting = [entry for entry, _ in await self._store.call("XRANGE", key, read, "+", "COUNT", 1)]
+        if group is not None and group[b"pending"]:
+            waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, _GROUP, "-", "+", 1)]
+        return min((int(entry.split(b"-")[0]) for entry in waiting), default=None)
+
+    async def _groups(self, key: str) -> list[dict[bytes, Any]]:
+        return await self._store.groups(key) if await self._store.call("EXISTS", key) else []
 
 
 class Memories:

@@ -43,7 +43,7 @@ def _being_redriven(name: LetterName) -> ProblemError:
     return ProblemError(409, f"dead letter {name} is being redriven with something else: look again in a minute")
 
 
-class Redriving:
+class Redrives:
     """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable: asked again, it goes on where it was."""
 
     def __init__(self, store: Store, letters: Letters, queries: Queries, session_ttl_s: int, shards: int) -> None:

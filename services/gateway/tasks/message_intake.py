@@ -1,4 +1,4 @@
-"""Accepting messages: refused while too much waits, appended once, reported when Redis loses them (hazard 10)."""
+"""MessageIntake messages: refused while too much waits, appended once, reported when Redis loses them (hazard 10)."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ def new_message_id() -> str:
     return f"m-{token_hex(12)}"
 
 
-class Accepting:
+class MessageIntake:
     """Appends messages. Raises ``ProblemError`` with 429 under back-pressure and 503 in an outage."""
 
     def __init__(self, inbox: Inbox, watch: "LossWatch", tenant_share: float, limit: int = WAITING_LIMIT) -> None:

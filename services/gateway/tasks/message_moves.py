@@ -37,7 +37,7 @@ _MOST_WAITING = 64
 """Moves that one task may have before it."""
 
 
-class Moving:
+class MessageMoves:
     """Asks tasks to give messages away. Raises ``ProblemError``, and ``DamagedError`` for what cannot be read.
 
     ``cases``: where what people say about routing is kept; None: nowhere.

@@ -11,7 +11,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.operator.dead_letters import LetterName, Letters, parse_name
-from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import OutageError
 from pentad.shared.graph.exporting import exported
@@ -280,7 +280,7 @@ async def test_a_redrive_that_was_begun_before_sends_nothing(world: Erasable, st
         meanwhile = Meanwhile(store, at, erased)
         try:
             with meanwhile.here():
-                await Redriving(store, letters, queries, 60, 1).redrive(name, None)
+                await Redrives(store, letters, queries, 60, 1).redrive(name, None)
         except ProblemError as error:
             refused.append(error.detail)
         done = not meanwhile.done

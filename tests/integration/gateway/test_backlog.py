@@ -10,7 +10,7 @@ import pytest
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
-from pentad.services.gateway.tasks.message_intake import PARKED_LIMIT, Accepting, LossWatch
+from pentad.services.gateway.tasks.message_intake import PARKED_LIMIT, LossWatch, MessageIntake
 from pentad.shared.inbound.backlog import Backlog
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys, load
@@ -129,7 +129,7 @@ async def test_what_is_parked_costs_no_question_where_it_is_little(store: Store,
 
     monkeypatch.setattr(Backlog, "parked_of", parked_of)
     inbox = Inbox(store, 100, 100)
-    accepting = Accepting(inbox, LossWatch(store, inbox, monotonic), 0.5)
+    accepting = MessageIntake(inbox, LossWatch(store, inbox, monotonic), 0.5)
     message = InboundMessage(content="hi", session_id="s1", tenant_id="acme", message_id="m1")
     await accepting.accept(message, SessionKeys(0, "acme", "s1"))
     assert asked == []

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.edge.event_tokens import LIFE_S, EventTokens
+from pentad.services.gateway.edge.access import LIFE_S, EventTokens
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import Speaker

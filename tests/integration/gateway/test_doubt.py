@@ -69,7 +69,7 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
 ) -> None:
     """It is in the stream once Redis goes on; sent again as the refusal says, it is the same message."""
     # The look for an earlier one comes before the append, and is answered.
-    monkeypatch.setattr("pentad.services.gateway.tasks.message_intake.Accepting.is_repeat", _new)
+    monkeypatch.setattr("pentad.services.gateway.tasks.message_intake.MessageIntake.is_repeat", _new)
     if "wait" in path:
         monkeypatch.setattr("pentad.services.gateway.turn_stream.TurnStreams.open", _subscribed)
     redis.pause()

@@ -13,8 +13,8 @@ from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import ARCHIVE
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.tasks import task_list, tasks_by_time
-from pentad.services.gateway.tasks.tasks_by_time import TasksByTime
+from pentad.services.gateway.tasks import task_list
+from pentad.services.gateway.tasks.task_list import TasksByTime
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.records.by_time import DAY_MS, HOUR_MS
@@ -357,7 +357,7 @@ async def test_a_task_has_one_place_in_both_also_one_of_an_earlier_version(
         assert int(await store.call("ZSCORE", INDEX, each.task)) == int(created)
         await world.archive(each)
     assert await listed(http, limit=1) == [second.task, first.task]
-    monkeypatch.setattr(tasks_by_time, "_MARGIN_MS", 32 * DAY_MS)  # the records are looked at, too
+    monkeypatch.setattr(task_list, "_MARGIN_MS", 32 * DAY_MS)  # the records are looked at, too
     assert await listed(http, limit=1) == [second.task, first.task]
     await store.call("ZINCRBY", INDEX, -5, first.task)
     await store.call("ZINCRBY", INDEX, -50, second.task)

@@ -13,8 +13,7 @@ import pytest
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.operator.instructions import InstructionRegistry
-from pentad.services.gateway.operator.known_instructions import KnownInstructions
+from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY
 from pentad.shared.models.configured import configured_models

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from pentad.contracts.commands import MAX_METADATA, InboundMessage
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
@@ -59,7 +59,7 @@ async def test_it_goes_with_a_message_that_is_moved(store: Store, tmp_path: Path
     first = (await flow.task()).task
     await flow.say("two", metadata=WARD, traceparent=TRACE, task_id=first)
     await flow.drive()
-    await Moving(store, Queries(store, flow.records, 1)).move("default", first, MoveRequest("u2", "new"))
+    await MessageMoves(store, Queries(store, flow.records, 1)).move("default", first, MoveRequest("u2", "new"))
     await flow.drive()
     start = (await told(store, "task_start"))[-1]
     assert (start["task_id"] != first, start["metadata"]) == (True, WARD)

@@ -16,7 +16,7 @@ from pentad.contracts.streams import ARCHIVE, SESSION_WAKE, TASK_WAKE
 from pentad.services.archiver.handlers import record_of
 from pentad.services.gateway.domain.move import MoveRequest
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.headers import pairs, task_header
 from pentad.shared.actors.session_header import session_header
@@ -51,7 +51,7 @@ class Mover:
     def __init__(self, flow: Flow) -> None:
         self.flow, self.store = flow, flow.store
         self.queries = Queries(flow.store, flow.records, 1)
-        self.moving = Moving(flow.store, self.queries)
+        self.moving = MessageMoves(flow.store, self.queries)
         self.tools = flow._served[2]
 
     async def move(self, message: str, task: str, to: str = "new") -> None:

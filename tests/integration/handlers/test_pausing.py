@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.actors import TASK_MESSAGES, Taken
 from pentad.shared.actors.commit import Commit
@@ -316,7 +316,7 @@ async def test_a_paused_task_that_nobody_came_for_leaves_nothing_counted(store: 
 async def test_a_message_that_is_moved_away_from_a_paused_task_counts_as_waiting(store: Store, tmp_path: Path) -> None:
     flow = await paused_with(store, tmp_path, "one", "two", "three")
     task = await flow.task()
-    moving = Moving(store, Queries(store, flow.records, 1))
+    moving = MessageMoves(store, Queries(store, flow.records, 1))
     await moving.move("default", task.task, MoveRequest("u2", "new"))
     await flow.once(TASK_WAKE)
     assert await counted(store) == {"mail": 1, "tenant:default": 1, **parked(2)}
@@ -330,7 +330,7 @@ async def test_a_message_that_is_moved_to_a_paused_task_is_parked_there(store: S
     await flow.say("elsewhere", task_id="new")
     await flow.drive()
     (other,) = {n.decode() for n in await store.call("ZRANGE", "pentad:{0}:tasks:default", 0, -1)} - {task.task}
-    moving = Moving(store, Queries(store, flow.records, 1))
+    moving = MessageMoves(store, Queries(store, flow.records, 1))
     await moving.move("default", other, MoveRequest("u2", task.task))
     await flow.drive()
     assert await counted(store) == {"mail": 0, **parked(2)}

@@ -10,7 +10,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.sessions import load_task
@@ -198,7 +198,7 @@ async def test_who_is_pending_can_be_cancelled_paused_and_run_out_of_time(store:
 async def test_a_pending_task_whose_message_is_moved_away_leaves_the_queue(store: Store, tmp_path: Path) -> None:
     at = await office(store, tmp_path, pentad_tasks_per_session=1)
     await at.begin("one", "two")
-    moving = Moving(store, Queries(store, at.flow.records, 1))
+    moving = MessageMoves(store, Queries(store, at.flow.records, 1))
     task = (await at.keys("two")).task
     await moving.move("default", task, MoveRequest("u2", (await at.keys("one")).task))
     await at.flow.drive()

@@ -12,7 +12,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import StepPrompt
 from pentad.contracts.streams import ARCHIVE, SESSION_WAKE
 from pentad.services.gateway.domain.move import MoveRequest
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import DamagedError
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
@@ -87,7 +87,7 @@ async def test_every_step_of_a_long_task_is_rebuilt_with_its_moves_repairs_and_r
         store, tmp_path, model, instructions=[CAREFUL], recall=recalling(store, vectors)
     ).prepare()  # fmt: skip
     queries = Queries(store, flow.records, 1)
-    moving = Moving(store, queries)
+    moving = MessageMoves(store, queries)
     await flow.say(FIRST, instruction="careful", user_id="ada")
     await flow.drive()
     task = (await flow.task()).task

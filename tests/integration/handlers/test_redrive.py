@@ -27,7 +27,7 @@ from pentad.contracts.streams import (
 from pentad.services.gateway.domain.redrive import proposal
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.operator.dead_letters import LetterName, Letters, parse_name
-from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
@@ -60,7 +60,7 @@ class Operator:
     def __init__(self, flow: Flow) -> None:
         queries = Queries(flow.store, flow.records, 1)
         self.letters = Letters(flow.store, queries, 1)
-        self.redriving = Redriving(flow.store, self.letters, queries, flow.settings.session_ttl_s, 1)
+        self.redriving = Redrives(flow.store, self.letters, queries, flow.settings.session_ttl_s, 1)
 
     async def only(self) -> tuple[LetterName, DeadLetter]:
         """The one dead letter that there is."""

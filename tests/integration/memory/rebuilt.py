@@ -20,9 +20,8 @@ from pentad.services.archiver.remembering import Remembering
 from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.episode import read_episode
-from pentad.services.gateway.memory.episodes import Episodes
 from pentad.services.gateway.memory.knowledge import Knowledge
-from pentad.services.gateway.memory.knowledge_edits import Noting
+from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
@@ -79,7 +78,7 @@ class Archive:
         aside = SettingAside(self.vectors, self.graph)
         self.rebuilding = Rebuilding(self.store, self.records, self.vectors, self.tasks, aside, [0], self.watch.rebuilt)
         self.forgetter = Forgetter(self.store, self.vectors, self.graph, 1)
-        self.noting = Noting(
+        self.noting = KnowledgeEdits(
             self.store, self.records, self.graph, self.vectors, self.embedder, Knowledge(self.graph), 1
         )
         self.episodes = Episodes(self.store, self.records, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from pentad.contracts.streams import EXTRACT, LEARN, REMEMBER
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.memory.unforgetting import Unforgetting
+from pentad.services.gateway.memory.forgetting import ForgettingUndo
 from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories
 from pentad.shared.keys import UNDO_S, TaskKeys, erased_user, undoable
 from pentad.shared.memory.forgotten import forgotten_of
@@ -41,7 +41,7 @@ class Memories(Archive):
         return anchor
 
     async def undo(self, anchor: str, user: str | None = None, tenant: str = "acme") -> int:
-        done = Unforgetting(self.store, self.records, self.vectors, self.noting, 1, extracts=self.extracts)
+        done = ForgettingUndo(self.store, self.records, self.vectors, self.noting, 1, extracts=self.extracts)
         restored = await done.undo(tenant, anchor, user)
         await self.serve()
         return restored

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from pentad.contracts.streams import EVENTS
 from pentad.services.gateway.domain.move import MoveRequest
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.tasks.message_moves import Moving
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.mail import NEW_TASK
 from pentad.shared.errors import OutageError
@@ -26,7 +26,7 @@ class Mover(Process):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._outside, self._ledger = parts.outside, parts.ledger
-        self._moving = Moving(parts.store, Queries(parts.store, Records(parts.settings.records_url), 1))
+        self._moving = MessageMoves(parts.store, Queries(parts.store, Records(parts.settings.records_url), 1))
 
     def start(self) -> None:
         self._spawn(self._work())

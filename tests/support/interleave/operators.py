@@ -11,7 +11,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.services.gateway.domain.redrive import Redrive, UnfitError, proposal
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.operator.dead_letters import LetterName, Letters, parse_name
-from pentad.services.gateway.operator.redrives import Redriving
+from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import OutageError
 from pentad.shared.records.record_store import Records
@@ -40,7 +40,7 @@ class Ledger:
         self.plans = {name: plans for name, plans in self.plans.items() if sent(name)}
 
 
-class _NotedRedriving(Redriving):
+class _NotedRedriving(Redrives):
     """Notes what it sends, before it does."""
 
     ledger: Ledger

@@ -1,14 +1,16 @@
-"""What people add to the graph by hand and take from it: each node and edge rests on a statement that is kept."""
+"""What clients have kept by hand, each resting on a statement that is kept: nodes and edges of the graph, episodes."""
 
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from pentad.contracts.ids import rfc3339, shard_of
-from pentad.contracts.memories import KnownEdge, KnownNode
+from pentad.contracts.memories import KeptEpisode, KnownEdge, KnownNode
 from pentad.contracts.records import TaskRecord
 from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
+from pentad.services.gateway.domain.episode import EpisodeToKeep
 from pentad.services.gateway.edge.problems import busy, invalid
 from pentad.services.gateway.memory.knowledge import Knowledge, edge_told
+from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
@@ -16,11 +18,14 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
 from pentad.shared.graph.merging import bare_of
 from pentad.shared.graph.node_ids import node_id
+from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import node_note_id, noted_nodes, remove_notes
 from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.known_points import KnownPoints
+from pentad.shared.memory.remember_again import ask_to_remember
 from pentad.shared.memory.statements import (
     STATED,
+    episode_about,
     stated_node,
     statement,
     statement_id,
@@ -42,7 +47,7 @@ _MOST_BETWEEN = 4
 """Edges of one type between two nodes that an owner sees: his and nobody's, in both directions."""
 
 
-class Noting:
+class KnowledgeEdits:
     """Writes the statement, then the graph, then what is searched: whatever ends in between, saying it again mends it.
 
     All raise ``OutageError`` while a store is away, and ``ProblemError``.
@@ -169,3 +174,28 @@ async def _done(work: Awaitable[T]) -> T:
         return await work
     except MemoryRefusedError as error:
         raise invalid(str(error)) from None
+
+
+class Episodes:
+    """Writes the record, then has it remembered: whatever ends in between, the same call mends it.
+
+    Raises ``OutageError``, and ``ProblemError`` for what was erased.
+    """
+
+    def __init__(self, store: Store, records: Records, shards: int) -> None:
+        self._store, self._records, self._shards = store, records, shards
+
+    async def keep(self, tenant: str, asked: EpisodeToKeep) -> KeptEpisode:
+        """Keep it; with the same time it is the same one. It is found a moment later."""
+        owner, now = Owner(tenant, asked.user), rfc3339(await self._store.clock())
+        at = asked.at or now
+        shard = shard_of(tenant, STATED, self._shards)
+        keys = TaskKeys(shard, tenant, statement_id(shard, owner, episode_about(at), asked.text))
+        if await is_erased(self._store, keys):
+            raise invalid("at: this was said at that time, and was erased; say it at another time, or without one")
+        record = await self._records.read(tenant, keys.task)
+        if record is None:
+            record = statement(keys.task, owner, asked.text, at, now)
+            await self._records.write(record)
+        await ask_to_remember(self._store, keys)
+        return KeptEpisode(task_id=keys.task, anchor=supports_of(record)[0].anchor, at=at)
