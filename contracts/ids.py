@@ -21,6 +21,8 @@ DEFAULT_TENANT = "default"
 
 _ID = re.compile(ID_PATTERN)
 _NAME = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._~@-]|%[0-9A-F]{2})*")
+_LONGEST_NAME = 12 * MAX_EXTERNAL_ID
+"""Characters of an encoded id: each of the id's is up to four bytes, each byte three characters."""
 _IN_NAMES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~@-")
 _ENCODED = re.compile(rb"%([0-9A-F]{2})")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -87,7 +89,7 @@ def decoded_id(name: str) -> str:
     """The external id that `encoded_id` has made this name of. Raises ``ValueError`` for what is no such name."""
     if _ID.fullmatch(name) is not None:
         return name
-    if _NAME.fullmatch(name) is not None:
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None:
         identifier = _ENCODED.sub(lambda found: bytes([int(found[1], 16)]), name.encode()).decode()
         if is_external_id(identifier) and encoded_id(identifier) == name:
             return identifier

@@ -38,7 +38,7 @@ def login_name() -> str:
         name = getpass.getuser()
     except (KeyError, OSError):  # this number of a user has no name here, as in containers
         name = f"uid-{os.getuid()}"
-    plain = re.sub(r"[^A-Za-z0-9._~@-]", "-", name)[:128].lstrip("._~@-")
+    plain = re.sub(r"[^A-Za-z0-9._~@-]", "-", name[:128]).lstrip("._~@-")
     return plain or "user"
 
 

@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_external_id, is_identifier, rfc3339, shard_of
-from pentad.contracts.plain_json import collector_waits
+from pentad.contracts.plain_json import MOST_VALUES, collector_waits, values_in
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import FIRST_ID, SessionKeys
 from pentad.shared.work.entry import complaint
@@ -81,6 +81,9 @@ def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arriva
     data, first = fields.get(b"data"), _first_id(entry_id, fields)
     if data is None:
         return Arrival(entry_id, first, None, None, "the entry has no field `data`", fields)
+    if values_in(data, MOST_VALUES) > MOST_VALUES:  # no message has so many, and each would have to be made first
+        problem = f"`data` has more than {MOST_VALUES:,} JSON values: no message has so many"
+        return Arrival(entry_id, first, None, None, problem, fields)
     try:
         with collector_waits(data):
             message = InboundMessage.model_validate_json(data)

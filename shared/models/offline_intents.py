@@ -20,7 +20,7 @@ _OPERATOR = r"(?:\*\*|//|[-+*/%^])"
 _BEFORE, _BEHIND = r"[-+(\s]{0,32}", r"[\s)]{0,32}"
 """Bounded, or each sign of a long run of them would be the start of another look at the whole run."""
 _OPERAND = rf"{_BEFORE}{_NUMBER}{_BEHIND}"
-_SUM = re.compile(rf"(?<![A-Za-z0-9_.]){_BEFORE}{_NUMBER}{_BEHIND}(?:{_OPERATOR}{_OPERAND})+(?![A-Za-z0-9_])")
+_SUM = re.compile(rf"(?<![A-Za-z\d_.]){_BEFORE}{_NUMBER}{_BEHIND}(?:{_OPERATOR}{_OPERAND})+(?![A-Za-z0-9_])")
 _DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}:\d{2}(?::\d{2})?")
 _CONTINUED = re.compile(
     rf"^\W{{0,20}}(?:and|then|now|so|再|然后|那|那么|结果)?\W{{0,20}}(?:(?:it|that|this)\s*)?({_OPERATOR}\s*{_NUMBER})"

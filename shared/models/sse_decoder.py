@@ -5,6 +5,7 @@ from __future__ import annotations
 PIECE = 16 * 1024
 """Bytes of a body that are read before others have their turn: of the smallest events some milliseconds of work."""
 _MAX_EVENT = 16 * 1024 * 1024
+_BLANK_LINES = b"\n\n\n"
 
 
 class SseDecoder:
@@ -26,15 +27,17 @@ class SseDecoder:
         """The data of the events that this chunk completes."""
         if self._held or b"\r" in chunk:
             chunk = self._unify(chunk)
-        head, newline, rest = chunk.rpartition(b"\n")
         self._grow(len(chunk))
+        head, newline, rest = chunk.rpartition(b"\n")
         if not newline:
             self._partial.append(chunk)
             return []
         self._partial.append(head)
-        lines = b"".join(self._partial).split(b"\n")
+        whole = b"".join(self._partial)
+        while _BLANK_LINES in whole:  # one ends an event as well as a thousand, which would take a thousand looks
+            whole = whole.replace(_BLANK_LINES, b"\n\n")
         self._partial = [rest] if rest else []
-        return self._events(lines)
+        return self._events(whole.split(b"\n"))
 
     def flush(self) -> list[bytes]:
         """What is left when the stream has ended: servers forget the blank line after the last event."""

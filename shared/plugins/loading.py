@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pentad.shared.plugins.errors import PluginError
 
-_MODULE = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
 _VARIABLE = re.compile("[A-Z][A-Z0-9_]+")
 _loading = False
 
@@ -42,7 +41,7 @@ def _look_in_working_directory() -> None:
 
 
 def _load(module: str) -> None:
-    if not _MODULE.match(module):
+    if not all(part.isidentifier() for part in module.split(".")):
         raise PluginError(f"plugin {module!r} is not the name of a module: write it as after `import`, e.g. my_tools")
     try:
         importlib.import_module(module)

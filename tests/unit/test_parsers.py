@@ -68,9 +68,10 @@ from pentad.shared.redis_url import check_redis_url
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.splitting import LONGEST, spans_of
 from pentad.shared.settings import parse_api_keys, parse_key_hosts
+from tests.support.slowness import slowness
 
-BOUND_S = 0.5
-"""Ten times what is promised, for a machine that is slow or busy."""
+BOUND_S = 0.1
+"""Twice what is promised of a quiet machine; what is slower now has as much more time."""
 HEAD = 1 << 16
 """Bytes of a request's head, and of what an operator writes."""
 ANSWER = 1 << 20
@@ -192,7 +193,21 @@ def _filed(text: str, ending: str, read: Callable[[Path], object]) -> None:
 
 PIECES = (
     *("a", " ", "\n", "1", "(", "[", "{", '"', '{"a":', "[1,", "[],", "{}", "\\", "- ", "我", "A ", "ﷺ", "1+1 ", "!?"),
-    *("<think>", "</think>", "<recalled>\n", "</recalled>", "data: x\n\n", "data: ", "\r", "\r\n", ": ", "echo ", "…"),
+    *(
+        "<think>",
+        "</think>",
+        "<recalled>\n",
+        "</recalled>",
+        "data: x\n\n",
+        "data: ",
+        "\r",
+        "\r\n",
+        ": ",
+        ":\n",
+        "a\n",
+        "echo ",
+        "…",
+    ),
     *(
         '"tenant_id" : ',
         '{"session_id":"s1","content":"',
@@ -257,7 +272,9 @@ def test_no_reader_takes_long_on_hostile_text(name: str) -> None:
     read, size = READERS[name]
     for length in (size // 16, size):
         for about, text in _texts(length):
-            took = min(_cost(read, text), _cost(read, text)) if _cost(read, text) > BOUND_S / 5 else 0.0
+            took = _cost(read, text)
+            if took >= BOUND_S:  # the machine may be slow, or have been
+                took = min(_cost(read, text) for _ in range(3)) / slowness()
             assert took < BOUND_S, f"{took:.3f} s for {about} again and again, {length} characters"
 
 
@@ -266,6 +283,8 @@ def test_no_reader_of_a_clients_object_takes_long(read: Callable[[Mapping[str, A
     for text in ("a", "\n", "1", "我", "[", "a1."):
         for body in _bodies(text * (MAX_CONTENT // len(text))):
             took = min(_cost(read, body) for _ in range(2))
+            if took >= BOUND_S:
+                took = min(_cost(read, body) for _ in range(3)) / slowness()
             assert took < BOUND_S, f"{took:.3f} s for {text!r}"
 
 

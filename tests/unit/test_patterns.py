@@ -8,21 +8,30 @@ from collections.abc import Mapping
 
 import pytest
 
+from pentad.contracts import ids
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS
+from pentad.services.task_runner import prompt
 from pentad.services.tool_worker.children import voice
+from pentad.shared import env_file
 from pentad.shared.digests import wording
 from pentad.shared.models import offline_intents, offline_memory
 from pentad.shared.models.refusal import MAX_WORDS
 from pentad.shared.recall import importance, proper_names, questions, segment_cues, terms
 from pentad.shared.segments import splitting
 from tests.support.patterns import Found, every_pattern, slowest
+from tests.support.slowness import slowness
 
 LONGEST = 1 << 20
 """Bytes of a text that nothing else bounds: what a request's body, a tool's result or an answer may have."""
 LIMITS: Mapping[str, int] = {
+    "pentad.contracts.ids._NAME": ids._LONGEST_NAME,
+    "pentad.contracts.instructions._PLACEHOLDER": 65_536,
     "pentad.services.router.domain.control_words": MOST_CONTROL_CHARS,
+    "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,
     "pentad.services.tool_worker.children.voice": voice._MOST,
+    "pentad.shared.env_file": env_file._MAX_FILE_BYTES,
+    "pentad/cli/gateway.py": 128,
     "pentad.shared.digests": wording.MOST_CHARS,
     "pentad.shared.models.embeddings": splitting.LONGEST,
     "pentad.shared.models.offline.": MAX_CONTENT,
@@ -32,6 +41,8 @@ LIMITS: Mapping[str, int] = {
     "pentad.shared.models.offline_memory": offline_memory._READ,
     "shared/models/offline": offline_intents._READ,
     "pentad.shared.models.refusal.": MAX_WORDS,
+    "pentad.shared.models.refused_": MAX_WORDS,
+    "shared/models/refused_": MAX_WORDS,
     "pentad.shared.models.refusal_table": MAX_WORDS,
     "shared/models/refusal_table": MAX_WORDS,
     "pentad.shared.models.stated_delay._DAILY_METRIC": LONGEST,
@@ -50,8 +61,8 @@ LIMITS: Mapping[str, int] = {
     "pentad.shared.segments.splitting": splitting.LONGEST - splitting.LEAST + 1,
 }
 """Characters that a pattern sees at most, by the beginning of its place; the first that fits counts."""
-BOUND_S = 0.15
-"""Three times what is promised, for a machine that is slow or busy."""
+BOUND_S = 0.075
+"""Half more than what is promised of a quiet machine; what is slower now has as much more time."""
 
 
 def limit_of(place: str) -> int:
@@ -63,7 +74,7 @@ EVERY = every_pattern()
 
 def test_patterns_are_found_where_modules_keep_them_and_where_calls_have_them() -> None:
     places = {found.place for found in EVERY}
-    assert "pentad.contracts.plain_json._IN_TEXT" in places
+    assert "pentad.contracts.ids._ID" in places
     assert any(place.startswith("pentad.services.router.domain.control_words._PATTERNS") for place in places)
     assert any(place.startswith("pentad.shared.digests.cues._OPENER") for place in places), "within an object"
     assert any(place.startswith("shared/models/offline_intents.py:") for place in places), "within a call"
@@ -72,4 +83,6 @@ def test_patterns_are_found_where_modules_keep_them_and_where_calls_have_them() 
 @pytest.mark.parametrize("found", EVERY, ids=[f"{n}-{found.place}" for n, found in enumerate(EVERY)])
 def test_no_pattern_takes_long_on_hostile_text(found: Found) -> None:
     worst = slowest(found, limit_of(found.place), BOUND_S)
-    assert worst.seconds < BOUND_S, f"{worst.seconds:.3f} s for {worst.text}"
+    if worst.seconds >= BOUND_S:  # the machine may be slow, or have been
+        worst = slowest(found, limit_of(found.place), BOUND_S)
+    assert worst.seconds < BOUND_S * slowness(), f"{worst.seconds:.3f} s for {worst.text}"

@@ -42,6 +42,12 @@ def test_the_last_event_needs_no_blank_line() -> None:
     assert decode(b"data: a\n\ndata: [DONE]") == [b"a", b"[DONE]"]
 
 
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_any_number_of_blank_lines_ends_one_event(size: int) -> None:
+    stream = b"data: a\n\n\n\n\ndata: b\n\n\n\n\n\n\n\n"
+    assert decode(*(stream[at : at + size] for at in range(0, len(stream), size))) == [b"a", b"b"]
+
+
 def test_a_byte_order_mark_is_skipped() -> None:
     assert decode(b"\xef\xbb\xbfdata: a\n\n") == [b"a"]
 
