@@ -6,28 +6,43 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from pentad.services.gateway.asgi import make_app
+from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
+from pentad.services.gateway.api_docs.openapi import document
+from pentad.services.gateway.asgi import GatewayApp
 from pentad.services.gateway.edge.access import Access, EventTokens
+from pentad.services.gateway.edge.browsers import open_to
+from pentad.services.gateway.edge.operations import routes_of
+from pentad.services.gateway.memory.erasure_routes import ErasureRoutes
+from pentad.services.gateway.memory.erasures import Erasures
 from pentad.services.gateway.memory.forgetting import Forgetting, ForgettingUndo
 from pentad.services.gateway.memory.knowledge import Knowledge
+from pentad.services.gateway.memory.knowledge_routes import KnowledgeRoutes
 from pentad.services.gateway.memory.live_memory import LiveMemory
 from pentad.services.gateway.memory.memories import Memories
+from pentad.services.gateway.memory.memory_routes import ForgettingRoutes, MemoryRoutes, UpkeepRoutes
+from pentad.services.gateway.memory.memory_turns import MemoryTurns
 from pentad.services.gateway.memory.rebuilds import MemoryRebuilds
 from pentad.services.gateway.memory.reindexing import Reindexing
 from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
+from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
-from pentad.services.gateway.operator.erasures import Erasures
+from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
 from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
+from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.services.gateway.operator.redrives import Redrives
-from pentad.services.gateway.parts import Parts
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.eval_cases import EvalCases
 from pentad.services.gateway.tasks.message_intake import LossWatch, MessageIntake
 from pentad.services.gateway.tasks.message_moves import MessageMoves
+from pentad.services.gateway.tasks.message_routes import MessageRoutes
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.session_routes import SessionRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
+from pentad.services.gateway.tasks.task_routes import TaskRoutes
+from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
+from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError, SettingsError
@@ -51,13 +66,16 @@ from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings, is_loopback
 from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store
-from pentad.shared.work.tenant_turns import TenantTurns
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0
 _START_QUIETLY_S = 1.0
-_TIMES = 4
-"""Of a tenant's calls of memory at once: so many times may wait, and of all tenants be under way."""
+ROUTE_GROUPS: tuple[type, ...] = (
+    *(MessageRoutes, SessionRoutes, TaskRoutes),
+    *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
+    *(ModelRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
+)
+"""Every group of routes but health and metrics, which all services have."""
 
 
 class GatewayService:
@@ -77,7 +95,7 @@ class GatewayService:
         self._relay.on_connect(self._watch.suspect)
         self._file = configured_instructions(settings)
         self._book = InstructionBook(store, self._file)
-        self._parts = self._make_parts(inbox)
+        self._groups = self._make_groups(inbox)
         self._metrics_keys = metrics_keys_of(settings, host)
         self._others = tuple(others)
         self._server = HttpServer(
@@ -92,55 +110,68 @@ class GatewayService:
         self._started = False
         self._ids = IdsWatch(store)
 
-    def _make_parts(self, inbox: Inbox) -> Parts:
-        settings, store, calls = self._settings, self._store, self._settings.pentad_memory_calls
-        records, shards = Records(settings.records_url), settings.pentad_shards
+    def _make_groups(self, inbox: Inbox) -> tuple[object, ...]:
+        """The groups of routes, and what of the inside starts and stops with the gateway."""
+        settings, store, shards = self._settings, self._store, self._settings.pentad_shards
+        records = Records(settings.records_url)
         queries = Queries(store, records, shards)
-        folder = settings.pentad_eval_cases
-        self._cases = None if folder is None else EvalCases(folder, queries)
+        self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
+        self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
+        self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
+        control = Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries)
+        moves = MessageMoves(store, queries, self._cases)
+        self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
+        self._tokens = EventTokens(settings.api_keys)
+        self._websockets = WebSockets(
+            self._access, self._streams, Commands(intake=self._intake, control=control, moves=moves), shards
+        )
+        turns = TurnFollower(self._streams, self._intake, queries)
+        tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
+        return (
+            MessageRoutes(self._intake, turns, shards),
+            SessionRoutes(queries, self._streams, self._tokens, shards),
+            TaskRoutes(queries, tasks, control, moves, shards),
+            *self._memory_routes(queries, records),
+            *self._operator_routes(queries, turns),
+        )
+
+    def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
+        settings, store, shards = self._settings, self._store, self._settings.pentad_shards
+        vectors, graph = vectors_of(settings, store), graph_of(settings, store)
+        embedder = make_embedder(settings, store)
+        self._knowledge = Knowledge(graph)
+        self._memories = Memories(store, queries, vectors, embedder, self._knowledge, HitWalks(graph), shards)
+        edits = KnowledgeEdits(store, records, graph, vectors, embedder, self._knowledge, shards)
+        extracts = settings.pentad_extract == "auto"
+        undo = ForgettingUndo(store, records, vectors, edits, shards, extracts=extracts)
+        turns = MemoryTurns(settings.pentad_memory_calls)
+        episodes = Episodes(store, records, shards)
+        return (
+            MemoryRoutes(self._memories, LiveMemory(store, queries), self._knowledge, episodes, turns, shards),
+            ForgettingRoutes(Forgetting(store, vectors, graph, shards), undo, turns),
+            UpkeepRoutes(Reindexing(store, vectors, embedder, shards), MemoryRebuilds(store)),
+            KnowledgeRoutes(self._knowledge, edits, turns),
+            ErasureRoutes(Erasures(store, queries, self._memories, shards), shards),
+        )
+
+    def _operator_routes(self, queries: Queries, turns: TurnFollower) -> tuple[object, ...]:
+        settings, store, shards = self._settings, self._store, self._settings.pentad_shards
         known = KnownInstructions(store, self._file)
         models = ModelRegistry(store, configured_models(settings), [known])
-        letters = Letters(store, queries, settings.pentad_shards)
-        vectors, embedder = vectors_of(settings, store), make_embedder(settings, store)
-        graph = graph_of(settings, store)
-        knowledge = Knowledge(graph)
-        noting = KnowledgeEdits(store, records, graph, vectors, embedder, knowledge, shards)
-        memories = Memories(store, queries, vectors, embedder, knowledge, HitWalks(graph), shards)
-        return Parts(
-            streams=TurnStreams(store, self._relay, queries),
-            queries=queries,
-            tasks=TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s)),
-            inbox=inbox,
-            accepting=MessageIntake(inbox, self._watch, settings.pentad_tenant_share),
-            control=Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries),
-            moving=MessageMoves(store, queries, self._cases),
-            memories=memories,
-            working=LiveMemory(store, queries),
-            episodes=Episodes(store, records, shards),
-            erasures=Erasures(store, queries, memories, shards),
-            forgetting=Forgetting(store, vectors, graph, shards),
-            unforgetting=ForgettingUndo(
-                store, records, vectors, noting, shards, extracts=settings.pentad_extract == "auto"
-            ),
-            reindexing=Reindexing(store, vectors, embedder, shards),
-            rebuilds=MemoryRebuilds(store),
-            knowledge=knowledge,
-            turns=TenantTurns(calls, _TIMES * calls, _TIMES * calls),
-            noting=noting,
-            letters=letters,
-            redriving=Redrives(store, letters, queries, settings.session_ttl_s, settings.pentad_shards),
-            models=models,
-            book=self._book,
-            instructions=InstructionRegistry(store, known, models, queries.tool_names),
-            access=Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins),
-            tokens=EventTokens(settings.api_keys),
-            origins=settings.pentad_cors_origins,
-            shards=settings.pentad_shards,
+        letters = Letters(store, queries, shards)
+        return (
+            ModelRoutes(models),
+            InstructionRoutes(InstructionRegistry(store, known, models, queries.tool_names)),
+            RunRoutes(self._book, turns, self._streams.closing, shards),
+            DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )
 
     def _make_app(self) -> Any:
         health = health_routes([self, *self._others], metrics_keys=self._metrics_keys)
-        return make_app(self._parts, health, self._unstarted)
+        documents = DocumentRoutes(lambda: document(ROUTE_GROUPS))
+        routes = [*health, *routes_of(*self._groups, documents)]
+        app = GatewayApp(self._access, self._tokens, self._websockets, routes, self._unstarted)
+        return open_to(app, self._settings.pentad_cors_origins)
 
     def _unstarted(self) -> str | None:
         """Why clients are not served yet; None once they are."""
@@ -184,13 +215,13 @@ class GatewayService:
 
     async def stop(self) -> None:
         """Close WebSockets with 1012, end streams and waits, let answers finish."""
-        self._parts.streams.closing.set()
+        self._streams.closing.set()
         await self._server.stop()
         await self._relay.stop()
         await self._watch.close()
-        await self._parts.inbox.close()
-        await self._parts.memories.aclose()
-        await self._parts.knowledge.aclose()
+        await self._inbox.close()
+        await self._memories.aclose()
+        await self._knowledge.aclose()
         await self._background.stop()
         if self._cases is not None:
             self._cases.close()

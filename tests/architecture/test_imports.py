@@ -46,6 +46,12 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("contracts/errors.py", "import socket", {"domain"}),
     ("shared/actors/headers.py", "import uuid", {"domain"}),
     ("shared/recall/fusion.py", "import time", {"domain"}),
+    (
+        "services/gateway/tasks/control.py",
+        "import pentad.services.gateway.memory.rebuilds",
+        {"gateway", "cycles"},
+    ),
+    ("services/gateway/newcomer.py", "", {"gateway"}),
     ("shared/segments/splitting.py", "import pentad.shared.recall.terms", {"shared", "cycles"}),
     ("shared/recall/lexical.py", "from snowballstemmer import stemmer", {"homes"}),
 ]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier, milliseconds
+from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier, milliseconds, shard_of
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.edge.access import Caller
-from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, parse_page
+from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, Page, parse_page
 from pentad.services.gateway.edge.problems import ProblemError, bad, invalid, missing
+from pentad.shared.keys import SessionKeys
 from pentad.shared.owners import Owner
 from pentad.shared.time_slices import turn_after
 
@@ -48,6 +49,11 @@ async def answer_with_list(body: Mapping[str, Any], name: str, items: Sequence[A
     members = [(key, to_json(value)) for key, value in body.items()] + [(name, b"[%b]" % b",".join(written))]
     text = b"{%b}" % b",".join(b"%b:%b" % (to_json(key), value) for key, value in members)
     return Response(text, 200, {"cache-control": "no-store"}, "application/json")
+
+
+def answer_with_page(page: Page) -> "Response":
+    """A page of a list."""
+    return answer({"items": page.items, "next": page.next})
 
 
 async def read_body(request: "Request") -> dict[str, Any]:
@@ -147,6 +153,18 @@ def admin_only(request: "Request") -> None:
             "this needs the admin key as `Authorization: Bearer KEY`: PENTAD_ADMIN_KEY, or for an open gateway without "
             "it the text of admin.key in its data directory",
         )
+
+
+def session_keys(tenant: str, session: str, shards: int) -> SessionKeys:
+    """The keys of a session. Raises ``ProblemError`` (400) for what is no id."""
+    if not is_external_id(session):
+        raise bad(f"a session id has {EXTERNAL_ID_RULE}")
+    return SessionKeys(shard_of(tenant, session, shards), tenant, session)
+
+
+def session_of(request: "Request", shards: int) -> SessionKeys:
+    """The session of the path. Raises ``ProblemError`` (400, 403)."""
+    return session_keys(tenant_of(request), request.path_params["session"], shards)
 
 
 def task_of(request: "Request") -> str:

@@ -49,6 +49,11 @@ class Accepted:
     message_id: str
 
 
+def new_session_id() -> str:
+    """A session id for a client that named none."""
+    return f"s-{token_hex(12)}"
+
+
 def new_message_id() -> str:
     """For a message whose sender gave none: whatever happens, it may be sent again under it."""
     return f"m-{token_hex(12)}"

@@ -15,9 +15,9 @@ from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.remembering import Remembering
+from pentad.services.gateway.memory.erasures import Erasures
 from pentad.services.gateway.memory.knowledge import Knowledge
 from pentad.services.gateway.memory.memories import Memories
-from pentad.services.gateway.operator.erasures import Erasures
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.exporting import exported

@@ -71,7 +71,7 @@ async def test_a_message_whose_append_was_not_answered_is_in_doubt_and_named(
     # The look for an earlier one comes before the append, and is answered.
     monkeypatch.setattr("pentad.services.gateway.tasks.message_intake.MessageIntake.is_repeat", _new)
     if "wait" in path:
-        monkeypatch.setattr("pentad.services.gateway.turn_stream.TurnStreams.open", _subscribed)
+        monkeypatch.setattr("pentad.services.gateway.tasks.turn_stream.TurnStreams.open", _subscribed)
     redis.pause()
     refused = await http.post(path, json=BODY | given)
     redis.resume()
@@ -136,7 +136,7 @@ async def test_what_the_store_itself_refuses_was_not_appended(redis: RedisServer
 async def test_a_refusal_for_too_much_work_names_the_message_too(
     redis: RedisServer, served: GatewayService, http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served._parts.accepting, "_limit", 0)
+    monkeypatch.setattr(served._intake, "_limit", 0)
     refused = await http.post("/v1/messages", json=BODY)
     assert (refused.status_code, "in_doubt" in refused.json()) == (429, False)
     assert refused.json()["message_id"]

@@ -1,14 +1,16 @@
 """Who may come in, and how every refusal looks."""
 
 import asyncio
+import inspect
 
 import httpx2
 import pytest
 from pydantic_core import from_json
 
-from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.openapi import document
-from pentad.services.gateway.rest import ROUTES
+from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
+from pentad.services.gateway.api_docs.openapi import document
+from pentad.services.gateway.app import ROUTE_GROUPS, GatewayService
+from pentad.services.gateway.edge.operations import operations_of
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -179,10 +181,24 @@ async def test_the_root_says_what_this_is_without_a_key(redis_url: str, keys: st
     assert foreign.status_code == (200 if keys else 403), "an open gateway answers to names of this machine only"
 
 
-def test_the_openapi_document_and_the_routes_say_the_same() -> None:
-    documented = {(method.upper(), path) for path, methods in document()["paths"].items() for method in methods}
-    health = {("GET", path) for path in ("/healthz", "/readyz", "/metrics")}
-    assert documented == {(method, path) for method, path, _ in ROUTES} | health
+def test_the_openapi_document_names_every_operation_once() -> None:
+    documented = [
+        (method.upper(), path) for path, methods in document(ROUTE_GROUPS)["paths"].items() for method in methods
+    ]
+    declared = [(each.method, each.path) for group in ROUTE_GROUPS for each, _ in operations_of(group)]
+    health = [("GET", path) for path in ("/healthz", "/readyz", "/metrics")]
+    assert sorted(documented) == sorted([*declared, *health])
+
+
+async def test_what_the_document_names_is_what_the_gateway_serves(gateway: GatewayService) -> None:
+    assert {type(group) for group in gateway._groups} | {DocumentRoutes} == set(ROUTE_GROUPS)
+
+
+@pytest.mark.parametrize("group", ROUTE_GROUPS)
+def test_every_handler_of_a_group_of_routes_is_declared(group: type) -> None:
+    """Promise: a handler that is not documented does not exist."""
+    handlers = {name for name, value in vars(group).items() if inspect.iscoroutinefunction(value) and name[0] != "_"}
+    assert handlers == {name for _, name in operations_of(group)}
 
 
 async def test_the_gateway_refuses_to_be_open_to_others(gateway: GatewayService, redis_url: str) -> None:

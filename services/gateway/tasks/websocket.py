@@ -7,18 +7,24 @@ import asyncio
 import contextlib
 import logging
 from typing import Any
+from urllib.parse import parse_qs
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.domain.move import read_move
+from pentad.services.gateway.edge.access import Access, chosen_protocol
+from pentad.services.gateway.edge.client_events import as_text, error_event
+from pentad.services.gateway.edge.http import session_keys
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.parts import Parts, as_text
-from pentad.services.gateway.tasks.message_intake import new_message_id
-from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream
+from pentad.services.gateway.tasks.control import Control
+from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
+from pentad.services.gateway.tasks.message_moves import MessageMoves
+from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream, TurnStreams
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
-from pentad.shared.events.subscription import SlowReaderError
+from pentad.shared.events.subscription import BadCursorError, SlowReaderError, parse_cursor
+from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys
 
 log = logging.getLogger(__name__)
@@ -26,11 +32,56 @@ log = logging.getLogger(__name__)
 BAD_KEY, TOO_SLOW, REFUSED, BROKEN = 4401, 1013, 1008, 1011
 
 
+@immutable
+class Commands:
+    """What carries out the commands of clients."""
+
+    intake: MessageIntake
+    control: Control
+    moves: MessageMoves
+
+
+class WebSockets:
+    """Opens WebSockets: each follows one session."""
+
+    def __init__(self, access: Access, streams: TurnStreams, commands: Commands, shards: int) -> None:
+        self._access, self._streams, self._commands, self._shards = access, streams, commands, shards
+
+    async def serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """Accept a handshake and serve the session until the end.
+
+        A bad key, session or cursor is told over the open connection: a browser cannot read a refused one.
+        """
+        accept = {"type": "websocket.accept", "subprotocol": chosen_protocol(scope["subprotocols"])}
+        try:
+            tenant = self._access.tenant(scope["headers"], scope["subprotocols"])
+        except ProblemError as problem:
+            await send(accept)
+            await _close(send, BAD_KEY, problem.detail)
+            return
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        session, after = query.get("session_id", [""])[0] or new_session_id(), query.get("after", [""])[0]
+        try:
+            keys, cursor = session_keys(tenant, session, self._shards), parse_cursor(after) if after else None
+        except (ProblemError, BadCursorError) as error:
+            await send(accept)
+            refusal = error_event(SessionKeys(0, tenant, ""), ErrorCode.BAD_MESSAGE, str(error))
+            await send({"type": "websocket.send", "text": refusal})
+            await _close(send, REFUSED, str(error))
+            return
+        stream = await self._streams.open(keys, cursor)
+        try:
+            await send(accept)
+            await WebSocketSession(self._commands, keys, stream, receive, send).run()
+        finally:
+            stream.close()
+
+
 class WebSocketSession:
     """One open connection, from the handshake's end to its close."""
 
-    def __init__(self, parts: Parts, keys: SessionKeys, stream: TurnStream, receive: Any, send: Any) -> None:
-        self._parts, self._keys, self._stream = parts, keys, stream
+    def __init__(self, commands: Commands, keys: SessionKeys, stream: TurnStream, receive: Any, send: Any) -> None:
+        self._commands, self._keys, self._stream = commands, keys, stream
         self._receive, self._send = receive, send
 
     async def run(self) -> None:
@@ -57,7 +108,7 @@ class WebSocketSession:
             pass
         except Exception:
             log.exception("the events of a session cannot be sent")
-            await close(self._send, BROKEN, "internal error")
+            await _close(self._send, BROKEN, "internal error")
 
     async def _write_some(self) -> bool:
         """Send what has come; False once the connection is closed."""
@@ -65,10 +116,10 @@ class WebSocketSession:
         try:
             read = await self._stream.read()
         except SlowReaderError as error:
-            await close(self._send, TOO_SLOW, str(error))
+            await _close(self._send, TOO_SLOW, str(error))
             return False
         if isinstance(read, Missed):
-            await self._text(self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, read.why))
+            await self._text(error_event(self._keys, ErrorCode.CURSOR_EXPIRED, read.why))
             await self._text(read.snapshot)
             return True
         for event in read:
@@ -89,14 +140,14 @@ class WebSocketSession:
             body = read_object(raw)
             return await self._obey(command_of(body), body)
         except UnreadableError as error:
-            return self._parts.error(self._keys, ErrorCode.BAD_MESSAGE, str(error), message_id=_message_id(body))
+            return error_event(self._keys, ErrorCode.BAD_MESSAGE, str(error), message_id=_message_id(body))
         except ProblemError as error:
             code = error.code or ErrorCode.INTERNAL
             more = {"message_id": error.message_id or _message_id(body), "retry_after": error.retry_after}
-            return self._parts.error(self._keys, code, error.detail, in_doubt=error.in_doubt, **more)
+            return error_event(self._keys, code, error.detail, in_doubt=error.in_doubt, **more)
         except Exception:
             log.exception("a client's frame cannot be answered")
-            return self._parts.error(self._keys, ErrorCode.INTERNAL, "this is our fault: see the gateway's log")
+            return error_event(self._keys, ErrorCode.INTERNAL, "this is our fault: see the gateway's log")
 
     async def _obey(self, command: str, body: dict[str, Any]) -> str | None:
         if command == "ping":
@@ -105,19 +156,19 @@ class WebSocketSession:
             task = body.get("task_id")
             if not isinstance(task, str) or not is_identifier(task):
                 raise UnreadableError("task_id: a task's id is expected")
-            await self._parts.control.ask(control, self._keys.tenant, task, self._keys.session)
+            await self._commands.control.ask(control, self._keys.tenant, task, self._keys.session)
             return None
         if command == "move":
             asked, keys = read_move(body), self._keys
-            task = await self._parts.moving.task_with(keys, asked.message_id)
-            await self._parts.moving.move(keys.tenant, task, asked, keys.session)
+            task = await self._commands.moves.task_with(keys, asked.message_id)
+            await self._commands.moves.move(keys.tenant, task, asked, keys.session)
             return None
         given = {name: value for name, value in body.items() if name != "type"}
         message = read_message(given, self._keys.tenant, self._keys.session, new_message_id())
         try:
             if given.get("message_id") is not None:
-                await self._parts.accepting.is_repeat(message, self._keys)
-            return as_text({"type": "accepted", "message_id": await self._parts.accepting.accept(message, self._keys)})
+                await self._commands.intake.is_repeat(message, self._keys)
+            return as_text({"type": "accepted", "message_id": await self._commands.intake.accept(message, self._keys)})
         except ProblemError as problem:
             problem.message_id = message.message_id
             raise
@@ -138,7 +189,7 @@ def _message_id(body: dict[str, Any]) -> str | None:
     return given if isinstance(given, str) and is_external_id(given) else None
 
 
-async def close(send: Any, code: int, reason: str) -> None:
+async def _close(send: Any, code: int, reason: str) -> None:
     """Close a connection; a reason is cut to what a close frame holds."""
     with contextlib.suppress(OSError):
         await send({"type": "websocket.close", "code": code, "reason": reason[:120]})

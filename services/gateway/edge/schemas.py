@@ -1,4 +1,4 @@
-"""What the REST interface is written down with: references, answers, problems, operations."""
+"""JSON schemas and parameters that operations of the REST interface are described with, as OpenAPI has them."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ REFS = "#/components/schemas/{model}"
 
 
 def ref(name: str) -> Json:
-    """A schema of the components."""
+    """A reference to a schema of the document's components."""
     return {"$ref": REFS.format(model=name)}
 
 
@@ -47,12 +47,19 @@ def gives(description: str, schema: Json | None = None, media: str = "applicatio
     return {"description": description} | ({"content": {media: {"schema": schema}}} if schema else {})
 
 
+def json_body(schema: Json) -> Json:
+    """The body that a request must have."""
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
+
+
 TEXT: Json = {"type": "string"}
 LIST = (
     query("limit", "integer", "items of a page; 50 when missing", minimum=1, maximum=500),
     query("cursor", "string", "`next` of the page before"),
 )
+USER = query("user_id", "string", "sees what is this user's too, beside what the tenant shares")
 ANY: Json = {"type": "object"}
+ADMIN = "needs the admin key, PENTAD_ADMIN_KEY, as a bearer token"
 PROBLEMS = {
     400: "cannot be read",
     401: "no valid API key",
@@ -81,19 +88,3 @@ TURN = object_of(
 MOVE = object_of(message_id=ref("ExternalId"), to={"type": "string", "description": "a task's id, or `new`"})
 TURN_LEFT = object_of(role={"enum": ["user", "assistant"]}, content=TEXT, task_id=ref("Id"), at=TEXT)
 SESSION = object_of(session_id=ref("ExternalId"), updated_at=TEXT, last=TEXT)
-
-
-def operation(summary: str, *parameters: Json, problems: tuple[int, ...] = (), **responses: Json) -> Json:
-    """One method of one path; ``_200`` and the like are what it answers."""
-    answers = {code.removeprefix("_"): response for code, response in responses.items()}
-    refused = {
-        str(code): gives(PROBLEMS[code], ref("Problem"), "application/problem+json")
-        for code in (401, 403, 503, *problems)
-    }
-    return {"summary": summary, "parameters": list(parameters), "responses": answers | refused}
-
-
-def open_operation(summary: str, **responses: Json) -> Json:
-    """The same, for everybody."""
-    answers = {code.removeprefix("_"): response for code, response in responses.items()}
-    return {"summary": summary, "security": [], "responses": answers}

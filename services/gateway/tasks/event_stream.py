@@ -2,20 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.gateway.edge.http import tenant_of
-from pentad.services.gateway.edge.problems import bad
-from pentad.services.gateway.parts import Parts
+from pentad.services.gateway.edge.client_events import error_event
 from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream
 from pentad.shared.cancelling import cancel_all
 from pentad.shared.events.deltas import StreamEvent
-from pentad.shared.events.subscription import BadCursorError, SlowReaderError, parse_cursor
+from pentad.shared.events.subscription import SlowReaderError
 from pentad.shared.keys import SessionKeys
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 HEARTBEAT_S = 15.0
 """A silent stream says this often that it is alive, so that proxies keep it."""
@@ -26,25 +21,15 @@ _HEADERS = [
 ]
 
 
-async def get_events(parts: Parts, request: "Request") -> "EventStream":
-    """After ``Last-Event-ID`` or ``?after``; without them from the oldest kept."""
-    keys = parts.session(tenant_of(request), request.path_params["session"])
-    text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
-    try:
-        cursor = parse_cursor(text)
-    except BadCursorError as error:
-        raise bad(str(error)) from None
-    return EventStream(parts, keys, await parts.streams.open(keys, cursor))
-
-
 class EventStream:
     """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops.
 
     Where one turn is followed, it ends with that.
     """
 
-    def __init__(self, parts: Parts, keys: SessionKeys, stream: TurnStream) -> None:
-        self._parts, self._keys, self._stream = parts, keys, stream
+    def __init__(self, closing: asyncio.Event, keys: SessionKeys, stream: TurnStream) -> None:
+        """``closing``: the gateway stops. The stream is closed here."""
+        self._closing, self._keys, self._stream = closing, keys, stream
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "HEAD":
@@ -55,7 +40,7 @@ class EventStream:
         tasks = {
             asyncio.create_task(self._write(send)),
             asyncio.create_task(_until_gone(receive)),
-            asyncio.create_task(self._parts.streams.closing.wait()),
+            asyncio.create_task(self._closing.wait()),
         }
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -86,7 +71,7 @@ class EventStream:
                 yield self._gap(read) if isinstance(read, Missed) else b"".join(map(_block, read))
 
     def _gap(self, missed: Missed) -> bytes:
-        error = self._parts.error(self._keys, ErrorCode.CURSOR_EXPIRED, missed.why)
+        error = error_event(self._keys, ErrorCode.CURSOR_EXPIRED, missed.why)
         return f"data: {error}\n\nid: {missed.position.decode()}\ndata: {missed.snapshot}\n\n".encode()
 
 

@@ -1,0 +1,106 @@
+"""Operations of the REST interface, each declared beside the handler that serves it.
+
+A group of routes is a class. `operation` marks its handlers with a method, a path and what the OpenAPI document says of
+them; `routes_of` makes routes of such objects, `paths_of` the document's paths of their classes.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pentad.services.gateway.edge.schemas import PROBLEMS, Json, gives, ref
+from pentad.shared.immutable import immutable
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
+_MARK = "operation"
+_EVERYWHERE = (401, 403, 503)
+"""Statuses of problems that every operation with an API key may answer with."""
+
+
+@immutable
+class Operation:
+    """One method of one path."""
+
+    method: str
+    path: str
+    """As the router has it: ``/v1/tasks/{task}``."""
+    description: Json
+    """The OpenAPI operation object."""
+
+
+def operation(
+    method: str,
+    path: str,
+    summary: str,
+    *parameters: Json,
+    body: Json | None = None,
+    problems: tuple[int, ...] = (),
+    **responses: Json,
+) -> Callable[[H], H]:
+    """Declare what a handler serves for callers with a key.
+
+    ``body``: the request body's OpenAPI object, as `json_body` makes it. ``problems``: statuses that it refuses with,
+    beside those of every operation. ``responses``: what it answers, by status: ``_200=gives(...)``.
+    """
+    refusals = {
+        str(code): gives(PROBLEMS[code], ref("Problem"), "application/problem+json")
+        for code in (*_EVERYWHERE, *problems)
+    }
+    described: Json = {
+        "summary": summary,
+        "parameters": list(parameters),
+        "responses": _by_status(responses) | refusals,
+    }
+    return _marked(Operation(method, path, described if body is None else described | {"requestBody": body}))
+
+
+def open_operation(method: str, path: str, summary: str, **responses: Json) -> Callable[[H], H]:
+    """Declare what a handler serves for everybody, without a key."""
+    return _marked(Operation(method, path, described_open(summary, **responses)))
+
+
+def described_open(summary: str, **responses: Json) -> Json:
+    """The OpenAPI operation object of what everybody may ask for."""
+    return {"summary": summary, "security": [], "responses": _by_status(responses)}
+
+
+def operations_of(group: type) -> Iterator[tuple[Operation, str]]:
+    """The operations of a group of routes, each with the name of its handler, in the order of the class."""
+    for name, value in vars(group).items():
+        declared = getattr(value, _MARK, None)
+        if isinstance(declared, Operation):
+            yield declared, name
+
+
+def routes_of(*groups: object) -> "list[Route]":
+    """The routes of these groups, as Starlette's router takes them."""
+    from starlette.routing import Route
+
+    return [
+        Route(declared.path, getattr(group, name), methods=[declared.method])
+        for group in groups
+        for declared, name in operations_of(type(group))
+    ]
+
+
+def paths_of(*groups: type) -> dict[str, Json]:
+    """The paths of the OpenAPI document that these groups serve."""
+    paths: dict[str, Json] = {}
+    for group in groups:
+        for declared, _ in operations_of(group):
+            paths.setdefault(declared.path, {})[declared.method.lower()] = declared.description
+    return paths
+
+
+def _marked(declared: Operation) -> Callable[[H], H]:
+    def mark(handler: H) -> H:
+        setattr(handler, _MARK, declared)
+        return handler
+
+    return mark
+
+
+def _by_status(responses: Mapping[str, Json]) -> Json:
+    return {status.removeprefix("_"): response for status, response in responses.items()}

@@ -1,0 +1,174 @@
+"""The routes of instructions: everybody with a key may look and run, the operator may change."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.instructions import Instruction
+from pentad.services.gateway.domain.frames import UnreadableError, read_run
+from pentad.services.gateway.domain.instruction_run import run_of
+from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
+from pentad.services.gateway.edge.http import admin_only, answer, read_body, wait_of
+from pentad.services.gateway.edge.operations import operation
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
+from pentad.services.gateway.edge.schemas import (
+    ADMIN,
+    ANY,
+    RECEIPT,
+    TEXT,
+    gives,
+    json_body,
+    object_of,
+    page,
+    path,
+    query,
+    ref,
+)
+from pentad.services.gateway.operator.instructions import InstructionRegistry
+from pentad.services.gateway.tasks.event_stream import EventStream
+from pentad.services.gateway.tasks.message_routes import message_of, receipt
+from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.shared.presence.instruction_book import InstructionBook
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+WAIT_S = 60.0
+"""Seconds that a run is waited for when the caller does not say."""
+_INSTRUCTION = {"allOf": [ref("Instruction"), object_of(source=TEXT, version=TEXT)]}
+"""An instruction, where it comes from (``file registered plugin built_in``), and its content's digest."""
+_WARNED = {"allOf": [_INSTRUCTION, object_of(warning={"type": ["string", "null"]})]}
+"""``warning``: which of its tools no worker has now."""
+
+
+_RUN_BODY = {
+    "type": "object",
+    "properties": {
+        "input": TEXT,
+        **{name: ref("ExternalId") for name in ("session_id", "user_id", "message_id")},
+        **dict.fromkeys(("metadata", "budget"), ANY),
+        "deadline": TEXT,
+    },
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+class InstructionRoutes:
+    """Instructions of all tenants, and their runs."""
+
+    def __init__(self, instructions: InstructionRegistry) -> None:
+        self._instructions = instructions
+
+    @operation(
+        "GET",
+        "/v1/instructions",
+        "Every instruction: of the file, registered, of plugins, built in; of two with a name, the first of these",
+        _200=gives("", page(_INSTRUCTION)),
+    )
+    async def list_instructions(self, request: "Request") -> "Response":
+        """Every instruction that counts, with where it comes from."""
+        return answer({"items": await self._instructions.listing(), "next": None})
+
+    @operation(
+        "POST",
+        "/v1/instructions",
+        "Register an instruction, or replace the registered one with its name; it goes before a plugin's and what is "
+        f"built in. All services know it within two seconds; tasks keep the one that they were opened with; {ADMIN}",
+        body=json_body(ref("Instruction")),
+        problems=(400, 409, 413, 415, 422),
+        _200=gives("replaced", _WARNED),
+        _201=gives("registered", _WARNED),
+    )
+    async def register_instruction(self, request: "Request") -> "Response":
+        """Add an instruction, or replace a registered one."""
+        admin_only(request)
+        shown, new = await self._instructions.register(await read_body(request))
+        return answer(shown, 201 if new else 200)
+
+    @operation(
+        "DELETE",
+        "/v1/instructions/{instruction}",
+        f"Remove a registered instruction; what it stood before comes back; {ADMIN}",
+        path("instruction"),
+        problems=(404, 409),
+        _204=gives("removed"),
+    )
+    async def delete_instruction(self, request: "Request") -> "Response":
+        """Remove a registered instruction."""
+        from starlette.responses import Response
+
+        admin_only(request)
+        await self._instructions.delete(_name_of(request))
+        return Response(status_code=204)
+
+
+class RunRoutes:
+    """Runs of instructions, each a message that names one."""
+
+    def __init__(self, book: InstructionBook, turns: TurnFollower, closing: asyncio.Event, shards: int) -> None:
+        """``closing``: the gateway stops."""
+        self._book, self._turns, self._closing, self._shards = book, turns, closing, shards
+
+    @operation(
+        "POST",
+        "/v1/instructions/{instruction}/run",
+        "Run an instruction. With `Accept: text/event-stream` the turn's events as they come, as server-sent events",
+        path("instruction"),
+        query("wait", "number", "seconds to wait for the end, 60 when missing; 600 at most are waited", minimum=0),
+        body=json_body(_RUN_BODY),
+        problems=(400, 404, 413, 415, 422, 429),
+        _200=gives(
+            "the run at its end, `failed` ones too: `data` of a json instruction, else `content`",
+            ref("InstructionRun"),
+        ),
+        _202=gives("it goes on: ask again with the same `message_id`", RECEIPT),
+    )
+    async def run_instruction(self, request: "Request") -> "Response | EventStream":
+        """200 with the run at its end, 202 when time is up; or its events as they come, to who accepts them."""
+        name, wait_s = _name_of(request), wait_of(request)
+        body = await read_body(request)
+        instruction = (await self._book.known(name)).get(name)
+        if instruction is None:
+            raise missing(f"there is no instruction {name}")
+        try:
+            message, keys = message_of(request, read_run(body, name), self._shards)
+        except UnreadableError as error:
+            raise invalid(str(error)) from None
+        try:
+            if "text/event-stream" in request.headers.get("accept", ""):
+                stream = await self._turns.begin(message, keys, TurnFilter(message.message_id or ""))
+                return EventStream(self._closing, keys, stream)
+            turn = await self._turns.wait(message, keys, WAIT_S if wait_s is None else wait_s)
+        except ProblemError as problem:
+            problem.message_id = message.message_id
+            raise
+        if turn.end is None:
+            return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id, "instruction": name}, 202)
+        run = run_of(name, turn, turn.end, keys.session, await _checked(instruction, turn))
+        return answer(run.told())
+
+
+async def _checked(instruction: Instruction, turn: WaitedTurn) -> str | None:
+    """The JSON value of the answer; None where it is of another form than the instruction that is known here asks for.
+
+    The runner has checked it too, maybe against an older version of the instruction.
+    """
+    completed = turn.end is not None and turn.end.outcome == "completed"
+    if instruction.output_schema is None or turn.answer is None or not completed:
+        return None
+    from pentad.shared.instructions.output import Output
+
+    try:
+        return await Output(instruction.output_schema).read(turn.answer)
+    except ValueError:
+        return None
+
+
+def _name_of(request: "Request") -> str:
+    """The name in the path; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
+    name: str = request.path_params["instruction"]
+    if not is_identifier(name):
+        raise missing("there is no such instruction")
+    return name

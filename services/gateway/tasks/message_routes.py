@@ -1,0 +1,69 @@
+"""`POST /v1/messages`: accept a message and, when asked, wait for its turn's end."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pentad.contracts.commands import InboundMessage
+from pentad.services.gateway.domain.frames import UnreadableError, read_message
+from pentad.services.gateway.edge.http import answer, read_body, session_keys, tenant_of, wait_of
+from pentad.services.gateway.edge.operations import operation
+from pentad.services.gateway.edge.problems import ProblemError, invalid
+from pentad.services.gateway.edge.schemas import RECEIPT, TURN, gives, json_body, query, ref
+from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
+from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.shared.keys import SessionKeys
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+class MessageRoutes:
+    """Messages of clients."""
+
+    def __init__(self, intake: MessageIntake, turns: TurnFollower, shards: int) -> None:
+        self._intake, self._turns, self._shards = intake, turns, shards
+
+    @operation(
+        "POST",
+        "/v1/messages",
+        "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
+        query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
+        body=json_body(ref("InboundMessage")),
+        problems=(400, 409, 413, 415, 422, 429),
+        _200=gives("the turn", TURN),
+        _202=gives("accepted", RECEIPT),
+    )
+    async def post_message(self, request: "Request") -> "Response":
+        """202 with the ids, or after ``?wait`` 200 with the turn."""
+        wait_s, body = wait_of(request), await read_body(request)
+        message, keys = message_of(request, body, self._shards)
+        try:
+            if wait_s is None:
+                if body.get("message_id") is not None:
+                    await self._intake.is_repeat(message, keys)
+                return answer(receipt(keys, await self._intake.accept(message, keys)), 202)
+            turn = await self._turns.wait(message, keys, wait_s)
+        except ProblemError as problem:
+            problem.message_id = message.message_id
+            raise
+        if turn.end is None:
+            return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id}, 202)
+        return answer(turn.result(keys.session))
+
+
+def message_of(request: "Request", body: Mapping[str, Any], shards: int) -> tuple[InboundMessage, SessionKeys]:
+    """The message that a body says, with an id, and its session. Raises ``ProblemError`` (400, 422)."""
+    session = body.get("session_id") or new_session_id()
+    if not isinstance(session, str):
+        raise invalid("session_id: a text is expected")
+    keys = session_keys(tenant_of(request), session, shards)
+    try:
+        return read_message(body, keys.tenant, keys.session, new_message_id()), keys
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+
+
+def receipt(keys: SessionKeys, message_id: str) -> dict[str, Any]:
+    """What a client needs to come back to a message."""
+    return {"session_id": keys.session, "message_id": message_id}

@@ -1,0 +1,80 @@
+"""The routes of sessions: which there are, what was said in one, its events."""
+
+from time import time
+from typing import TYPE_CHECKING
+
+from pentad.services.gateway.edge.access import EventTokens
+from pentad.services.gateway.edge.http import answer, answer_with_page, page_of, session_of, tenant_of
+from pentad.services.gateway.edge.operations import operation
+from pentad.services.gateway.edge.problems import bad, missing
+from pentad.services.gateway.edge.schemas import LIST, SESSION, TEXT, TURN_LEFT, gives, object_of, page, path, query
+from pentad.services.gateway.tasks.event_stream import EventStream
+from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.turn_stream import TurnStreams
+from pentad.shared.events.subscription import BadCursorError, parse_cursor
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+class SessionRoutes:
+    """Sessions of the caller's tenant."""
+
+    def __init__(self, queries: Queries, streams: TurnStreams, tokens: EventTokens, shards: int) -> None:
+        self._queries, self._streams, self._tokens, self._shards = queries, streams, tokens, shards
+
+    @operation("GET", "/v1/sessions", "Sessions, newest first", *LIST, problems=(422,), _200=gives("", page(SESSION)))
+    async def list_sessions(self, request: "Request") -> "Response":
+        """The tenant's sessions, the newest message first."""
+        limit, after = page_of(request)
+        return answer_with_page(await self._queries.sessions(tenant_of(request), limit, after))
+
+    @operation(
+        "GET",
+        "/v1/sessions/{session}/messages",
+        "The last messages of a session, oldest first",
+        path("session"),
+        problems=(400, 404),
+        _200=gives("at most 200", page(TURN_LEFT)),
+    )
+    async def list_messages(self, request: "Request") -> "Response":
+        """The last messages of a session, oldest first."""
+        keys = session_of(request, self._shards)
+        if not await self._queries.knows_session(keys):
+            raise missing("there is no such session")
+        return answer({"items": await self._queries.messages(keys), "next": None})
+
+    @operation(
+        "GET",
+        "/v1/sessions/{session}/events",
+        "A session's events as they come, after the header Last-Event-ID or `after`, else from the oldest kept",
+        path("session"),
+        query("after", "string", "`id` of the last event seen"),
+        query("token", "string", "in place of an API key, which an EventSource cannot send"),
+        problems=(400,),
+        _200=gives("server-sent events", TEXT, "text/event-stream"),
+    )
+    async def get_events(self, request: "Request") -> EventStream:
+        """After ``Last-Event-ID`` or ``?after``; without them from the oldest kept."""
+        keys = session_of(request, self._shards)
+        text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+        try:
+            cursor = parse_cursor(text)
+        except BadCursorError as error:
+            raise bad(str(error)) from None
+        return EventStream(self._streams.closing, keys, await self._streams.open(keys, cursor))
+
+    @operation(
+        "POST",
+        "/v1/sessions/{session}/event-token",
+        "A token to follow the session's events with, for five minutes",
+        path("session"),
+        problems=(400,),
+        _200=gives("", object_of(token=TEXT, expires_at={"type": "integer", "description": "Unix seconds"})),
+    )
+    async def make_token(self, request: "Request") -> "Response":
+        """A token with which a session's events can be followed for a while, and nothing else be done."""
+        keys = session_of(request, self._shards)
+        token, end = self._tokens.issue(keys.tenant, keys.session, time())
+        return answer({"token": token, "expires_at": end})

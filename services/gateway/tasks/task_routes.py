@@ -1,0 +1,224 @@
+"""The routes of tasks: looking at them, telling them to stop or go on, moving their messages; the tools they have."""
+
+from typing import TYPE_CHECKING
+
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import is_identifier
+from pentad.contracts.records import SHOWN_STATUSES
+from pentad.services.gateway.domain.move import read_move
+from pentad.services.gateway.edge.http import (
+    answer,
+    answer_with_list,
+    answer_with_page,
+    page_of,
+    read_asked,
+    session_keys,
+    step_of,
+    task_of,
+    tenant_of,
+    time_of,
+)
+from pentad.services.gateway.edge.operations import operation
+from pentad.services.gateway.edge.problems import invalid, missing
+from pentad.services.gateway.edge.schemas import (
+    ANY,
+    LIST,
+    MOVE,
+    TEXT,
+    gives,
+    json_body,
+    number_in_path,
+    object_of,
+    page,
+    path,
+    query,
+    ref,
+)
+from pentad.services.gateway.tasks.control import Control
+from pentad.services.gateway.tasks.message_moves import MessageMoves
+from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.task_list import Began, TaskList
+from pentad.shared.kinds import ControlKind
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
+"""A tool, when a worker last said that it has it, and whether a living one does."""
+_ASKED = gives("asked", object_of(task_id=ref("Id")))
+
+
+class TaskRoutes:
+    """Tasks of the caller's tenant."""
+
+    def __init__(self, queries: Queries, tasks: TaskList, control: Control, moves: MessageMoves, shards: int) -> None:
+        self._queries, self._tasks, self._control, self._moves = queries, tasks, control, moves
+        self._shards = shards
+
+    @operation(
+        "GET",
+        "/v1/tasks",
+        "Tasks, newest first, archived ones too. A page may hold fewer than `limit`, even none: go on while "
+        "`next` is there. What cannot be read is `unreadable` and says its `problem`; asked for by itself it "
+        "is a 410",
+        query("status", "string", "only those with this status"),
+        query("session_id", "string", "only those of this session"),
+        query("since", "string", "RFC 3339: only those that began then or later"),
+        query("until", "string", "RFC 3339: only those that began before it"),
+        *LIST,
+        problems=(400, 422),
+        _200=gives("", page({"anyOf": [ref("Task"), ref("UnreadableTask")]})),
+    )
+    async def list_tasks(self, request: "Request") -> "Response":
+        """The tenant's tasks, the newest first."""
+        limit, after = page_of(request)
+        status, session = request.query_params.get("status"), request.query_params.get("session_id")
+        if status not in (None, *SHOWN_STATUSES):
+            raise invalid(f"status must be one of {', '.join(SHOWN_STATUSES)}")
+        if session is not None:
+            session_keys(tenant_of(request), session, self._shards)
+        began = Began(time_of(request, "since") or 0, time_of(request, "until"))
+        return answer_with_page(await self._tasks.page(tenant_of(request), limit, after, status, session, began))
+
+    @operation("GET", "/v1/tasks/{task}", "One task", path("task"), problems=(404, 410), _200=gives("", ref("Task")))
+    async def get_task(self, request: "Request") -> "Response":
+        """One task; an archived one from its record."""
+        task = await self._queries.task(tenant_of(request), task_of(request))
+        if task is None:
+            raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+        return answer(task.model_dump(mode="json"))
+
+    @operation(
+        "GET",
+        "/v1/tasks/{task}/transcript",
+        "What the model would be sent, system prompt aside",
+        path("task"),
+        problems=(404, 410),
+        _200=gives(
+            "OpenAI chat form plus `step attempt at model` where they apply; an `exclusion` names the "
+            "`positions` that are left out since a message was moved",
+            object_of(task_id=ref("Id"), messages={"type": "array", "items": ANY}),
+        ),
+    )
+    async def get_transcript(self, request: "Request") -> "Response":
+        """What the model would be sent, system prompt aside; what was moved away is named by an ``exclusion``."""
+        task = task_of(request)
+        messages = await self._queries.transcript(tenant_of(request), task)
+        if messages is None:
+            raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+        return await answer_with_list({"task_id": task}, "messages", messages)
+
+    @operation(
+        "GET",
+        "/v1/tasks/{task}/steps/{step}/prompt",
+        "What a step asked its model, rebuilt from what is kept of the task; `proved` says whether it has the "
+        "digest that was taken when it was asked",
+        path("task"),
+        number_in_path("step"),
+        problems=(404, 410),
+        _200=gives("", ref("StepPrompt")),
+    )
+    async def get_prompt(self, request: "Request") -> "Response":
+        """What a step asked its model, rebuilt and proved by its digest."""
+        task, step = task_of(request), step_of(request)
+        prompt = await self._queries.prompt(tenant_of(request), task, step)
+        if prompt is None:
+            raise missing("there is no such task, or it has no such step", ErrorCode.UNKNOWN_TASK)
+        shown = prompt.model_dump(mode="json", exclude={"messages"})
+        return await answer_with_list(shown, "messages", prompt.messages)
+
+    @operation(
+        "GET",
+        "/v1/tasks/{task}/values/{ref}",
+        "What the `ref` of a `tool_result` stands for, whole, as the model is told it",
+        path("task"),
+        path("ref"),
+        problems=(404, 410),
+        _200=gives("", object_of(task_id=ref("Id"), ref=ref("Id"), content=TEXT)),
+    )
+    async def get_value(self, request: "Request") -> "Response":
+        """What an event's ``ref`` stands for, whole."""
+        task, name = task_of(request), request.path_params["ref"]
+        content = await self._queries.value(tenant_of(request), task, name) if is_identifier(name) else None
+        if content is None:
+            raise missing("this task has no such value")
+        return answer({"task_id": task, "ref": name, "content": content})
+
+    @operation(
+        "POST",
+        "/v1/tasks/{task}/cancel",
+        "Ask a task to stop; it ends within a second",
+        path("task"),
+        problems=(404, 409),
+        _202=_ASKED,
+    )
+    async def cancel_task(self, request: "Request") -> "Response":
+        """Ask a task to stop."""
+        return await self._ask("cancel", request)
+
+    @operation(
+        "POST",
+        "/v1/tasks/{task}/pause",
+        "Ask a task to pause; within a second it waits, and what its step has said so far is void. Tool calls "
+        "under way finish, and messages wait, until it is resumed",
+        path("task"),
+        problems=(404, 409),
+        _202=_ASKED,
+    )
+    async def pause_task(self, request: "Request") -> "Response":
+        """Ask a task to pause."""
+        return await self._ask("pause", request)
+
+    @operation(
+        "POST",
+        "/v1/tasks/{task}/resume",
+        "Ask a paused task to go on where it was; another goes on anyway",
+        path("task"),
+        problems=(404, 409),
+        _202=_ASKED,
+    )
+    async def resume_task(self, request: "Request") -> "Response":
+        """Ask a paused task to go on."""
+        return await self._ask("resume", request)
+
+    @operation(
+        "POST",
+        "/v1/tasks/{task}/archive",
+        "Archive a task that has ended now, not after its grace time",
+        path("task"),
+        problems=(404, 409),
+        _202=_ASKED,
+    )
+    async def archive_task(self, request: "Request") -> "Response":
+        """Archive a task that has ended."""
+        task = task_of(request)
+        await self._control.archive(tenant_of(request), task)
+        return answer({"task_id": task}, 202)
+
+    @operation(
+        "POST",
+        "/v1/tasks/{task}/move",
+        "Give one of the task's messages to another task of its session, or to a new one; `message_moved` says "
+        "that it is done, an `error` why it could not be",
+        path("task"),
+        body=json_body(MOVE),
+        problems=(400, 404, 409, 410, 413, 415, 422, 429),
+        _202=gives("asked", MOVE),
+    )
+    async def move_message(self, request: "Request") -> "Response":
+        """Ask a task to give a message to another."""
+        task, tenant = task_of(request), tenant_of(request)
+        asked = await read_asked(request, read_move)
+        await self._moves.move(tenant, task, asked)
+        return answer({"message_id": asked.message_id, "to": asked.to}, 202)
+
+    @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
+    async def list_tools(self, request: "Request") -> "Response":
+        """The tools that workers have published."""
+        return answer({"items": await self._queries.tools(), "next": None})
+
+    async def _ask(self, what: ControlKind, request: "Request") -> "Response":
+        task = task_of(request)
+        await self._control.ask(what, tenant_of(request), task)
+        return answer({"task_id": task}, 202)

@@ -1,0 +1,89 @@
+"""A message's turn is followed from before the message is appended to the turn's end."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic_core import from_json
+
+from pentad.contracts.commands import InboundMessage
+from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
+from pentad.services.gateway.tasks.message_intake import MessageIntake
+from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream, TurnStreams
+from pentad.shared.events.deltas import StreamEvent
+from pentad.shared.events.feed import START
+from pentad.shared.events.subscription import SlowReaderError
+from pentad.shared.keys import SessionKeys
+
+
+class TurnFollower:
+    """Appends messages and follows their turns."""
+
+    def __init__(self, streams: TurnStreams, intake: MessageIntake, queries: Queries) -> None:
+        self._streams, self._intake, self._queries = streams, intake, queries
+
+    async def begin(self, message: InboundMessage, keys: SessionKeys, turn: TurnFilter | None = None) -> TurnStream:
+        """Listen first, then append: nothing of the turn can be missed. A repeated id looks for the first one's turn.
+
+        ``turn``: its events alone. The caller closes the stream. Raises ``ProblemError``.
+        """
+        stream = await self._streams.open(keys, None, turn)
+        try:
+            if await self._intake.is_repeat(message, keys):
+                stream.close()
+                return await self._streams.open(keys, START, turn)
+            await self._intake.accept(message, keys)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    async def wait(self, message: InboundMessage, keys: SessionKeys, wait_s: float) -> WaitedTurn:
+        """Append it, and what has come of it when its turn ends or the time is up. Raises ``ProblemError``."""
+        limit = asyncio.get_running_loop().time() + wait_s
+        turn = WaitedTurn(message.message_id or "")
+        stream = await self.begin(message, keys)
+        try:
+            async with asyncio.timeout_at(limit):
+                await _until_ended(self._streams.closing, stream, turn)
+        except TimeoutError:
+            pass
+        finally:
+            stream.close()
+        if turn.ref is not None and turn.task_id is not None:
+            turn.answer = await self._queries.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
+        return turn
+
+
+async def _until_ended(closing: asyncio.Event, stream: TurnStream, turn: WaitedTurn) -> None:
+    """Feed the turn with the session's events until it ends or the gateway closes: where some are gone, a snapshot.
+
+    More than waits for a reader at once is read again from the stream.
+    """
+    closed = asyncio.create_task(closing.wait())
+    try:
+        while True:
+            reading = asyncio.create_task(stream.read())
+            try:
+                await asyncio.wait({reading, closed}, return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    return
+                read = reading.result()
+            except SlowReaderError:
+                await stream.catch_up()
+                continue
+            finally:
+                reading.cancel()
+            if any(turn.feed(event) for event in _events(read)):
+                return
+    finally:
+        closed.cancel()
+
+
+def _events(read: Sequence[StreamEvent] | Missed) -> Iterator[dict[str, Any]]:
+    if isinstance(read, Missed):
+        yield from_json(read.snapshot)
+    else:
+        for event in read:
+            yield {"id": event.id.decode()} | from_json(event.data)
