@@ -1,9 +1,12 @@
 """An operation from outside that is cut off between two of its commands."""
 
+from contextvars import ContextVar
 from typing import Any
 
 from pentad.shared.errors import OutageError
 from pentad.shared.store.store import Store
+
+_within_command: ContextVar[bool] = ContextVar("within_command", default=False)
 
 
 class Cut:
@@ -27,6 +30,15 @@ class Cut:
 
     def _through(self, name: str) -> Any:
         async def command(*args: Any, **more: Any) -> Any:
+            if _within_command.get():  # a script that this Redis does not know yet is sent by two commands
+                return await self._real[name](*args, **more)
+            _within_command.set(True)
+            try:
+                return await counted(*args, **more)
+            finally:
+                _within_command.set(False)
+
+        async def counted(*args: Any, **more: Any) -> Any:
             self._left -= 1
             if self._left == 0 and not self._after:
                 raise OutageError("killed before")
