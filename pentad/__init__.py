@@ -12,8 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pentad.blocking import SyncAgent, connect_sync
-    from pentad.client import Agent, connect
+    from pentad.client.agent import Agent, connect
+    from pentad.client.blocking import SyncAgent, connect_sync
+    from pentad.client.turns import Turn
     from pentad.contracts.events import (
         ApprovalRequest,
         Content,
@@ -47,15 +48,14 @@ if TYPE_CHECKING:
         TurnFailed,
         Unreadable,
     )
-    from pentad.following import Turn
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
-    from pentad.starting import start
+    from pentad.system.start import start
 
 _HOMES = {
-    "Agent": "pentad.client",
+    "Agent": "pentad.client.agent",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
     "ClientError": "pentad.errors",
@@ -75,7 +75,7 @@ _HOMES = {
     "RunFailed": "pentad.errors",
     "SessionEvent": "pentad.contracts.events",
     "Snapshot": "pentad.contracts.events",
-    "SyncAgent": "pentad.blocking",
+    "SyncAgent": "pentad.client.blocking",
     "Task": "pentad.contracts.records",
     "TaskEnd": "pentad.contracts.events",
     "TaskStart": "pentad.contracts.events",
@@ -85,14 +85,14 @@ _HOMES = {
     "ToolContext": "pentad.shared.plugins.context",
     "ToolProgress": "pentad.contracts.events",
     "ToolResultEvent": "pentad.contracts.events",
-    "Turn": "pentad.following",
+    "Turn": "pentad.client.turns",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
-    "connect": "pentad.client",
-    "connect_sync": "pentad.blocking",
+    "connect": "pentad.client.agent",
+    "connect_sync": "pentad.client.blocking",
     "instruction": "pentad.shared.plugins.instructions",
-    "start": "pentad.starting",
+    "start": "pentad.system.start",
     "tool": "pentad.shared.plugins.registry",
 }
 

@@ -12,12 +12,12 @@ from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_mea
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.lines import PlainLines
+from pentad.cli.render import Style, style_for
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import Spinner
-from pentad.client import Agent
+from pentad.client.agent import Agent
+from pentad.client.turns import Turn
 from pentad.errors import ClientError, Conflict, NotFound, Refused
-from pentad.following import Turn
-from pentad.render import Style, style_for
 from pentad.shared.settings import Settings
 
 

@@ -5,14 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pentad.cli.render import Style, ago, one_line, width
 from pentad.cli.task_labels import TaskLabels
-from pentad.client import Agent
+from pentad.client.agent import Agent
+from pentad.client.inspection import Inspection
+from pentad.client.turns import Turn
 from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.errors import NotFound, Refused
-from pentad.following import Turn
-from pentad.inspection import Inspection
-from pentad.render import Style, ago, one_line, width
 
 TASKS_SHOWN = 50
 TURNS_SHOWN = 6

@@ -8,8 +8,8 @@ from typing import Any
 
 from pentad.cli.gateway import operator_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.render import Style, ago, fitted, harmless, one_line, style_for, table, width
 from pentad.errors import ClientError
-from pentad.render import Style, ago, fitted, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 
 _HEADER = ("DEAD LETTER", "WHAT", "FOR", "AGE", "REASON")

@@ -9,9 +9,9 @@ from collections.abc import Coroutine
 from typing import Any, TextIO, TypeVar
 from urllib.parse import urlsplit
 
-from pentad.address import address_for, admin_address_for
-from pentad.client import Agent
-from pentad.feed import Notice
+from pentad.client.address import address_for, admin_address_for
+from pentad.client.agent import Agent
+from pentad.client.feed import Notice
 from pentad.shared.settings import Settings, is_loopback
 
 T = TypeVar("T")

@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from pentad.cli.doctor import redis_address
+from pentad.cli.doctor.command import redis_address
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
+from pentad.cli.render import plural
 from pentad.errors import ClientError
-from pentad.render import plural
 from pentad.shared.settings import Settings
 
 

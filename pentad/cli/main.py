@@ -26,7 +26,7 @@ _COMMANDS = {
     "pause": ("pentad.cli.tasks", "run_pause"),
     "resume": ("pentad.cli.tasks", "run_resume"),
     "move": ("pentad.cli.tasks", "run_move"),
-    "doctor": ("pentad.cli.doctor", "run"),
+    "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
     "records": ("pentad.cli.records", "run"),
@@ -251,8 +251,8 @@ def _client(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _url(value: str) -> str:
+    from pentad.client.gateway import Address
     from pentad.errors import ClientError
-    from pentad.transport import Address
 
     try:
         Address.parse(value)

@@ -8,8 +8,8 @@ from pentad.cli.gateway import run as run_async
 from pentad.cli.memory_node import show
 from pentad.cli.memory_rebuild import rebuild
 from pentad.cli.memory_reindex import reindex
+from pentad.cli.render import Style, ago, harmless, style_for
 from pentad.contracts.memories import FoundMemory, MemoryKind, OpenedAnchor, QuotedSegment, RecalledTask
-from pentad.render import Style, ago, harmless, style_for
 from pentad.shared.settings import Settings
 
 _SPEAKERS = {"user": "you", "assistant": "agent"}

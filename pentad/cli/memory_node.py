@@ -4,8 +4,8 @@ import argparse
 import json
 
 from pentad.cli.gateway import speaker_for, streams
+from pentad.cli.render import Style, ago, harmless, style_for
 from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood
-from pentad.render import Style, ago, harmless, style_for
 from pentad.shared.settings import Settings
 
 

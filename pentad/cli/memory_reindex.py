@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from time import monotonic
 
 from pentad.cli.gateway import operator_for, streams
-from pentad.client import Agent
+from pentad.cli.render import harmless
+from pentad.client.agent import Agent
 from pentad.errors import ClientError
-from pentad.render import harmless
 from pentad.shared.settings import Settings
 
 _LOOK_S = 1.0

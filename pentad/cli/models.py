@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.render import Style, fitted, style_for, table
+from pentad.cli.render import Style, fitted, style_for, table
 from pentad.shared.settings import Settings
 
 _HEADER = ("MODEL", "KIND", "FROM", "STATE", "ASKS", "THEN", "WHY")

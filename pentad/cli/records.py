@@ -7,7 +7,7 @@ from typing import Any
 
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import streams
-from pentad.render import plural
+from pentad.cli.render import plural
 from pentad.shared.errors import DamagedError
 from pentad.shared.settings import Settings
 

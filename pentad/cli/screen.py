@@ -15,8 +15,8 @@ from prompt_toolkit.utils import get_cwidth
 
 from pentad.cli.history import Kept
 from pentad.cli.lines import Tag, tagged
+from pentad.cli.render import one_line
 from pentad.cli.spinner import TICK_S, waiting_line
-from pentad.render import one_line
 
 _BELOW = 4
 """Rows that an unfinished line leaves to the rest of the screen."""

@@ -8,15 +8,15 @@ from typing import TextIO
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.lines import PlainLines
+from pentad.cli.render import harmless, one_line, style_for
 from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import CLEAR, Spinner
+from pentad.client.feed import Received
+from pentad.client.text import said_in
 from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot, TaskStatusEvent
 from pentad.contracts.turns import TurnEnd
-from pentad.feed import Received
-from pentad.render import harmless, one_line, style_for
 from pentad.shared.settings import Settings
-from pentad.text import said_in
 
 _LINE = 1_000
 """Characters of a line that says what is waited for."""

@@ -5,7 +5,7 @@ import argparse
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import serve_one
 from pentad.shared.settings import Settings
-from pentad.system import composition_root
+from pentad.system.composition import composition_root
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pentad.cli.lines import Lines, Speaker
+from pentad.cli.render import Style, harmless, one_line
 from pentad.cli.task_labels import TaskLabels
 from pentad.cli.view import TaskView
 from pentad.cli.waiting_for import Waiting, WaitingOfTask, WaitingTogether
@@ -18,7 +19,6 @@ from pentad.contracts.events import (
     TaskStart,
     TaskStatusEvent,
 )
-from pentad.render import Style, harmless, one_line
 
 _ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
 _ALL = ""

@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Self, TextIO
 
-from pentad.render import one_line, width
+from pentad.cli.render import one_line, width
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_S = 0.1

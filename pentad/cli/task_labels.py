@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pentad.cli.render import Style, one_line
 from pentad.contracts.records import Task
-from pentad.render import Style, one_line
 
 _LENGTH = 24
 """Characters of a name."""

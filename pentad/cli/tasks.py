@@ -9,10 +9,10 @@ from typing import Any, TextIO
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
+from pentad.cli.render import Style, ago, call_line, fitted, harmless, one_line, style_for, table, width
+from pentad.client.inspection import PAGE_LIMIT, Management, Transcript
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
-from pentad.inspection import PAGE_LIMIT, Management, Transcript
-from pentad.render import Style, ago, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL")

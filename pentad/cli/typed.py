@@ -8,13 +8,13 @@ from shlex import quote
 from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, turns_of_before, understood
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.history import default_path
+from pentad.cli.render import style_for
 from pentad.cli.screen import Screen
 from pentad.cli.session_view import SessionView
-from pentad.client import Agent
+from pentad.client.agent import Agent
+from pentad.client.turns import Turn
 from pentad.contracts.events import MessageRouted
 from pentad.errors import ClientError, Conflict, NotAuthorized
-from pentad.following import Turn
-from pentad.render import style_for
 from pentad.shared.settings import Settings
 
 _ASK_S = 0.05

@@ -9,7 +9,7 @@ from pentad.shared.service.run import require_keys
 from pentad.shared.service.signals import run_loop
 from pentad.shared.settings import Settings
 from pentad.shared.telemetry import configure_logging
-from pentad.system import Roots, composition_root, run_all
+from pentad.system.composition import Roots, composition_root, run_all
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -4,7 +4,9 @@ import time
 from dataclasses import dataclass, field
 
 from pentad.cli.lines import Out
+from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.cli.waiting_for import Waiting
+from pentad.client.text import Piece, Shown, answer_in, show
 from pentad.contracts.events import (
     INTERRUPTED,
     ApprovalRequest,
@@ -20,8 +22,6 @@ from pentad.contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
-from pentad.render import Style, call_line, harmless, one_line, result_line, width
-from pentad.text import Piece, Shown, answer_in, show
 
 
 @dataclass(frozen=True, slots=True)

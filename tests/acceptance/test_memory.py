@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pentad.client import Agent, connect
+from pentad.client.agent import Agent, connect
 from pentad.contracts.memories import FoundMemory
 from pentad.errors import NotFound
 from pentad.shared.graph.knowledge import NodeKind

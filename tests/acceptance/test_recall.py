@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pentad.client import Agent, connect
+from pentad.client.agent import Agent, connect
 from pentad.contracts.quotes import quotes_in
 from tests.support.processes.up import Up
 from tests.support.waiting import wait_until

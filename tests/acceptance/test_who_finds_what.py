@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pentad.client import Agent, connect
+from pentad.client.agent import Agent, connect
 from pentad.contracts.quotes import quotes_in
 from pentad.errors import GatewayUnreachable, NotFound
 from tests.acceptance.test_face import pentad

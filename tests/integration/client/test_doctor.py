@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pentad.cli import doctor
+from pentad.cli.doctor import command
+from pentad.cli.doctor.diagnosis import Diagnosis, diagnose, place_of
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.doctor.diagnosis import Diagnosis, diagnose, place_of
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 from pentad.shared.store.wire import connect
@@ -50,7 +50,7 @@ def _run_json(settings: Settings, out: list[str]) -> int:
     import io
 
     with contextlib.redirect_stdout(io.StringIO()) as text:
-        code = doctor.run(argparse.Namespace(url=None, json=True), settings)
+        code = command.run(argparse.Namespace(url=None, json=True), settings)
     out.append(text.getvalue())
     return code
 

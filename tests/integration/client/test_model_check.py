@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pentad.doctor.findings import Finding
-from pentad.doctor.models import embedding_finding, model_findings
+from pentad.cli.doctor.findings import Finding
+from pentad.cli.doctor.models import embedding_finding, model_findings
 from pentad.shared.models import sentence_transformer
 from pentad.shared.models.sentence_transformer import MODEL
 from pentad.shared.presence.in_use import ModelInUse

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pentad
-from pentad.client import Agent
+from pentad.client.agent import Agent
 from pentad.contracts.events import SessionEvent
 from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 from tests.support.ports import free_port

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from pentad.cli import memory as memory_command
-from pentad.client import connect
+from pentad.client.agent import connect
 from pentad.errors import Refused
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService

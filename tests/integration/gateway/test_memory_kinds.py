@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from pentad.cli import memory as memory_command
-from pentad.client import connect
+from pentad.client.agent import connect
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import REMEMBER
 from pentad.errors import Refused

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pentad.client import connect
+from pentad.client.agent import connect
 from pentad.contracts.ids import rfc3339
 from pentad.errors import Refused
 from pentad.services.archiver.vector_requests import VectorRequests

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pentad.doctor.diagnosis import diagnose
-from pentad.doctor.findings import of_redis
+from pentad.cli.doctor.diagnosis import diagnose
+from pentad.cli.doctor.findings import of_redis
 from pentad.shared import metrics
 from pentad.shared.keys import LOOP_HOLDS
 from pentad.shared.presence import loop_holds

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pentad.cli.doctor.diagnosis import diagnose
 from pentad.contracts.models import ModelHealth
-from pentad.doctor.diagnosis import diagnose
 from pentad.shared.keys import MODEL_HEALTH
 from pentad.shared.presence import model_health
 from pentad.shared.presence.model_health import HealthReport, keep_reporting, reported

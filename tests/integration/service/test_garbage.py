@@ -16,7 +16,7 @@ from pentad.shared.service.run import run_services
 from pentad.shared.service.signals import Stop
 from pentad.shared.settings import Settings
 from pentad.shared.store.wire import Wire
-from pentad.system import build_all, composition_root
+from pentad.system.composition import build_all, composition_root
 from tests.support.clients.api import Api
 from tests.support.clients.line import Line
 from tests.support.models.model_server import ScriptedModel

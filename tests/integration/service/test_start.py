@@ -17,7 +17,7 @@ from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.service.options import Options
 from pentad.shared.service.run import DiedError
 from pentad.shared.settings import Settings
-from pentad.starting import running_system
+from pentad.system.start import running_system
 from tests.integration.service.asking import get
 from tests.integration.service.system import root
 from tests.support.redis.redis_server import RedisServer

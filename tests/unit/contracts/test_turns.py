@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from pentad.client.text import answer_in
 from pentad.contracts.events import Snapshot, event_adapter
 from pentad.contracts.turns import TurnEnd, TurnTracker
-from pentad.text import answer_in
 
 MINE, TASK = "m-1", "task-0-a"
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import pentad
-from pentad.address import DEFAULT_URL, address_for, admin_address_for
 from pentad.cli.main import main
+from pentad.client.address import DEFAULT_URL, address_for, admin_address_for, file_of, reachable
 from pentad.errors import ClientError, GatewayUnreachable
-from pentad.gateway_file import file_of, reachable
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.settings import Settings, command_settings, load_settings

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pentad.feed import MAX_DELAY_S, backoff, is_after, parse_event
-from pentad.transport import Address, seconds
+from pentad.client.feed import MAX_DELAY_S, backoff, is_after, parse_event
+from pentad.client.gateway import Address, seconds
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pentad.doctor.diagnosis import Diagnosis, Group, WorkStream
-from pentad.doctor.findings import Finding, healthy, of_readiness, of_redis, shown
-from pentad.render import Style
+from pentad.cli.doctor.diagnosis import Diagnosis, Group, WorkStream
+from pentad.cli.doctor.findings import Finding, healthy, of_readiness, of_redis, shown
+from pentad.cli.render import Style
 from pentad.shared.store.server import Server
 
 GOOD = Server("Valkey 9.1.2", 9, "primary", (), "noeviction", 0, 10, True, None, None)

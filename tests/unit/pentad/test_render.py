@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pentad.cli.render import Style, ago, arguments, harmless, one_line, result_line, style_for, table
 from pentad.contracts.events import ToolResultEvent
-from pentad.render import Style, ago, arguments, harmless, one_line, result_line, style_for, table
 from pentad.shared.settings import Settings
 
 

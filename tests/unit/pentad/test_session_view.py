@@ -7,11 +7,11 @@ import pytest
 
 from pentad.cli.chat_commands import Line, task_meant, understood
 from pentad.cli.lines import PlainLines, tagged
+from pentad.cli.render import Style
 from pentad.cli.session_view import SessionView
 from pentad.cli.task_labels import TaskLabels
 from pentad.contracts.events import event_adapter
 from pentad.errors import Refused
-from pentad.render import Style
 
 
 class Progress:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from pentad.client.text import Piece, Shown, show
 from pentad.contracts.events import Content, MessageEvent
-from pentad.text import Piece, Shown, show
 
 
 def about(step: int, attempt: int, task: str) -> dict[str, Any]:

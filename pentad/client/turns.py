@@ -1,18 +1,21 @@
-"""A message and what came of it: the turn, followed to its end."""
+"""A message and what came of it: its turn, or the run of an instruction, followed to the end."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypedDict
 from uuid import uuid4
 
+from pentad.client.feed import PATIENCE_S, Feed, Received, backoff
+from pentad.client.gateway import Rest
+from pentad.client.inspection import Inspection, path_of
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import may_be, rule_of
+from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
-from pentad.errors import ClientError, NotFound, Refused
-from pentad.feed import Feed, Received
-from pentad.inspection import Inspection
+from pentad.errors import Busy, ClientError, GatewayUnreachable, NotFound, Refused
 
 
 class About(TypedDict, total=False):
@@ -196,3 +199,32 @@ def identifier(name: str, value: str) -> str:
     if not may_be(name, value):
         raise Refused(f"{name} {value[:200]!r} is not one: {rule_of(name)}")
     return value
+
+
+_WAIT_S = 20.0
+"""Seconds that one request waits for the end: less than requests may last."""
+
+
+async def run_to_its_end(
+    rest: Rest, instruction: str, body: Mapping[str, Any], patience_s: float = PATIENCE_S
+) -> InstructionRun:
+    """Ask until the run has ended. ``body`` has its ``session_id`` and ``message_id``: asked again, it still runs once.
+
+    Raises ``NotFound`` and ``ClientError``; ``GatewayUnreachable`` and ``Busy`` after ``patience_s`` without an answer.
+    """
+    path = path_of("instructions", instruction, "run")
+    await rest.request("GET", "/")  # where nobody answers at all, that is told at once
+    heard, failures = time.monotonic(), 0
+    while True:
+        try:
+            found = await rest.call("POST", path, body=body, wait=_WAIT_S)
+        except (Busy, GatewayUnreachable) as error:
+            if time.monotonic() - heard > patience_s:
+                raise
+            told = error.retry_after if isinstance(error, Busy) else None
+            await asyncio.sleep(min(backoff(failures) if told is None else told, patience_s))
+            failures += 1
+            continue
+        if "status" in found:
+            return InstructionRun.model_validate(found)
+        heard, failures = time.monotonic(), 0

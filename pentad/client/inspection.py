@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
+from pentad.client.gateway import Rest
 from pentad.contracts.envelope import Contract
 from pentad.contracts.memories import (
     FoundMemory,
@@ -18,7 +19,6 @@ from pentad.contracts.memories import (
 )
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
-from pentad.rest import Rest
 
 PAGE_LIMIT = 100
 Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]

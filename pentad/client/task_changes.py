@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from pentad.client.feed import Feed, Notice, backoff, position
+from pentad.client.gateway import Address
+from pentad.client.inspection import Inspection
 from pentad.contracts.events import EPHEMERAL, Snapshot
 from pentad.contracts.memories import MemoryStats
 from pentad.contracts.records import ShownStatus, Task
 from pentad.errors import Busy, GatewayUnreachable, NotFound
-from pentad.feed import Feed, Notice, backoff, position
-from pentad.inspection import Inspection
-from pentad.transport import Address
 
 T = TypeVar("T")
 

@@ -6,10 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pentad.address import address_for
-from pentad.cli.gateway import run as run_async
-from pentad.cli.gateway import streams
-from pentad.doctor.findings import (
+from pentad.cli.doctor.findings import (
     Finding,
     healthy,
     listing,
@@ -19,10 +16,13 @@ from pentad.doctor.findings import (
     split,
     tools_findings,
 )
-from pentad.doctor.models import embedding_finding, health_findings, model_findings
+from pentad.cli.doctor.models import embedding_finding, health_findings, model_findings
+from pentad.cli.gateway import run as run_async
+from pentad.cli.gateway import streams
+from pentad.cli.render import Style, style_for
+from pentad.client.address import address_for
+from pentad.client.gateway import Rest
 from pentad.errors import ClientError, NotAuthorized, NotFound
-from pentad.render import Style, style_for
-from pentad.rest import Rest
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 
@@ -101,7 +101,7 @@ class Doctor:
             await rest.aclose()
 
     async def _redis(self) -> AsyncIterator[Finding]:
-        from pentad.doctor.diagnosis import diagnose, place_of
+        from pentad.cli.doctor.diagnosis import diagnose, place_of
 
         url, embedded = redis_address(self._settings)
         if url is None:

@@ -6,11 +6,11 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
+from pentad.client.gateway import Rest
+from pentad.client.inspection import Inspection, Management
 from pentad.contracts.memories import FoundMemory, KeptEpisode, KnownNode, MemoryKind
 from pentad.contracts.records import Task
 from pentad.errors import Busy, Conflict, NotFound, Refused
-from pentad.inspection import Inspection, Management
-from pentad.rest import Rest
 
 _LIVE = frozenset({"pending", "active", "waiting", "stale"})
 _LOOK_S, _PATIENCE_S = 0.1, 60.0

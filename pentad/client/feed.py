@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pentad.client.gateway import Address, Dropped, Socket, opened
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, SessionEvent, Snapshot, event_adapter
-from pentad.transport import Address, Dropped, Socket, opened
 
 PATIENCE_S = 60.0
 """Seconds without a connection after which the client gives up."""

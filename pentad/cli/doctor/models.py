@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pentad.doctor.findings import Finding, split
+from pentad.cli.doctor.findings import Finding, split
 from pentad.shared.errors import SettingsError
 from pentad.shared.settings import Settings
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from pentad.client.address import file_of, reachable
 from pentad.contracts.streams import SERVICES, Service
-from pentad.gateway_file import file_of, reachable
 from pentad.shared.embedded.embedded import EmbeddedRedis
 from pentad.shared.embedded.redis_folder import write_atomically
 from pentad.shared.errors import SettingsError

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from pentad.client import Agent
+from pentad.client.agent import Agent
+from pentad.client.gateway import Address
 from pentad.errors import ClientError
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
@@ -22,8 +23,7 @@ from pentad.shared.service.options import Options
 from pentad.shared.service.port import RunnableService
 from pentad.shared.service.signals import Stop
 from pentad.shared.settings import Settings, adopt_env_file, load_settings, unknown_variables
-from pentad.system import Roots, composition_root, run_all
-from pentad.transport import Address
+from pentad.system.composition import Roots, composition_root, run_all
 
 log = logging.getLogger(__name__)
 

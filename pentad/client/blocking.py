@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Self, TypeVar, Unpack
 
-from pentad.client import Agent, connect
+from pentad.client.agent import Agent, connect
+from pentad.client.task_changes import Observed
+from pentad.client.turns import About
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.runs import InstructionRun
-from pentad.following import About
-from pentad.observing import Observed
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from pentad.cli.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
+from pentad.cli.render import Style, harmless, plural
 from pentad.contracts.ids import rfc3339
-from pentad.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
-from pentad.render import Style, harmless, plural
 from pentad.shared.memory.memory_counts import REBUILD_COMMAND
 from pentad.shared.presence.loop_holds import LoopHold
 from pentad.shared.service.http import NOTE

@@ -6,23 +6,21 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self, Unpack
 
-from pentad.address import address_for, with_admin_key
+from pentad.client.address import address_for, with_admin_key
+from pentad.client.feed import PATIENCE_S, Feed, Notice, position
+from pentad.client.gateway import Address, Rest
+from pentad.client.inspection import PAGE_LIMIT, Inspection, Management
+from pentad.client.memory import MemoryManager
+from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
+from pentad.client.text import said_in
+from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
 from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
-from pentad.feed import PATIENCE_S, Feed, Notice, position
-from pentad.following import About, Turn, identifier, message_of, new_session
-from pentad.inspection import PAGE_LIMIT, Inspection, Management
-from pentad.memory_kinds import MemoryManager
-from pentad.observing import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
-from pentad.rest import Rest
-from pentad.runs import run_to_its_end
 from pentad.shared.settings import client_settings
-from pentad.text import said_in
-from pentad.transport import Address
 
 
 class Agent:
