@@ -18,7 +18,7 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ("contracts/streams.py", "import pentad.shared.errors", {"floors", "cycles"}),
     ("shared/records/record_store.py", "import pentad.services.embedding.domain", {"floors", "strangers", "cycles"}),
     ("services/router/app.py", "import pentad.client.text", {"floors"}),
-    ("shared/service/options.py", "if TYPE_CHECKING:\n    import pentad.client.text", {"floors"}),
+    ("shared/service/options.py", "if TYPE_CHECKING:\n    import pentad.client.text", {"floors", "cycles"}),
     ("services/router/app.py", "import pentad.services.embedding.domain", {"strangers"}),
     ("services/newcomer.py", "import pentad.services.embedding.domain", {"strangers"}),
     ("contracts/events.py", "import pentad.contracts.commands", {"contracts"}),
