@@ -1,4 +1,4 @@
-"""What can go wrong for a client. Each text is one line that says what to do."""
+"""Errors of the client. Each text is one line that says what to do."""
 
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd
@@ -22,11 +22,11 @@ class NotFound(ClientError):  # noqa: N818 - reads as what happened
 
 
 class Unreadable(NotFound):
-    """What is kept of it cannot be read: it is damaged, or a newer version wrote it. Ask who operates the gateway."""
+    """The stored task or dead letter cannot be read: it is damaged, or a newer version wrote it. Ask who operates the gateway."""
 
 
 class Conflict(ClientError):  # noqa: N818 - reads as what happened
-    """It is too late for this: the task has ended."""
+    """The request comes too late: the task has ended."""
 
 
 class Refused(ClientError):  # noqa: N818 - reads as what happened

@@ -1,4 +1,4 @@
-"""What a line of a conversation means: something to say, or a command, which begins with a slash."""
+"""Lines of a conversation at the terminal are read: something to say, or a command, which begins with a slash."""
 
 import re
 from contextlib import suppress
@@ -36,12 +36,12 @@ _TURN_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was typed: ``text`` is what to say, or why the line cannot be understood."""
+    """One line that was typed: ``text`` is the message to send, or why the line cannot be understood."""
 
     kind: Literal["say", "move", "tasks", "help", "quit", "wrong"]
     text: str = ""
     number: str | None = None
-    """Of the task that it is said or moved to, or ``new``; None for none in particular, or to move to a new one."""
+    """Number of the task that the message is sent or moved to, or ``new``. None: the router chooses, or a new task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def task_meant(line: Line, labels: TaskLabels) -> str | None:
 
 
 async def turns_of_before(inspection: Inspection, session_id: str, style: Style) -> list[str]:
-    """What was said last in a session, a line each; none where nothing was. Raises ``ClientError``."""
+    """Return the last messages of a session, one line each; no lines for a new session. Raises ``ClientError``."""
     turns: list[dict[str, Any]] = []
     with suppress(NotFound):
         turns = await inspection.messages(session_id, limit=None)
@@ -101,7 +101,7 @@ async def turns_of_before(inspection: Inspection, session_id: str, style: Style)
 
 
 async def last_said(inspection: Inspection, session_id: str) -> Said:
-    """What would be moved. Raises ``Refused`` when there is nothing, and ``ClientError``."""
+    """Return the last message of the person, which `/move` would move. Raises ``Refused`` when there is none, and ``ClientError``."""
     turns: list[dict[str, Any]] = []
     with suppress(NotFound):  # nothing was ever said in it
         turns = await inspection.messages(session_id, limit=None)

@@ -1,4 +1,4 @@
-"""What the client commands have in common: which gateway, which key."""
+"""Client commands find their gateway and their key here."""
 
 import argparse
 import getpass
@@ -23,7 +23,7 @@ def agent_for(args: argparse.Namespace, settings: Settings, notice: Notice | Non
 
 
 def speaker_for(args: argparse.Namespace, settings: Settings, notice: Notice | None = None) -> Agent:
-    """The same as the person behind it: ``--user``, else, at a gateway of this machine without keys, who is logged in.
+    """Return an agent that speaks as a user: ``--user``, or at a gateway of this machine without keys the login name.
 
     A gateway with keys serves a product's users: which of them is meant, nobody can guess.
     """

@@ -1,4 +1,4 @@
-"""What was typed before, kept for the arrow keys: a private file of bounded size, one entry a line."""
+"""The history of typed lines, for the arrow keys: a private file of bounded size, one entry a line."""
 
 import os
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ ENTRIES = 1000
 
 
 def default_path() -> Path:
-    """In the user's state folder."""
+    """Return the history file in the user's state folder."""
     return Path.home() / ".local" / "state" / "pentad" / "chat_history"
 
 

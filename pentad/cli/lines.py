@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 Tag = Callable[[], str]
-"""What stands before a speaker's lines at the moment; empty: nothing."""
+"""Returns the label before a speaker's lines at the moment; empty: no label."""
 
 
 class Out(Protocol):
@@ -32,7 +32,7 @@ class Speaker:
         self._lines.put(self._name, text, self._tag)
 
     def flush(self) -> None:
-        """Nothing is held back that may be shown."""
+        """Write everything that may be shown now."""
 
 
 class PlainLines:
@@ -41,7 +41,7 @@ class PlainLines:
     def __init__(self, out: Out) -> None:
         self._out = out
         self._front: str | None = None
-        """Whose line stands unfinished."""
+        """The speaker whose line is unfinished."""
         self._waiting: dict[str, str] = {}
 
     def put(self, speaker: str, text: str, tag: Tag) -> None:

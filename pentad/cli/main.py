@@ -41,7 +41,7 @@ _OF_OPERATORS = {"doctor", "inbound", "records"}
 _MEMORY_KINDS = ("working", "episodic", "semantic")
 _PAGE = 20
 """Tasks of a list, when it is not said how many."""
-_MOST = 1_000_000
+_MAX_LIMIT = 1_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -280,8 +280,8 @@ def _text(value: str) -> str:
 
 
 def _count(value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:12]) <= _MOST:
-        raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number from 1 to {_MOST}")
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:12]) <= _MAX_LIMIT:
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number from 1 to {_MAX_LIMIT}")
     return int(value)
 
 
@@ -290,8 +290,10 @@ def _seconds(value: str) -> float:
         seconds = float(value)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= _MOST:
-        raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number of seconds: more than 0, at most {_MOST}")
+    if not 0 < seconds <= _MAX_LIMIT:
+        raise argparse.ArgumentTypeError(
+            f"{value[:200]!r} is not a number of seconds: more than 0, at most {_MAX_LIMIT}"
+        )
     return seconds
 
 

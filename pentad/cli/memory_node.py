@@ -27,7 +27,7 @@ async def show(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _node(node: KnownNode, style: Style) -> list[str]:
-    """What it is and whose, its words, then the anchors of what it rests on, to be copied."""
+    """Return a node as lines: its kind and owner, its text, then the anchors that support it, to be copied."""
     whose = [harmless(node.user_id)] if node.user_id else []
     times = [f"true until {node.true_until}"] if node.true_until else []
     about = [node.kind, *whose, f"learned {ago(node.learned_at)} ago", *times, f"rests on {node.supported_by}"]

@@ -11,7 +11,7 @@ from pentad.cli.render import plural
 from pentad.shared.errors import DamagedError
 from pentad.shared.settings import Settings
 
-_AT_ONCE = 16
+_RECORDS_PER_READ = 16
 """Records that are read together."""
 
 
@@ -28,9 +28,11 @@ async def _index(settings: Settings) -> int:
     for tenant in await records.tenants():
         names = [name for name in await records.names(tenant) if not is_statement(name)]
         done: Counter[str] = Counter()
-        for begin in range(0, len(names), _AT_ONCE):
+        for begin in range(0, len(names), _RECORDS_PER_READ):
             done.update(
-                await asyncio.gather(*(_enter(records, tenant, name) for name in names[begin : begin + _AT_ONCE]))
+                await asyncio.gather(
+                    *(_enter(records, tenant, name) for name in names[begin : begin + _RECORDS_PER_READ])
+                )
             )
         out.write(f"{tenant}: lists find {plural(done['found'], 'record')}\n")
         if done["unreadable"]:

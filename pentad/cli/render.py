@@ -13,7 +13,7 @@ from pentad.shared.settings import Settings
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _DIM, _BOLD, _RED, _GREEN, _YELLOW, _END = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
-_MANY = tuple(f"\x1b[{code}m" for code in (36, 35, 34, 96, 95, 94))
+_COLOURS = tuple(f"\x1b[{code}m" for code in (36, 35, 34, 96, 95, 94))
 """Colours to tell things apart that mean nothing by themselves: neither red, green nor yellow."""
 
 
@@ -40,7 +40,7 @@ class Style:
 
     def nth(self, number: int, text: str) -> str:
         """One of several colours, the same for the same number."""
-        return self._in(_MANY[number % len(_MANY)], text)
+        return self._in(_COLOURS[number % len(_COLOURS)], text)
 
     def _in(self, code: str, text: str) -> str:
         return f"{code}{text}{_END}" if self._colour and text else text

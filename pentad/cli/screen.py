@@ -37,7 +37,7 @@ class Screen:
         # Asking terminals for the cursor's place is of use to menus alone; those that do not answer get a warning.
         self._session.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
         self._tails: dict[str, tuple[str, Tag]] = {}
-        """Whose lines are unfinished: the text, and what gives what stands before it."""
+        """Unfinished lines by speaker: the text, and the function that returns its label."""
         self._label = ""
         self._since = 0.0
         self._held = False
@@ -57,7 +57,7 @@ class Screen:
             self.put(speaker, "\n" if text else "", tag)
 
     async def lines(self) -> AsyncIterator[str]:
-        """What the person says, until Ctrl-D or ``leave``."""
+        """Yield the lines that the person types, until Ctrl-D or ``leave``."""
         while not self._left:
             try:
                 yield await self._session.prompt_async(self._below)
@@ -115,7 +115,7 @@ class Screen:
         self._held = held
 
     def clear(self) -> None:
-        """Nothing stands in the way of text."""
+        """Remove the line of waiting, so that text can be written."""
 
     # What stands at the bottom
 

@@ -149,7 +149,7 @@ def _tell(end: TurnEnd, err: TextIO) -> None:
 
 
 def _tell_left(task_id: str | None, err: TextIO) -> None:
-    """What becomes of a turn that is followed no more."""
+    """Tell what happens to a turn that is no longer followed."""
     if task_id is None:
         err.write("nobody follows it now, but the message may be on its way: `pentad tasks` shows what runs\n")
     else:

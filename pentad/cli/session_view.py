@@ -21,7 +21,7 @@ from pentad.contracts.events import (
 )
 
 _ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
-_ALL = ""
+_NO_TASK = ""
 """Who speaks when it is no task."""
 
 
@@ -76,7 +76,7 @@ class SessionView:
     def line(self, text: str) -> None:
         """A line of nobody's."""
         self._progress.clear()
-        self._lines.put(_ALL, text + "\n", str)
+        self._lines.put(_NO_TASK, text + "\n", str)
 
     def halt(self) -> None:
         """End every unfinished line: nothing more is drawn of the tasks."""

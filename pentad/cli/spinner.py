@@ -68,5 +68,5 @@ class Spinner:
 
 
 def waiting_line(turns: int, label: str, since: float) -> str:
-    """What is waited for since a time of the monotonic clock, with a spinner that has turned so often."""
+    """Return the line of waiting: a spinner after ``turns`` turns, the label, seconds since ``since`` (monotonic)."""
     return f"{FRAMES[turns % len(FRAMES)]} {label} {int(time.monotonic() - since)} s"

@@ -1,4 +1,4 @@
-"""What a conversation calls its tasks: a number, a short name from the goal, a colour that stays."""
+"""Labels of a conversation's tasks: a number, a short name from the goal, a colour that stays."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class TaskLabels:
         return self._known.setdefault(task_id, TaskLabel(len(self._known) + 1, task_id))
 
     def called(self, task_id: str, goal: str) -> TaskLabel:
-        """The same, once its goal is known."""
+        """Return the label of a task whose goal is now known."""
         number = self.of(task_id).number
         label = self._known[task_id] = TaskLabel(number, task_id, one_line(goal, _LENGTH))
         return label

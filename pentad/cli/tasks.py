@@ -21,7 +21,7 @@ _MOST_OF_WHY = 60
 _CLEAR = "\x1b[H\x1b[2J"
 _ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system", "exclusion": "moved"}
 _UNSAID = {"recalled": "memory"}
-"""Whose are users' messages that no user has said, by their origin."""
+"""Speakers of messages with the role ``user`` that no user has sent, by origin."""
 
 
 def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
@@ -114,7 +114,7 @@ def _row(task: Task) -> tuple[str, ...]:
 
 
 def _about(task: Task) -> str:
-    """What it is for, behind what it waits for or why it has failed; the words for that where there is room."""
+    """Return the goal of a task, after the reason for which it waits or has failed."""
     if isinstance(task, UnreadableTask):
         return task.problem
     waits = task.status in ("waiting", "stale", "pending")

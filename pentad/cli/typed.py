@@ -111,7 +111,7 @@ class TypedChat:
             self._begin(turn)
 
     async def _move(self, line: Line) -> None:
-        """Beside the turn that runs, or else as the beginning of one."""
+        """Move the last message beside the turn that runs; without one, follow the turn that the move begins."""
         running = self._running if self._running is not None and self._running.turn.end is None else None
         if running is None and self._running is not None:
             await self._running.settled()

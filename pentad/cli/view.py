@@ -37,7 +37,7 @@ _NOT_WHOLE = {
     "length": "cut off: the model reached its limit of tokens",
     "content_filter": "refused, or withheld by the model's server",
 }
-"""What is said under an answer that is not whole, by its finish reason."""
+"""Remarks under an incomplete answer, by finish reason."""
 
 
 class TaskView:
@@ -75,7 +75,7 @@ class TaskView:
         self._progress.show("thinking")
 
     def resume(self) -> None:
-        """It ran before we came; its events follow."""
+        """Show a task that had begun before this conversation was joined; its events follow."""
         self._progress.show("working")
 
     def line(self, text: str) -> None:

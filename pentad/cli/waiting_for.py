@@ -1,10 +1,10 @@
-"""What several tasks are waited for, said in one line."""
+"""The activity of several tasks, told in one line."""
 
 from typing import Protocol
 
 
 class Waiting(Protocol):
-    """What says that something is waited for."""
+    """Shows the line of waiting."""
 
     def show(self, label: str, since: float | None = None) -> None:
         """Say what is waited for, from now on or since a time of the monotonic clock; nothing when empty."""
@@ -17,7 +17,7 @@ class Waiting(Protocol):
 
 
 class WaitingTogether:
-    """What each task of a conversation is doing, on one line for all."""
+    """The activity of each task of a conversation, shown on one line."""
 
     def __init__(self, line: Waiting) -> None:
         self._line = line
@@ -25,7 +25,7 @@ class WaitingTogether:
         self._speaking: set[str] = set()
 
     def show(self, task: str, label: str, since: float | None) -> None:
-        """What this task is doing; nothing when empty."""
+        """Set the activity of this task; an empty text ends it."""
         if label:
             self._doing[task] = (label, since)
         else:

@@ -23,7 +23,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 @dataclass(frozen=True, slots=True)
 class WrittenAddress:
-    """What ``gateway.url`` says."""
+    """The content of ``gateway.url``, and whether it can be trusted."""
 
     url: str
     """Empty when it is not even read."""
@@ -103,7 +103,7 @@ def address_for(url: str | None, settings: Settings, *, api_key: str | None = No
 
 
 def admin_address_for(url: str | None, settings: Settings) -> Address:
-    """The same, with the operator's key. Raises ``ClientError``."""
+    """Return the address with the operator's key. Raises ``ClientError``."""
     hint = (
         "set PENTAD_ADMIN_KEY to the key that it was started with; a gateway that was given none has made one, in "
         "admin.key of its data directory, which commands read when they are started beside that"

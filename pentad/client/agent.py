@@ -67,7 +67,7 @@ class Agent:
         await self._operator.aclose()
 
     def session(self, session_id: str | None = None, user_id: str | None = None) -> "Agent":
-        """The same gateway as one conversation, on the same connections: the one of this name, or a new one.
+        """Return an agent for one session at the same gateway, over the same connections: the named one, or a new one.
 
         ``user_id``: the person behind it, this agent's when not given. What is said in it without one is remembered
         for this conversation alone. Raises ``Refused`` for what is no name.
@@ -126,7 +126,7 @@ class Agent:
         return Turn(feed, [TurnTracker(message["message_id"])], self.inspection, cancels, user)
 
     async def _placed(self, about: About) -> About:
-        """With the session of the task that is named, where no session is. Raises ``NotFound``."""
+        """Return the options with the session of the named task, where they name none. Raises ``NotFound``."""
         task_id = about.get("task_id")
         if task_id in (None, NEW_TASK) or about.get("session_id") or self.session_id:
             return about
@@ -184,7 +184,7 @@ class Agent:
         return Turn(feed, [tracker], self.inspection, user_id=self.user_id)
 
     async def running(self, session_id: str | None = None) -> Turn | None:
-        """What a session is working on, as a turn from now on; None when it is idle. ``running`` names the tasks."""
+        """Return the turn that a session is working on, followed from now on; None when it is idle."""
         session = self._named(session_id)
         here = await position(self._address, session)  # before the tasks: what ends from now on is seen to end
         tasks = await self.inspection.tasks("active", session)

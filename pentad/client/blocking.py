@@ -29,7 +29,7 @@ class _Loop:
         self._loop.close()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work returns. Ctrl-C cancels it. Raises what it raises, and ``RuntimeError`` after the end."""
+        """Run a coroutine and return its result. Ctrl-C cancels it. Raises what it raises, and ``RuntimeError`` after the end."""
         if not self._thread.is_alive():
             work.close()
             raise RuntimeError("this agent was shut down: make another with pentad.connect_sync()")
@@ -48,7 +48,7 @@ class _Loop:
 
 
 class _Waiting:
-    """The same methods, each of which waits for its end."""
+    """An object's coroutine methods as blocking ones."""
 
     def __init__(self, about: object, loop: _Loop) -> None:
         self._about, self._loop = about, loop
@@ -61,7 +61,7 @@ class _Waiting:
 
 
 class SyncAgent:
-    """What ``Agent`` is, for ``with`` in place of ``async with``. Made by ``connect_sync``.
+    """An ``Agent`` for programs without an event loop, used by ``with``. Made by ``connect_sync``.
 
     ``inspection``, ``management`` and ``memory`` have the methods of the same names.
 
@@ -92,27 +92,27 @@ class SyncAgent:
         self._loop.stop()
 
     def session(self, session_id: str | None = None, user_id: str | None = None) -> "SyncAgent":
-        """As ``Agent.session``."""
+        """Return a blocking agent for one session, as ``Agent.session`` does."""
         return SyncAgent(self._agent.session(session_id, user_id), self._loop)
 
     def ask(self, text: str, **about: Unpack[About]) -> str:
-        """As ``Agent.ask``."""
+        """Send a message and return the turn's end, as ``Agent.ask`` does."""
         return self._loop.wait(self._agent.ask(text, **about))
 
     def send(self, text: str, **about: Unpack[About]) -> Iterator[SessionEvent]:
-        """As ``Agent.send``."""
+        """Send a message and iterate over the turn's events, as ``Agent.send`` does."""
         return self._each(self._agent.send(text, **about))
 
     def run(self, instruction: str, text: str, **about: Any) -> Any:
-        """As ``Agent.run``."""
+        """Run an instruction to its end, as ``Agent.run`` does."""
         return self._loop.wait(self._agent.run(instruction, text, **about))
 
     def execute(self, instruction: str, text: str, **about: Any) -> InstructionRun:
-        """As ``Agent.execute``."""
+        """Run an instruction and return its data or content, as ``Agent.execute`` does."""
         return self._loop.wait(self._agent.execute(instruction, text, **about))
 
     def observe(self, session_id: str | None = None, **options: Any) -> Iterator[Observed]:
-        """As ``Agent.observe``."""
+        """Iterate over the list of tasks at each change, as ``Agent.observe`` does."""
         return self._each(self._agent.observe(session_id, **options))
 
     def _each(self, found: AsyncIterator[T]) -> Iterator[T]:

@@ -23,9 +23,9 @@ MAX_FRAME = 64 * 1024 * 1024
 """Bytes of one frame from the gateway: a snapshot of a long session is large."""
 OPEN_TIMEOUT_S = 10.0
 _NO_UPGRADE = 426
-"""What a gateway answers to a handshake whose headers a proxy has dropped."""
+"""Status with which a gateway answers a handshake whose headers a proxy has dropped."""
 HINT = "start it with `make run` or give --url"
-"""What to do when nobody answers at an address that the person has chosen."""
+"""Advice when nobody answers at an address that the person has chosen."""
 _FINAL_CODES = {1002, 1003, 1007, 1008, 1009, 1010}
 """Closed because of what we sent: the same again ends the same way."""
 
@@ -37,7 +37,7 @@ class Dropped(Exception):  # noqa: N818 - reads as what happened
         super().__init__(why)
         self.delay = delay
         self.answered = answered
-        """False: nobody listens at the address."""
+        """Whether anything listens at the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Address:
     url: str
     api_key: str | None = field(default=None, repr=False)
     hint: str = HINT
-    """What to do when nobody answers there."""
+    """Advice when nobody answers at this address."""
     key_hint: str = "set PENTAD_API_KEY to one of its PENTAD_API_KEYS"
-    """What to do when it does not let us in."""
+    """Advice when the gateway refuses the key."""
     admin_key: str | None = field(default=None, repr=False)
     """The operator's key, for who has it."""
 
@@ -301,7 +301,7 @@ class Rest:
 
 
 def _problem(response: Response) -> str:
-    """What an RFC 9457 problem document says, in one line."""
+    """Return the text of an RFC 9457 problem document, in one line."""
     try:
         problem = response.json()
         words = [str(problem[part]) for part in ("title", "detail") if problem.get(part)]

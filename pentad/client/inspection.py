@@ -1,4 +1,4 @@
-"""What a client may look at and change beside the conversation: tasks, sessions, and an operator's dead letters."""
+"""Requests of a client beside the conversation: tasks, sessions, and an operator's dead letters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -26,7 +26,7 @@ Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
 
 
 class Transcript(Contract):
-    """What a task's model would be sent, system prompt aside: OpenAI chat form, and what is known of each message.
+    """The messages that a task's model would be sent, without the system prompt, in OpenAI's chat form with notes.
 
     An entry of the role ``exclusion`` is no message: it names what is left out since a message was moved.
     """
@@ -75,12 +75,12 @@ class Inspection:
         return Transcript.model_validate(await self._rest.call("GET", path_of("tasks", task_id, "transcript")))
 
     async def prompt(self, task_id: str, step: int) -> StepPrompt:
-        """What a step asked its model, rebuilt and proved by its digest. Raises ``NotFound``."""
+        """Return the request of a step to its model, rebuilt and proved by its digest. Raises ``NotFound``."""
         found = await self._rest.call("GET", path_of("tasks", task_id, "steps", str(step), "prompt"))
         return StepPrompt.model_validate(found)
 
     async def value(self, task_id: str, ref: str) -> str:
-        """What the ``ref`` of a ``tool_result`` stands for, whole, as the model is told it. Raises ``NotFound``."""
+        """Return the whole value of a ``ref`` of a ``tool_result``, as the model is told it. Raises ``NotFound``."""
         found = await self._rest.call("GET", path_of("tasks", task_id, "values", ref))
         return str(found["content"])
 
@@ -104,7 +104,7 @@ class Inspection:
         kind: MemoryKind | str | None = None,
         session_id: str | None = None,
     ) -> list[FoundMemory]:
-        """What was said in finished tasks that this is about, the best first: 10 hits, or ``limit``, at most 100.
+        """Search what was said in finished tasks, the best hit first: 10 hits, or ``limit``, at most 100.
 
         It finds what the tenant shares, with ``user_id`` what is this user's too, and with ``session_id`` what was said
         in this session without a user. ``as_of``, a time of RFC 3339: what had been said and was true then; without it,
@@ -128,7 +128,7 @@ class Inspection:
         kind: MemoryKind | str | None = None,
         session_id: str | None = None,
     ) -> RecalledMemories:
-        """As `search_memory`, with the tasks that the hits are from and that a walk from them has come to."""
+        """Search like `search_memory`, and return the tasks of the hits and of the nodes that a walk has reached, too."""
         asked: dict[str, Any] = {"q": question, "limit": limit, "as_of": as_of, "strategy": strategy}
         asked |= {"depth": depth, "kind": kind, **self._reader(user_id, session_id)}
         return RecalledMemories.model_validate(await self._rest.call("GET", "/v1/memory/search", **asked))
@@ -157,7 +157,7 @@ class Inspection:
     async def memory_node(
         self, node_id: str, *, user_id: str | None = None, session_id: str | None = None
     ) -> KnownNode:
-        """Something known, with the anchors of what it rests on. Raises ``NotFound``."""
+        """Return a node of the graph, with the anchors that support it. Raises ``NotFound``."""
         path = path_of("memory", "nodes", node_id)
         asked: dict[str, Any] = self._reader(user_id, session_id)
         return KnownNode.model_validate(await self._rest.call("GET", path, **asked))
@@ -174,7 +174,7 @@ class Inspection:
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> Neighbourhood:
-        """What lies around a node, itself the first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
+        """Return the nodes around a node, the node itself first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
         ``node_id``: or several that the walk begins at, at most 16.
         ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.
@@ -202,7 +202,7 @@ class Inspection:
         return [item async for item in self._rest.pages("/v1/tools", None)]
 
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
-        """What was set aside, of all tenants, the newest first, without the bodies. Needs the admin key."""
+        """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
 
     async def dead_letter(self, letter_id: str) -> dict[str, Any]:
@@ -340,7 +340,7 @@ class Management:
         return left
 
     async def reindex_progress(self, *, queue: bool = False) -> tuple[int, str | None]:
-        """The same number, and what an archiver waits for before it embeds what is left; None: for nothing."""
+        """Return how many tasks are left to embed, and what the archiver waits for; None: it does not wait."""
         left, waits_for, cursor = 0, None, None
         while True:
             body = {"queue": queue} | ({} if cursor is None else {"cursor": cursor})

@@ -18,7 +18,7 @@ _EVER = "1970-01-01T00:00:00Z"
 
 
 class WorkingMemory:
-    """What is said in a conversation now: those of its tasks that have not been archived. Bounded: the newest of it.
+    """Working memory: the messages of a conversation's tasks that have not been archived, the newest of them.
 
     ``session_id``: the conversation, where no other is named; all raise ``Refused`` where none is, and ``ClientError``.
     """
@@ -43,7 +43,7 @@ class WorkingMemory:
     async def retrieve(
         self, question: str, *, limit: int | None = None, session_id: str | None = None, user_id: str | None = None
     ) -> list[FoundMemory]:
-        """What shares words with the question, the best first: said without a user, and by the user who is named."""
+        """Find messages that share words with the question, the best first: without a user, or of the named user."""
         session = self._named(session_id)
         kind = MemoryKind.WORKING
         return await self._inspection.search_memory(
@@ -92,7 +92,7 @@ class WorkingMemory:
 
 
 class EpisodicMemory:
-    """What was said, as it was said, in tasks that have ended. All raise ``ClientError``."""
+    """Episodic memory: messages of ended tasks, word for word. All methods raise ``ClientError``."""
 
     def __init__(self, rest: Rest, inspection: Inspection, management: Management) -> None:
         self._rest, self._inspection, self._management = rest, inspection, management
@@ -109,7 +109,7 @@ class EpisodicMemory:
     async def retrieve(
         self, question: str, *, limit: int | None = None, user_id: str | None = None
     ) -> list[FoundMemory]:
-        """As ``inspection.search_memory``, of this kind alone."""
+        """Search this kind of memory, as ``inspection.search_memory`` does."""
         return await self._inspection.search_memory(question, limit=limit, user_id=user_id, kind=MemoryKind.EPISODIC)
 
     async def stats(self) -> dict[str, int]:
@@ -125,7 +125,7 @@ class EpisodicMemory:
 
 
 class SemanticMemory:
-    """What is known: nodes of the graph. All raise ``ClientError``."""
+    """Semantic memory: the nodes of the graph. All methods raise ``ClientError``."""
 
     def __init__(self, rest: Rest, inspection: Inspection, management: Management) -> None:
         self._rest, self._inspection, self._management = rest, inspection, management
@@ -137,7 +137,7 @@ class SemanticMemory:
     async def retrieve(
         self, question: str, *, limit: int | None = None, user_id: str | None = None
     ) -> list[FoundMemory]:
-        """As ``inspection.search_memory``, of this kind alone."""
+        """Search this kind of memory, as ``inspection.search_memory`` does."""
         return await self._inspection.search_memory(question, limit=limit, user_id=user_id, kind=MemoryKind.SEMANTIC)
 
     async def stats(self) -> dict[str, int]:
@@ -178,7 +178,7 @@ class MemoryManager:
     async def retrieve(
         self, question: str, *, limit: int | None = None, user_id: str | None = None
     ) -> list[FoundMemory]:
-        """What is said now, where the agent has a conversation, then what lasts: ``limit`` of each, the best first."""
+        """Search working memory where the agent has a session, then what lasts: ``limit`` hits of each, the best first."""
         now = [] if self._session is None else await self.working.retrieve(question, limit=limit, user_id=user_id)
         return [*now, *await self._inspection.search_memory(question, limit=limit, user_id=user_id)]
 

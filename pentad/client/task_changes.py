@@ -23,7 +23,7 @@ class Observed(list[Task]):
     """A list of tasks, and beside it what the memory holds."""
 
     memory: MemoryStats | None = None
-    """None where it is not asked for, and while it is away."""
+    """The memory's figures; None where they are not asked for, and while the memory is unavailable."""
 
 
 INTERVAL_S = 1.0
@@ -43,7 +43,7 @@ class Watching:
     notice: Notice | None
 
     def chosen(self, tasks: list[Task]) -> list[Task]:
-        """Those of the tasks that are watched."""
+        """Return the tasks that are watched."""
         return [task for task in tasks if self.status in (None, task.status)][: self.limit]
 
     async def again(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -95,7 +95,7 @@ async def with_memory(
 
 
 async def _stats(inspection: Inspection) -> MemoryStats | None:
-    """None while the memory is away: the tasks are shown all the same."""
+    """Return the memory's figures; None while it is unavailable, for the tasks are shown all the same."""
     try:
         return await inspection.memory_stats()
     except (GatewayUnreachable, Busy):

@@ -7,7 +7,7 @@ from pentad.contracts.events import Content, ControlResult, MessageEvent, Sessio
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What of one step is on the screen."""
+    """The text of one step that is on the screen."""
 
     task_id: str | None = None
     step: int = -1
@@ -19,32 +19,32 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What to show next. ``restart``: what was shown of this step is void, ``text`` begins it anew."""
+    """The text to show next. ``restart``: the step's text so far is void, ``text`` begins it anew."""
 
     text: str = ""
     restart: bool = False
 
 
-NOTHING = Piece()
+NO_TEXT = Piece()
 
 
 def show(shown: Shown, event: Content | MessageEvent) -> tuple[Shown, Piece]:
-    """What is on the screen after the event, and what must be added for it.
+    """Return the screen after the event, and the text to add for it.
 
     A delta beyond a gap is held back: the step's ``message`` brings what is missing.
     """
     shown = _at_step(shown, event)
     if shown.whole or event.step < shown.step:
-        return shown, NOTHING
+        return shown, NO_TEXT
     if isinstance(event, MessageEvent):
         return _finish(shown, event)
     if event.attempt < shown.attempt:
-        return shown, NOTHING
+        return shown, NO_TEXT
     return _extend(shown, event)
 
 
 def _at_step(shown: Shown, event: Content | MessageEvent) -> Shown:
-    """The same, or an empty screen when the event begins another step or task."""
+    """Return the screen, or an empty one when the event begins another step or task."""
     if event.task_id == shown.task_id and event.step <= shown.step:
         return shown
     return Shown(event.task_id, event.step, event.attempt)
@@ -75,7 +75,7 @@ def answer_in(snapshot: Snapshot, task_id: str | None) -> str:
 
 
 def said_in(event: SessionEvent, task_id: str | None) -> str:
-    """What is said to the person in this event of a turn whose task is ``task_id``; empty when it is nothing."""
+    """Return the text that an event says to the person in a turn of ``task_id``; empty for other events."""
     if isinstance(event, Snapshot):
         return answer_in(event, task_id)
     return event.content if isinstance(event, MessageEvent | ControlResult) else ""

@@ -19,7 +19,7 @@ from pentad.errors import Busy, ClientError, GatewayUnreachable, NotFound, Refus
 
 
 class About(TypedDict, total=False):
-    """What may be said of a message beside its text."""
+    """Options of a message beside its text."""
 
     session_id: str | None
     task_id: str | None

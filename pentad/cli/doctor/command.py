@@ -45,7 +45,7 @@ class Doctor:
         self._json = bool(args.json)
         self._listing: list[dict[str, Any]] = []
         self._in_use: Sequence[ModelInUse] | None = None
-        """What the running services use; None when nobody could be asked."""
+        """Models that the running services use; None when nobody could be asked."""
         self._health: Sequence[ModelHealth] = ()
 
     async def examine(self) -> int:

@@ -1,4 +1,4 @@
-"""What a Redis looks like to someone who has to mend it. Reads only, and changes nothing."""
+"""Read the state of a Redis for someone who has to mend it. Nothing in it is changed."""
 
 import asyncio
 import time
@@ -104,9 +104,9 @@ class Diagnosis:
     server: Server
     latency_ms: float
     fsync: str | None
-    """None when the server does not say."""
+    """The server's setting ``appendfsync``; None when it does not tell."""
     unseen: tuple[tuple[str, str], ...] = ()
-    """What the server refused to show, and its words."""
+    """Commands that the server refused, each with its answer."""
     shards: tuple[int, ...] = ()
     work: tuple[WorkStream, ...] = ()
     dead: tuple[DeadStream, ...] = ()
@@ -114,13 +114,13 @@ class Diagnosis:
     """Sessions whose events are kept."""
     reply_streams: int = 0
     in_use: tuple[ModelInUse, ...] = ()
-    """What the running task-runners and embedding services use, each once."""
+    """Models that the running task-runners and embedding services use, each once."""
     health: tuple[ModelHealth, ...] = ()
     """How models do, each where it does worst."""
     holds: tuple[LoopHold, ...] = ()
     """How long event loops were held during the last day, the longest of each service."""
     damages: tuple[Damage, ...] = ()
-    """What is wrong with the stores of the memory, as archivers have seen it."""
+    """Damage of the memory's stores, as archivers have seen it."""
     rebuild: RebuildProgress | None = None
     """A rebuild of the memory, that goes on or was lately."""
     inbound_full: str | None = None
@@ -131,7 +131,7 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class _Found:
-    """What a walk over the keys brought."""
+    """Counts that a scan of the keys has made."""
 
     shards: set[int] = field(default_factory=set)
     queues: dict[int, set[str]] = field(default_factory=dict)
@@ -236,7 +236,7 @@ async def _walk(redis: Any, found: _Found) -> None:
 
 
 async def _ids(wire: Wire) -> tuple[str | None, str | None]:
-    """What is wrong with the ids of the inbound stream."""
+    """Return why the inbound stream takes no more ids, and how its ids are ahead of the clock; None where all is well."""
     last, (seconds, _) = await last_id(wire.ask), await wire.ask("TIME")
     full = exhausted(last)
     return full, None if full else ahead(last, int(seconds) * 1000)

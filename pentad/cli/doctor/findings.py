@@ -1,4 +1,4 @@
-"""What the doctor says: from what was seen to what is wrong and what to do. Pure."""
+"""Findings of the doctor: the state that was read becomes problems, each with its remedy. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def healthy(findings: Iterable[Finding]) -> bool:
 
 
 def split(error: Exception) -> tuple[str, str]:
-    """What is wrong, and what to do, of one of our one-line errors."""
+    """Split one of our one-line errors into the problem and its remedy."""
     what, _, do = str(error).rpartition(": ")
     return (what, do) if what else (do, "")
 
@@ -47,7 +47,7 @@ def shown(finding: Finding, style: Style) -> str:
 
 
 def of_readiness(url: str, status: int, body: Any) -> Iterator[Finding]:
-    """What ``/readyz`` said."""
+    """Yield the findings about an answer of ``/readyz``."""
     if status == 200:
         yield Finding("gateway", "ok", f"{url} is ready")
         return
@@ -117,7 +117,7 @@ def _held(holds: Iterable[LoopHold]) -> Iterator[Finding]:
 
 
 def _memory_stores(seen: Diagnosis) -> Iterator[Finding]:
-    """What the stores of the long-term memory lack, and a rebuild that goes on."""
+    """Yield the damage of the long-term memory's stores, and a rebuild that is under way."""
     goes_on = seen.rebuild is not None and not seen.rebuild.has_ended
     for damage in seen.damages:
         yield Finding("long-term", "warn" if goes_on else "fail", damage.what, damage.do)

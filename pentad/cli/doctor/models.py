@@ -1,4 +1,4 @@
-"""What the doctor says of the models: those that the running services use, and only without them this shell's."""
+"""Findings of the doctor about models: those of the running services, or of this shell's settings without them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def model_findings(in_use: Sequence[ModelInUse] | None, settings: Settings
 
 
 def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
-    """What the task-runners say of their models, where it is not all well, or their servers have refused requests."""
+    """Yield the models that task-runners report as unwell, and what their servers have refused."""
     learned = dict.fromkeys(f"{one.id}: {line}" for one in health for line in one.learned)
     for line in learned:
         yield Finding("models", "note", line)
@@ -143,7 +143,7 @@ def _key(settings: Settings) -> str | None:
 
 
 def embedding_finding(in_use: Sequence[ModelInUse] | None, settings: Settings) -> Finding:
-    """What turns text into vectors; nothing is asked, for that would cost money."""
+    """Tell which embedding model is in use. It is not called, for that would cost money."""
     if in_use is None:
         return _embedding_of_settings(settings)
     told = [_embedding(one.model, one.place) for one in in_use if one.service == "embedding"]
