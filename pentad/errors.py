@@ -22,7 +22,7 @@ class NotFound(ClientError):  # noqa: N818 - reads as what happened
 
 
 class Unreadable(NotFound):
-    """The stored task or dead letter cannot be read: it is damaged, or a newer version wrote it. Ask who operates the gateway."""
+    """The stored task or dead letter is damaged, or a newer version wrote it. Ask the gateway's operator."""
 
 
 class Conflict(ClientError):  # noqa: N818 - reads as what happened

@@ -101,7 +101,7 @@ async def turns_of_before(inspection: Inspection, session_id: str, style: Style)
 
 
 async def last_said(inspection: Inspection, session_id: str) -> Said:
-    """Return the last message of the person, which `/move` would move. Raises ``Refused`` when there is none, and ``ClientError``."""
+    """Return the person's last message, which `/move` moves. Raises ``Refused`` without one, and ``ClientError``."""
     turns: list[dict[str, Any]] = []
     with suppress(NotFound):  # nothing was ever said in it
         turns = await inspection.messages(session_id, limit=None)

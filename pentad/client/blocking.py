@@ -29,7 +29,10 @@ class _Loop:
         self._loop.close()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and return its result. Ctrl-C cancels it. Raises what it raises, and ``RuntimeError`` after the end."""
+        """Run a coroutine and return its result. Ctrl-C cancels it.
+
+        Raises the coroutine's errors, and ``RuntimeError`` after the end.
+        """
         if not self._thread.is_alive():
             work.close()
             raise RuntimeError("this agent was shut down: make another with pentad.connect_sync()")

@@ -42,7 +42,7 @@ class Unplaced:
     on: Socket | None = None
     """The connection that it was last sent on."""
     again: bool = False
-    """Whether the message was sent on an earlier connection too, and may have been taken there: "busy" is no refusal then."""
+    """Whether an earlier connection has sent it too, and may have had it accepted: "busy" is no refusal then."""
     accepted: bool = False
     """The gateway has taken it on this connection."""
 

@@ -128,7 +128,7 @@ class Inspection:
         kind: MemoryKind | str | None = None,
         session_id: str | None = None,
     ) -> RecalledMemories:
-        """Search like `search_memory`, and return the tasks of the hits and of the nodes that a walk has reached, too."""
+        """Search like `search_memory`, and return the tasks of the hits and of the nodes that a walk has reached."""
         asked: dict[str, Any] = {"q": question, "limit": limit, "as_of": as_of, "strategy": strategy}
         asked |= {"depth": depth, "kind": kind, **self._reader(user_id, session_id)}
         return RecalledMemories.model_validate(await self._rest.call("GET", "/v1/memory/search", **asked))
@@ -174,7 +174,7 @@ class Inspection:
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> Neighbourhood:
-        """Return the nodes around a node, the node itself first: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
+        """Return a node and the nodes around it: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
         ``node_id``: or several that the walk begins at, at most 16.
         ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.

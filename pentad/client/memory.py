@@ -178,7 +178,7 @@ class MemoryManager:
     async def retrieve(
         self, question: str, *, limit: int | None = None, user_id: str | None = None
     ) -> list[FoundMemory]:
-        """Search working memory where the agent has a session, then what lasts: ``limit`` hits of each, the best first."""
+        """Search working memory where the agent has a session, then the rest: ``limit`` hits of each, best first."""
         now = [] if self._session is None else await self.working.retrieve(question, limit=limit, user_id=user_id)
         return [*now, *await self._inspection.search_memory(question, limit=limit, user_id=user_id)]
 

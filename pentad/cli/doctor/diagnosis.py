@@ -236,7 +236,7 @@ async def _walk(redis: Any, found: _Found) -> None:
 
 
 async def _ids(wire: Wire) -> tuple[str | None, str | None]:
-    """Return why the inbound stream takes no more ids, and how its ids are ahead of the clock; None where all is well."""
+    """Return why the inbound stream takes no more ids, and how its ids are ahead of the clock; None where well."""
     last, (seconds, _) = await last_id(wire.ask), await wire.ask("TIME")
     full = exhausted(last)
     return full, None if full else ahead(last, int(seconds) * 1000)
