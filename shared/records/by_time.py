@@ -8,7 +8,9 @@ the years, `_by_session/0b1/0b12…-001795443862123-task-0-…`, which begins wi
 import contextlib
 import os
 import re
+from collections.abc import Iterator
 from hashlib import sha256
+from heapq import nlargest
 from typing import Any
 
 from pentad.contracts.ids import is_identifier, milliseconds, rfc3339
@@ -33,6 +35,11 @@ class Recorded:
     began: int
     """The time at which the task began, in ms since the epoch."""
     task: str
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Where lists have the task: by its time, then by its id."""
+        return self.began, self.task
 
 
 def names_in(fs: Any, folder: str) -> list[str]:
@@ -70,10 +77,23 @@ def hours(fs: Any, tenant: str, day: int) -> list[int]:
     return sorted((day + int(name) * HOUR_MS for name in there if _HOUR.fullmatch(name)), reverse=True)
 
 
-def of_hour(fs: Any, tenant: str, hour: int) -> list[Recorded]:
-    """The tasks that began in this hour, in no order. Files with other names, or of another hour, are left out."""
-    read = (_read(name, None) for name in names_in(fs, f"{tenant}/{_hour(hour)}"))
-    return [each for each in read if each is not None and hour <= each.began < hour + HOUR_MS]
+def of_hour(fs: Any, tenant: str, hour: int, before: Recorded | None, most: int, *, local: bool) -> list[Recorded]:
+    """Return the newest tasks that began in this hour, at most ``most``, the newest first.
+
+    ``before``: only tasks that come behind this one in the list. Files with other names, or of another hour, are left
+    out. On a local disk no more than ``most`` names are held at a time, however many the folder has.
+    """
+    folder = f"{tenant}/{_hour(hour)}"
+    names = _local_names(folder) if local else names_in(fs, folder)
+    read = (_read(name, None) for name in names)
+    there = (each for each in read if each is not None and hour <= each.began < hour + HOUR_MS)
+    return nlargest(most, (each for each in there if before is None or each.place < before.place), lambda e: e.place)
+
+
+def _local_names(folder: str) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
 
 
 def of_session(fs: Any, tenant: str, session: str) -> list[Recorded]:

@@ -99,9 +99,16 @@ class Records:
         """The hours of such a day, in ms, the last first. Raises ``OutageError``."""
         return await self._try(lambda fs, root: by_time.hours(fs, f"{root}/{tenant}", day))
 
-    async def began_in(self, tenant: str, hour: int) -> list[by_time.Recorded]:
-        """The tasks of such an hour, in no order. Raises ``OutageError``."""
-        return await self._try(lambda fs, root: by_time.of_hour(fs, f"{root}/{tenant}", hour))
+    async def began_in(
+        self, tenant: str, hour: int, before: by_time.Recorded | None = None, most: int = 1_000
+    ) -> list[by_time.Recorded]:
+        """Return the newest tasks of an hour behind ``before``, the newest first, at most ``most``.
+
+        Raises ``OutageError``.
+        """
+        return await self._try(
+            lambda fs, root: by_time.of_hour(fs, f"{root}/{tenant}", hour, before, most, local=_is_local(fs))
+        )
 
     async def of_session(self, tenant: str, session: str) -> list[by_time.Recorded]:
         """The tasks of a session that were entered, in no order; seldom one of another. Raises ``OutageError``."""

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.ids import LAST_MS, rfc3339, shard_in
+from pentad.contracts.ids import LAST_MS, rfc3339
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first, oldest
 from pentad.services.gateway.tasks.queries import Queries
@@ -26,8 +26,8 @@ _MARGIN_MS = 600_000
 """How much of the index may be cut while a request reads it: it is cut by the clock."""
 _FIRST = "0"
 """No id comes before it."""
-_ASKED = 1_000
-"""Tasks of which the index is asked at once."""
+_LISTED = 1_000
+"""Records of an hour that are listed at a time."""
 
 
 _CHUNK = 100
@@ -87,16 +87,29 @@ class TasksByTime:
             yield Stretch([], seam)
             after = seam
         if session is not None:
-            yield Stretch(await self._behind(after, tenant, await self._records.of_session(tenant, session)), None)
+            there = (_entry(each) for each in await self._records.of_session(tenant, session))
+            yield Stretch(sorted((entry for entry in there if after is None or entry < after), reverse=True), None)
             return
         for day in await self._records.days(tenant):
             if _lies_apart(day, DAY_MS, after, since):
                 continue
             for hour in await self._records.hours(tenant, day):
                 if not _lies_apart(hour, HOUR_MS, after, since):
-                    found = await self._records.began_in(tenant, hour)
-                    yield Stretch(await self._behind(after, tenant, found), IndexEntry(hour, _FIRST))
+                    async for stretch in self._of_hour(tenant, hour, after):
+                        yield stretch
         yield Stretch([], None)
+
+    async def _of_hour(self, tenant: str, hour: int, after: IndexEntry | None) -> AsyncIterator[Stretch]:
+        """An hour's tasks, a bounded number at a time."""
+        before = None if after is None else Recorded(int(after.score), after.member)
+        while True:
+            found = await self._records.began_in(tenant, hour, before, _LISTED)
+            is_last = len(found) < _LISTED
+            entries = [_entry(each) for each in found]
+            yield Stretch(entries, IndexEntry(hour, _FIRST) if is_last else entries[-1])
+            if is_last:
+                return
+            before = found[-1]
 
     async def _seam(self, tenant: str) -> IndexEntry | None:
         """What began before it may have left the index; None: Redis knows nothing.
@@ -113,24 +126,9 @@ class TasksByTime:
         cut = now - self._index_ttl_s * 1000 + _MARGIN_MS
         return IndexEntry(max(cut, *(end + 1 for end in known)), _FIRST)
 
-    async def _behind(self, after: IndexEntry | None, tenant: str, found: list[Recorded]) -> list[IndexEntry]:
-        there = (IndexEntry(each.began, each.task) for each in found)
-        entries = sorted((entry for entry in there if after is None or entry < after), reverse=True)
-        elsewhere = await self._elsewhere(tenant, entries)
-        return [entry for entry in entries if entry not in elsewhere]
 
-    async def _elsewhere(self, tenant: str, entries: list[IndexEntry]) -> set[IndexEntry]:
-        """Those that the index has under another time: earlier versions entered when a router had read the message."""
-        found: set[IndexEntry] = set()
-        for shard in range(self._shards):
-            here = [entry for entry in entries if shard_in(entry.member, self._shards) == shard]
-            for begin in range(0, len(here), _ASKED):
-                asked = here[begin : begin + _ASKED]
-                names = [entry.member for entry in asked]
-                scores = await self._store.call("ZMSCORE", task_index(shard, tenant), *names)
-                pairs = zip(asked, scores, strict=True)
-                found |= {entry for entry, score in pairs if score is not None and float(score) != entry.score}
-        return found
+def _entry(recorded: Recorded) -> IndexEntry:
+    return IndexEntry(recorded.began, recorded.task)
 
 
 def _lies_apart(begin: int, length: int, after: IndexEntry | None, since: int) -> bool:

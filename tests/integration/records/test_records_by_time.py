@@ -77,6 +77,18 @@ async def test_what_is_entered_is_found_by_its_hour_once(records: Records) -> No
 
 
 @STORES
+async def test_an_hour_is_listed_a_bounded_number_at_a_time_the_newest_first(records: Records) -> None:
+    """Promise: a tenant with very many tasks in an hour costs the gateway no more memory than one with few."""
+    names = [f"task-0-{number:02}" for number in range(25)]
+    await keep(records, *(began(name, HOUR + number // 2, "a") for number, name in enumerate(names)))
+    listed: list[Recorded] = []
+    while some := await records.began_in("default", HOUR, listed[-1] if listed else None, 10):
+        assert len(some) <= 10
+        listed += some
+    assert [each.task for each in listed] == names[::-1]
+
+
+@STORES
 @pytest.mark.parametrize("left", [b"", b"{", b'{"version":2}'])
 async def test_what_is_removed_is_entered_nowhere_also_when_nobody_can_read_it(records: Records, left: bytes) -> None:
     here, damaged, other = began("task-0-a", HOUR), began("task-0-b", HOUR - 5 * DAY_MS), began("task-0-c", HOUR)
