@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test test-all most check style types units fuzz bench bench-memory eval-routing chaos lock
+.PHONY: setup run test test-all most check style types units fuzz bench bench-memory eval-routing chaos look lock
 
 setup: $(STAMP)
 
@@ -64,6 +64,10 @@ eval-routing: $(STAMP)
 
 chaos: $(STAMP)
 	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS)) $(if $(CLOCKS),--clocks)
+
+# Who imports whom: ROOM=shared/memory for the modules of one folder, ARGS=--dot for Graphviz.
+look: $(STAMP)
+	@$(BIN)/python -m tests.architecture.look $(ROOM) $(ARGS)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:
