@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
-from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ
+from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ, ToolSpec
 from pentad.services.tool_worker.builtins.builtin_source import Builtins
 from pentad.services.tool_worker.builtins.catalogue import builtins_of
 from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
@@ -15,7 +15,7 @@ from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, 
 from pentad.services.tool_worker.builtins.result_reading import KeptResults, result_reading_tool
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
-from pentad.services.tool_worker.sources import ToolSources
+from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
 from pentad.shared.memory.choosing_stores import graph_of, vectors_of
@@ -28,6 +28,7 @@ from pentad.shared.plugins.doubts import doubts
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
+from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
 from pentad.shared.work.intake import Slots
@@ -55,7 +56,8 @@ class ToolWorker(ConsumingService):
     name = "tool-worker"
     check = "tools"
 
-    def __init__(self, settings: Settings, *, alone: bool = False) -> None:
+    def __init__(self, settings: Settings, *, alone: bool = False, more: Sequence[ToolSource] = ()) -> None:
+        """``alone``: see `build`. ``more``: sources of tools beside the built-in ones and those of plug-ins."""
         super().__init__(settings)
         self._alone = alone
         """Part of a whole system in one process: what it has is what there is."""
@@ -73,14 +75,20 @@ class ToolWorker(ConsumingService):
         results = KeptResults(self.store, settings.pentad_shards, settings.pentad_result_bytes)
         beside = {MEMORY_FORGET: forgetting_tool(own), RESULT_READ: result_reading_tool(results)}
         asking = Builtins(memory_tools(reader) | beside, quick=False)
-        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), asking, self._processes)
+        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), asking, self._processes, *more)
         self._handlers: list[ToolHandler] = []
+        self._queues: set[str] = set()
+        """Names of the queues that are served."""
+        self._told: set[str] = set()
+        """Names of the tools that were published last."""
+        self._changed = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
         """For the calls of all queues and shards together."""
 
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
-        await self._sources.start()
+        await self._sources.start(self._changed.set)
         specs = self._sources.specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
         for spec in self._processes.tools.values():
@@ -90,11 +98,22 @@ class ToolWorker(ConsumingService):
                 log.warning(
                     "tool %r has %s: some model servers refuse that, and are then asked without it", spec.name, refused
                 )
-        for queue in sorted({spec.queue for spec in self._sources.specs()}):
+        self._serve_queues(specs)
+
+    def _serve_queues(self, specs: Sequence[ToolSpec]) -> list[ToolHandler]:
+        """Serve the queues that these tools name and that are not served yet; return their handlers.
+
+        A queue is served on when its last tool has gone: its calls are answered, and not left to their time limits.
+        """
+        added = list[ToolHandler]()
+        for queue in sorted({spec.queue for spec in specs} - self._queues):
             for shard in self.shards:
                 handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name)
                 handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
-                self._handlers.append(handler)
+                added.append(handler)
+            self._queues.add(queue)
+        self._handlers += added
+        return added
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [handler.beat() for handler in self._handlers]
@@ -105,10 +124,34 @@ class ToolWorker(ConsumingService):
         if self._alone:
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
+        self._following = asyncio.create_task(self._follow_changes())
+
+    async def stop(self) -> None:
+        if self._following is not None:
+            await cancel_and_wait(self._following)
+        await super().stop()
+
+    def alive(self) -> bool:
+        return super().alive() and (self._following is None or not self._following.done())
+
+    async def _follow_changes(self) -> None:
+        """A source has other tools than before: serve the queues that are new, and say what there is now."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            specs = self._sources.specs()
+            log.info("the tools are others now: %s", named([spec.name for spec in specs]))
+            for handler in self._serve_queues(specs):
+                await self.begin(handler.consumer, handler.beat())
+            await guarded("publish tools", self._publish)
 
     async def _publish(self) -> None:
-        await TOOLS.publish(self.store, self._sources.specs())
+        specs = self._sources.specs()
+        names = {spec.name for spec in specs}
+        await TOOLS.withdraw(self.store, self._told - names)
+        await TOOLS.publish(self.store, specs)
         await INSTRUCTIONS.publish(self.store, self._processes.instructions)
+        self._told = names
 
     async def _forget_others(self) -> None:
         await TOOLS.forget_others(self.store, self._sources.specs())

@@ -29,7 +29,7 @@ class GoneTools:
     quick = False
     tools: Mapping[str, ToolSpec] = MappingProxyType({})
 
-    async def start(self) -> None:
+    async def start(self, changed: Callable[[], None]) -> None:
         """Nothing has to be started."""
 
     async def stop(self, grace_s: float) -> None:

@@ -1,7 +1,7 @@
 """Where a worker's tools come from: a port, and the sources of one worker together."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pentad.contracts.tools import ToolOutcome, ToolSpec
@@ -19,10 +19,13 @@ class ToolSource(Protocol):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """Its tools by name, known after ``start``."""
+        """The tools that it has now, by name; known after ``start``."""
 
-    async def start(self) -> None:
-        """Make it ready. Raises ``PluginError`` with what is wrong."""
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Make it ready. Raises ``PluginError`` with what is wrong.
+
+        ``changed``: called on the event loop whenever `tools` have become others after the start.
+        """
 
     async def stop(self, grace_s: float) -> None:
         """Let calls finish for so many seconds, then end them as ``interrupted``."""
@@ -39,15 +42,12 @@ class ToolSources:
 
     def __init__(self, *sources: ToolSource) -> None:
         self._sources = sources
+        self._replaced: set[str] = set()
 
-    async def start(self) -> None:
-        """Start all, and log which tools replace others. Raises ``PluginError``."""
-        there: set[str] = set()
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Start all. Raises ``PluginError``. ``changed``: called whenever one has other tools after the start."""
         for source in self._sources:
-            await source.start()
-            for name in sorted(there.intersection(source.tools)):
-                log.warning("the tool %r of a plug-in replaces the built-in one", name)
-            there.update(source.tools)
+            await source.start(changed)
 
     async def stop(self, grace_s: float) -> None:
         """Stop all."""
@@ -59,5 +59,12 @@ class ToolSources:
         return next((source for source in reversed(self._sources) if tool in source.tools), None)
 
     def specs(self) -> list[ToolSpec]:
-        """All tools, each name once."""
+        """All tools that there are now, each name once; that one replaces another is logged once."""
+        there: set[str] = set()
+        for source in self._sources:
+            replaced = there.intersection(source.tools)
+            for name in sorted(replaced - self._replaced):
+                log.warning("the tool %r of a plug-in replaces the built-in one", name)
+            self._replaced |= replaced
+            there.update(source.tools)
         return list({name: spec for source in self._sources for name, spec in source.tools.items()}.values())

@@ -5,7 +5,7 @@ without it: what they have now is what there is.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -70,6 +70,11 @@ class Published(Generic[T]):
         others = {*await store.call("HKEYS", self._key)} - {item.name.encode() for item in items}
         if others:
             await store.call("HDEL", self._key, *sorted(others))
+
+    async def withdraw(self, store: Store, names: Collection[str]) -> None:
+        """Remove these. Another worker that lives and has one misses it within a second, and says it again."""
+        if names:
+            await store.call("HDEL", self._key, *sorted(names))
 
     async def lost(self, store: Store, items: Sequence[T]) -> bool:
         """Whether some of these, published before, are not there any more: Redis was emptied, or has lost its tail."""

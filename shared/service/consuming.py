@@ -33,6 +33,7 @@ class ConsumingService:
         self.consumer_name = f"{self.name}-{token_hex(6)}"
         self.consumers: list[Consumer] = []
         self.background = Background()
+        self._kept_short: list[tuple[Stream, str]] = []
 
     def serve(self, stream: Stream, shard: int, handler: Handler, slots: int | Slots, **parts: str) -> Consumer:
         """A consumer of one stream of one shard; it begins to read at the start.
@@ -44,6 +45,13 @@ class ConsumingService:
         consumer = Consumer(self.store, stream, key, shard, self.consumer_name, handler, slots, lease_ms)
         self.consumers.append(consumer)
         return consumer
+
+    async def begin(self, consumer: Consumer, *loops: Coroutine[Any, Any, None]) -> None:
+        """Begin to read a stream that nobody knew of when the service started, with the loops of its handler."""
+        self._kept_short.append((consumer.stream, consumer.key))
+        for loop in loops:
+            self.background.run(loop)
+        await consumer.start()
 
     # What a service fills in
 
@@ -74,7 +82,8 @@ class ConsumingService:
         await self.prepare()
         await wait_for_redis(self.store, self.name)
         await agree(self.store, self.settings.pentad_shards)
-        housekeeping = Housekeeping(self.store, self.streams(), self.settings.lease_ms)
+        self._kept_short = self.streams()
+        housekeeping = Housekeeping(self.store, self._kept_short, self.settings.lease_ms)
         for loop in (*self.loops(), housekeeping.run(), keep_watching(self.store), keep_telling_holds(self.store)):
             self.background.run(loop)
         for consumer in self.reading_at_start():

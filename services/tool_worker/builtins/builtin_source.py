@@ -1,7 +1,7 @@
 """A source of tools: the built-in ones. They run in the worker itself: they are ours, and hold nothing up."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from types import MappingProxyType
 
@@ -20,7 +20,7 @@ class Builtins:
         self._definitions, self.quick = definitions, quick
         self.tools: Mapping[str, ToolSpec] = MappingProxyType({name: d.spec for name, d in definitions.items()})
 
-    async def start(self) -> None:
+    async def start(self, changed: Callable[[], None]) -> None:
         """Nothing has to be started."""
 
     async def stop(self, grace_s: float) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
@@ -52,7 +52,7 @@ class ToolProcesses:
         """What the plugins define, known after ``start``. User code is never imported into the worker itself."""
         return self._specs
 
-    async def start(self) -> None:
+    async def start(self, changed: Callable[[], None]) -> None:
         """Starts the first child; others follow when there is work for them, none when there are no plugins.
 
         Raises ``PluginError`` with the plugin's own error.

@@ -1,7 +1,7 @@
 """A tool call that goes wrong on its way to its result: an unsafe one still runs once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,7 +39,7 @@ class Tools:
         self.runs = 0
         self.limits: list[float] = []
 
-    async def start(self) -> None:
+    async def start(self, changed: Callable[[], None]) -> None:
         """Nothing has to be started."""
 
     async def stop(self, grace_s: float) -> None:

@@ -59,7 +59,7 @@ async def running(
 ) -> AsyncIterator[Tools]:
     """A started pool, stopped at the end."""
     pool = ToolProcesses(plugins, processes, threads)
-    await pool.start()
+    await pool.start(lambda: None)
     try:
         yield Tools(pool)
     finally:

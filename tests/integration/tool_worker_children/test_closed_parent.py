@@ -19,7 +19,7 @@ from tests.integration.tool_worker_children.conftest import PLUGIN, Tools
 
 async def main():
     pool = ToolProcesses((PLUGIN,), 1, 1)
-    await pool.start()
+    await pool.start(lambda: None)
     try:
         tools = Tools(pool)
         print(json.dumps([json.loads(await tools.result(tool)) for tool in ("look_into_parent", "look_into_itself")]))

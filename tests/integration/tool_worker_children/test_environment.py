@@ -12,7 +12,7 @@ SECRETS = ("LLM_API_KEY", "EMBED_API_KEY", "PENTAD_API_KEYS", "PENTAD_ADMIN_KEY"
 
 async def seen(*variables: str) -> dict[str, str]:
     pool = ToolProcesses((PLUGIN,), 1, 1, variables)
-    await pool.start()
+    await pool.start(lambda: None)
     try:
         found: dict[str, str] = json.loads(await Tools(pool).result("environment"))
         return found

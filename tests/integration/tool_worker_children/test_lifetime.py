@@ -28,7 +28,7 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 async def main(calls):
     pools = [ToolProcesses(["{PLUGIN}"], 1, 1) for _ in calls]
     for pool in pools:
-        await pool.start()
+        await pool.start(lambda: None)
     def run(pool, tool, args):
         return pool.run(ToolInvocation(tool, args, 60), lambda text, fraction: None)
     print(*[(await run(pool, "pid", {{}})).result for pool in pools], flush=True)
@@ -111,7 +111,7 @@ async def test_a_plugin_that_does_not_import_stops_the_start_with_its_own_error(
     monkeypatch.chdir(tmp_path)
     sources = ToolSources(Builtins(), ToolProcesses(["broken_plugin"], 1, 1))
     with pytest.raises(PluginError) as caught:
-        await sources.start()
+        await sources.start(lambda: None)
     assert told in str(caught.value)
 
 
@@ -125,7 +125,7 @@ async def test_a_plugins_tool_replaces_a_built_in_one_of_its_name(
     monkeypatch.chdir(tmp_path)
     children = ToolProcesses(["own_echo"], 1, 1)
     sources = ToolSources(Builtins(), children)
-    await sources.start()
+    await sources.start(lambda: None)
     try:
         assert sources.of("echo") is children
         assert sources.of("calculator") is not children

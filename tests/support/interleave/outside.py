@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -188,7 +188,7 @@ class SimulatedTools:
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
 
-    async def start(self) -> None:
+    async def start(self, changed: Callable[[], None]) -> None:
         """Nothing has to be started."""
 
     async def stop(self, grace_s: float) -> None:
