@@ -24,7 +24,7 @@ def table() -> str:
         f"| `{name.upper()}` | {_values(field)} | {_default(field)} | {meanings.get(name, '')} |"
         for name, field in Settings.model_fields.items()
     ]
-    return "\n".join(["| variable | value | default | |", "|---|---|---|---|", *rows])
+    return "\n".join(["| variable | value | default | meaning |", "|---|---|---|---|", *rows])
 
 
 def _meanings() -> dict[str, str]:
