@@ -7,7 +7,7 @@
     metrics.websockets.labels().inc()
 
 ``labels`` hands out the same bound child each time, for the price of one dictionary look-up. ``prometheus_client`` is
-not imported before a gauge is used or a page is made. No metric carries the tenant: see docs/operate.md.
+not imported before a gauge is used or a page is made. No metric carries the tenant: see docs/metrics.md.
 """
 
 from __future__ import annotations

@@ -499,7 +499,7 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
             continue
         near = _nearest(name, known)
         if near or name.startswith(_PREFIX):
-            advice = f"did you mean {near}?" if near else "docs/operate.md lists them"
+            advice = f"did you mean {near}?" if near else "docs/configure.md lists them"
             lines.append(f"{name} is not a setting and is ignored: {advice}")
     return lines
 

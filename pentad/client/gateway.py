@@ -98,7 +98,7 @@ class Address:
     def behind_a_proxy(self) -> Refused:
         return Refused(
             f"a proxy before {self.url} passes no WebSocket on: have it send the headers Upgrade and Connection "
-            "(docs/operate.md, behind a proxy)"
+            "(docs/deploy.md, behind a proxy)"
         )
 
 

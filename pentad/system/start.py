@@ -74,7 +74,7 @@ def _settings(
         )
     if wrong := sorted(given.keys() - Settings.model_fields.keys()):
         raise SettingsError(
-            f"pentad.start() knows no setting {wrong[0]!r}: they are named as the variables in docs/operate.md, in "
+            f"pentad.start() knows no setting {wrong[0]!r}: they are named as the variables in docs/configure.md, in "
             "lower case, e.g. pentad_grace_s"
         )
     adopt_env_file()

@@ -340,7 +340,7 @@ async def test_each_finds_what_is_his_by_every_route_tool_and_prompt_and_nothing
 async def test_the_commands_speak_as_who_is_logged_in_so_that_the_cat_is_found_from_another_session(
     tmp_path: Path,
 ) -> None:
-    """README, "What it remembers": `pentad send`, `memory search` and `memory show` name the person by themselves."""
+    """README and docs/memory.md: `pentad send`, `memory search` and `memory show` name the person by themselves."""
     with Up(tmp_path, {"PENTAD_MEMORY_SCOPE": "session"}) as up:
         url = await up.ready()
 

@@ -24,7 +24,7 @@ OURS: dict[str, Document] = {name: ALL[name] for name in SERVICES if name in ALL
 STORES = {"redis", "qdrant", "neo4j"}
 OF_THE_FILE = {"GATEWAY_PORT", "REDIS_PORT", "REDIS_MAXMEMORY", "REDIS_PASSWORD", "REDIS_TOOLS_PASSWORD"}
 OF_THE_FILE |= {"PROMETHEUS_PORT", "NEO4J_PASSWORD"}
-"""Variables that only this file reads; docs/operate.md names them."""
+"""Variables that only this file reads; docs/deploy.md names them."""
 MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "PENTAD_METRICS_KEY", "NEO4J_PASSWORD"}
 MANDATORY |= {"REDIS_PASSWORD", "REDIS_TOOLS_PASSWORD"}
 NOT_BY_ENV_FILE = {
@@ -108,8 +108,8 @@ def test_every_variable_of_a_service_is_a_setting(name: str) -> None:
 def test_every_variable_that_the_file_reads_is_a_setting_or_documented() -> None:
     read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
     assert read <= SETTINGS | OF_THE_FILE
-    operate = (ROOT / "docs" / "operate.md").read_text()
-    assert [name for name in OF_THE_FILE if f"`{name}`" not in operate] == []
+    deploy = (ROOT / "docs" / "deploy.md").read_text()
+    assert [name for name in OF_THE_FILE if f"`{name}`" not in deploy] == []
 
 
 def test_a_line_in_the_env_file_reaches_every_setting_that_needs_nothing_else() -> None:

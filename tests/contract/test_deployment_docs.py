@@ -1,10 +1,12 @@
-"""What docs/operate.md says of the settings and the secrets is what the code and the manifests say."""
+"""docs/configure.md and docs/deploy.md say the same of settings, secrets and images as the code and the manifests."""
 
 import re
 import tomllib
 
 from tests.support.documents.manifests import ROOT, containers, read_base
-from tests.support.documents.settings_table import OPERATE, table, written
+from tests.support.documents.settings_table import table, written
+
+DEPLOY_PAGE = ROOT / "docs" / "deploy.md"
 
 
 def test_the_table_of_settings_is_todays() -> None:
@@ -12,7 +14,7 @@ def test_the_table_of_settings_is_todays() -> None:
 
 
 def test_the_secret_that_the_operator_makes_has_every_key_that_pods_need() -> None:
-    text = OPERATE.read_text()
+    text = DEPLOY_PAGE.read_text()
     sources = [
         variable["valueFrom"]["secretKeyRef"]
         for _, _, container in containers(read_base()[1])
@@ -23,7 +25,7 @@ def test_the_secret_that_the_operator_makes_has_every_key_that_pods_need() -> No
 
 
 def test_packages_of_tools_are_added_where_pip_is_and_with_the_python_of_the_image() -> None:
-    text, dockerfile = OPERATE.read_text(), (ROOT / "Dockerfile").read_text()
+    text, dockerfile = DEPLOY_PAGE.read_text(), (ROOT / "Dockerfile").read_text()
     base = re.findall(r"^ARG BUILD=(\S+)$", dockerfile, flags=re.MULTILINE)
     assert re.findall(r"^ +FROM (\S+) AS packages$", text, flags=re.MULTILINE) == base
     asked = re.findall(r"^ +RUN pip.*", text, flags=re.MULTILINE)
@@ -33,5 +35,5 @@ def test_packages_of_tools_are_added_where_pip_is_and_with_the_python_of_the_ima
 
 def test_images_that_are_built_on_ours_are_built_on_this_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    named = set(re.findall(r"\bpentad:(\d[\w.]*\w)", OPERATE.read_text()))
+    named = set(re.findall(r"\bpentad:(\d[\w.]*\w)", DEPLOY_PAGE.read_text()))
     assert named == {version}

@@ -177,7 +177,7 @@ def test_every_wrong_value_is_named_at_once() -> None:
         ("PENTAD_SHARD", "did you mean PENTAD_SHARDS?"),
         ("PENTAD_PLUGIN", "did you mean PENTAD_PLUGINS?"),
         ("PENTAD_REDIS_URL", "did you mean REDIS_URL?"),
-        ("PENTAD_XYZZY", "docs/operate.md lists them"),
+        ("PENTAD_XYZZY", "docs/configure.md lists them"),
         ("LLM_MODEL", "did you mean LLM_MODEL_ID?"),
         ("LLM_BASEURL", "did you mean LLM_BASE_URL?"),
         ("EMBED_MODEL_TYP", "did you mean EMBED_MODEL_TYPE?"),

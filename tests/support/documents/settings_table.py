@@ -1,4 +1,4 @@
-"""The table of settings in docs/operate.md, made from the one place that spells them.
+"""The table of settings in docs/configure.md, made from the one place that spells them.
 
 ``python -m tests.support.documents.settings_table`` writes it anew.
 """
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pentad.shared.settings import Settings
 from tests.support.documents.manifests import ROOT
 
-OPERATE = ROOT / "docs" / "operate.md"
+SETTINGS_PAGE = ROOT / "docs" / "configure.md"
 BEGIN, END = "<!-- settings: made by python -m tests.support.documents.settings_table -->", "<!-- end of settings -->"
 
 
@@ -24,7 +24,7 @@ def table() -> str:
         f"| `{name.upper()}` | {_values(field)} | {_default(field)} | {meanings.get(name, '')} |"
         for name, field in Settings.model_fields.items()
     ]
-    return "\n".join(["| variable | value | default | |", "|---|---|---|---|", *rows])
+    return "\n".join(["| variable | value | default | meaning |", "|---|---|---|---|", *rows])
 
 
 def _meanings() -> dict[str, str]:
@@ -62,20 +62,20 @@ def _default(field: FieldInfo) -> str:
 
 
 def written() -> str:
-    """The table as docs/operate.md has it."""
+    """The table as docs/configure.md has it."""
     return _parts()[1].strip()
 
 
 def _parts() -> tuple[str, str, str]:
-    before, _, rest = OPERATE.read_text().partition(BEGIN)
+    before, _, rest = SETTINGS_PAGE.read_text().partition(BEGIN)
     inside, _, after = rest.partition(END)
     return before, inside, after
 
 
 def rewrite() -> None:
-    """Puts today's table into docs/operate.md."""
+    """Puts today's table into docs/configure.md."""
     before, _, after = _parts()
-    OPERATE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}")
+    SETTINGS_PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}")
 
 
 if __name__ == "__main__":
