@@ -48,7 +48,7 @@ def make_of_entry(entry: ModelEntry) -> ChatModel:
     if entry.protocol == "offline":
         return _offline()
     if entry.protocol == "anthropic":
-        from pentad.shared.models.anthropic_chat import AnthropicChat
+        from pentad.shared.models.anthropic.chat import AnthropicChat
 
         assert entry.model is not None, "an entry of this protocol names its model"
         return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
@@ -103,7 +103,7 @@ def make_embedding_model(
 
 
 def _offline() -> ChatModel:
-    from pentad.shared.models.offline import OfflineModel
+    from pentad.shared.models.offline.model import OfflineModel
 
     return OfflineModel()
 

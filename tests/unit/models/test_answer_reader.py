@@ -7,7 +7,7 @@ import pytest
 
 from pentad.shared.models import answer_reader
 from pentad.shared.models.answer_reader import AnswerReader
-from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.anthropic.assembly import MessageAssembly
 from pentad.shared.models.assembly import AnswerAssembly, Assembly
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import (

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.anthropic_assembly import MessageAssembly
-from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_tools
+from pentad.shared.models.anthropic.assembly import MessageAssembly
+from pentad.shared.models.anthropic.prompt import anthropic_prompt, anthropic_tools
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.learned_form import REQUIRED

@@ -14,8 +14,8 @@ from pydantic_core import from_json
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.tools import RESERVED_NAMES
 from pentad.shared.models.loose_values import as_dict, as_text
-from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
-from pentad.shared.models.offline_memory import from_conversation, from_earlier_answer, from_memory, recalled_of
+from pentad.shared.models.offline.intents import Before, Wish, first_lines, plain_number, wishes
+from pentad.shared.models.offline.memory import from_conversation, from_earlier_answer, from_memory, recalled_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
 OFFLINE = "offline"
