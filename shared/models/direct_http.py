@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx2
 
-from pentad.shared.models.bounds import bound_error
 from pentad.shared.models.connection import ModelConnection, Origin
+from pentad.shared.models.response_body import bound_error
 
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
 """Sends a known request with another body; the response is still to be read."""

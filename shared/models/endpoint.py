@@ -102,7 +102,7 @@ class Endpoint:
         """
         import httpx2
 
-        from pentad.shared.models.bounds import check_encoding, read_at_most
+        from pentad.shared.models.response_body import check_encoding, read_at_most
 
         response = await self.open(path, body)
         read_at_most(response, most or MOST_LISTED)
@@ -158,8 +158,8 @@ class Endpoint:
     def _carrier(self) -> httpx2.AsyncClient:
         import httpx2
 
-        from pentad.shared.models.bounds import bound_error
         from pentad.shared.models.direct_http import IDLE_LINES, IDLE_S, DirectClient
+        from pentad.shared.models.response_body import bound_error
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
@@ -239,7 +239,7 @@ class Endpoint:
 
 def _said(response: httpx2.Response) -> object:
     """What the server says of its refusal, in whatever form."""
-    from pentad.shared.models.bounds import strange_encoding
+    from pentad.shared.models.response_body import strange_encoding
 
     if strange_encoding(response):
         return ""

@@ -201,7 +201,7 @@ async def _feed_in_pieces(reader: AnswerReader, part: bytes) -> None:
 def _parts(response: httpx2.Response, place: str) -> AsyncGenerator[bytes, None]:
     """The body as it comes; a server was told not to encode it, but may. Raises `ModelMisconfigured`."""
     if "content-encoding" in response.headers:
-        from pentad.shared.models.bounds import check_encoding, unpack
+        from pentad.shared.models.response_body import check_encoding, unpack
 
         check_encoding(response, place)
         unpack(response)
