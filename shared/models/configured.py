@@ -9,9 +9,8 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.http_url import shown_place
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
-from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.model_keys import ModelKeys, model_keys
-from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged
+from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged, read_model_file
 from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings

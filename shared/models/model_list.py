@@ -7,9 +7,11 @@ environment gives the default of a kind that nobody else names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Literal
 
 from pentad.contracts.models import ModelEntry, ModelKind
+from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 
@@ -100,3 +102,11 @@ def misplaced(entry: ModelEntry, before: Iterable[ModelEntry], others: Iterable[
         there.add(ENVIRONMENT_IDS["llm"])
     missing = [name for name in entry.fallbacks if name not in there]
     return f"fallbacks: there is no chat model {missing[0]}" if missing else None
+
+
+_FILE = EntryFile("PENTAD_MODELS", "models", ModelEntry, "id", check_file, 1 << 20)
+
+
+def read_model_file(path: Path) -> tuple[ModelEntry, ...]:
+    """The models of a file, in its order. Raises ``SettingsError`` that names the place of each mistake."""
+    return _FILE.read(path)
