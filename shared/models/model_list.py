@@ -1,4 +1,4 @@
-"""The models that there are, from three places, and which of them is asked. Pure.
+"""The list of all models, from three sources, and the rules by which one of them is asked.
 
 A file's entry goes before one that was registered while the system runs, and that before the environment's: the
 environment gives the default of a kind that nobody else names.

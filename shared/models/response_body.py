@@ -1,4 +1,7 @@
-"""How much of a response is read, and which, whatever its server sends. Import late: it imports the HTTP client."""
+"""Bodies of responses: read up to a size limit, and unpacked where a server encodes them without being asked to.
+
+Import this module late: it imports the HTTP client.
+"""
 
 from __future__ import annotations
 
