@@ -11,10 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.field_names import names_of, place_of
-from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, Path, ServerRefusal, as_number, said_by
-from pentad.shared.models.refused_messages import CALL_IDS, changes_of_message
-from pentad.shared.models.refused_texts import changes_of_texts, speaks_of_texts
+from pentad.shared.models.refusal import (
+    CANNOT,
+    NO,
+    WANTS_TEXT,
+    Path,
+    ServerRefusal,
+    as_number,
+    names_of,
+    place_of,
+    said_by,
+)
+from pentad.shared.models.refused_parts import CALL_IDS, changes_of_message, changes_of_texts, speaks_of_texts
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.thoughts import REASONING
 from pentad.shared.models.too_long import room_left, says_too_long
