@@ -7,7 +7,7 @@ from pentad.contracts.models import ModelEntry, ModelHealth
 from pentad.services.embedding.handlers import Embedding
 from pentad.services.embedding.watched import WatchedEmbedding
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.configured import configured_models, environment_embedding
+from pentad.shared.models.configured_models import configured_models, environment_embedding
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_embedding_of_entry

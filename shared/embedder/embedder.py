@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pentad.shared.embedder.embedding_client import TIMEOUT_S, EmbeddingClient
 from pentad.shared.embedder.vectors import Embedded, Requester, sendable
-from pentad.shared.models.configured import configured_models
+from pentad.shared.models.configured_models import configured_models
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store

@@ -19,7 +19,7 @@ from pentad.shared.http_url import shown_place
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_failures import error_in, from_status, message_in, shortened
 from pentad.shared.models.model_keys import OPENAI_URL
-from pentad.shared.models.official import OfficialClient, openai_client
+from pentad.shared.models.official_clients import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 from pentad.shared.models.stated_delay import stated_delay
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.answering import ask, unknown
 from pentad.shared.models.live_model import LiveModel
+from pentad.shared.models.model_chain import ask, unknown
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList
 from pentad.shared.models.ports import (
     ChatModel,

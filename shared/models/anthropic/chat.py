@@ -16,7 +16,7 @@ from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.learned_form import REQUIRED
 from pentad.shared.models.model_keys import ANTHROPIC_URL
-from pentad.shared.models.official import anthropic_client
+from pentad.shared.models.official_clients import anthropic_client
 from pentad.shared.models.ports import STALL_S, ChatRequest, DeltaSink, ModelRefused
 from pentad.shared.models.request_change import Change, call_id_form
 from pentad.shared.models.streamed_chat import StreamedChat
