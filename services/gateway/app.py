@@ -49,7 +49,7 @@ from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
-from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.choosing_stores import graph_of, vectors_of
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.models.configured_models import configured_models

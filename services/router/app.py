@@ -15,7 +15,7 @@ from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.circuit_breaker import CircuitBreakerEmbedder
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
-from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService

@@ -5,13 +5,16 @@ built in: an operator may put another ``executor`` in the place of ours.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
 from pentad.contracts.instructions import Instruction
+from pentad.shared.entry_file import EntryFile
+from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.builtin import BUILT_IN
+from pentad.shared.settings import Settings
 
 
 def check_schema(instruction: Instruction) -> None:
@@ -69,3 +72,29 @@ def all_instructions(
     )
     known = {each.name: KnownInstruction(each, source) for source, entries in places for each in entries}
     return MappingProxyType(dict(sorted(known.items())))
+
+
+_MOST_BYTES = 16 << 20
+
+
+def configured_instructions(settings: Settings) -> tuple[Instruction, ...]:
+    """The instructions of the file, in its order; none without one.
+
+    Raises ``SettingsError`` that names the place of each mistake.
+    """
+    return () if settings.pentad_instructions is None else _FILE.read(settings.pentad_instructions)
+
+
+def _check(entries: Sequence[Instruction]) -> None:
+    names: set[str] = set()
+    for number, entry in enumerate(entries):
+        if entry.name in names:
+            raise SettingsError(f"{_FILE.place(number, entry.name)}.name: another instruction has it")
+        names.add(entry.name)
+        try:
+            prove_schema(entry)
+        except ValueError as error:
+            raise SettingsError(f"{_FILE.place(number, entry.name)}: {error}") from None
+
+
+_FILE = EntryFile("PENTAD_INSTRUCTIONS", "instructions", Instruction, "name", _check, _MOST_BYTES)
