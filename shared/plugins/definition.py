@@ -1,6 +1,6 @@
 """A registered tool: what the model is told about it and how its arguments become a call."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,8 @@ _ASKS_FOR_MORE = frozenset(
     "list_type dict_type tuple_type set_type frozen_set_type sequence_str model_type dataclass_type".split()
 )
 """Kinds of mistakes (pydantic's words) that say that a list or an object must stand there."""
+_TYPE_KEYWORDS = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+"""Keywords of a JSON schema, one of which tells the type of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +139,13 @@ def _lower(text: str) -> str:
 def _shown(value: Any) -> str:
     text = repr(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+
+
+def description_gaps(spec: ToolSpec) -> Iterator[str]:
+    """Yield a line for each thing that the model is not told of a tool; its author sees them when the worker starts."""
+    if not spec.description:
+        yield f"tool {spec.name!r} has no docstring: the model is told no more of it than its name"
+    parameters: dict[str, Any] = spec.parameters.get("properties", {})
+    for name, schema in parameters.items():
+        if isinstance(schema, dict) and _TYPE_KEYWORDS.isdisjoint(schema):
+            yield f"tool {spec.name!r}: parameter {name!r} has no type: the model may send anything for it"
