@@ -1,4 +1,7 @@
-"""Importing the modules that ``PENTAD_PLUGINS`` names."""
+"""Imports the modules that ``PENTAD_PLUGINS`` names, and finds the running program as one of them.
+
+Child processes import by name what ``python my_script.py`` knows as ``__main__``.
+"""
 
 import importlib
 import os
