@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pentad.shared.models.assembly import AnswerAssembly
-from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
+from pentad.shared.models.endpoint import MAX_ANSWER_BYTES, Endpoint
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_failures import from_stream_error, shortened
 from pentad.shared.models.ports import (
@@ -58,8 +58,8 @@ class AnswerReader:
             self.began = True
             self._document = [] if part.lstrip().startswith(b"{") else None
         self._size += len(part)
-        if self._size > MOST_BYTES:
-            raise ModelCutOff(f"the answer of {self._endpoint.place} is larger than {MOST_BYTES} bytes")
+        if self._size > MAX_ANSWER_BYTES:
+            raise ModelCutOff(f"the answer of {self._endpoint.place} is larger than {MAX_ANSWER_BYTES} bytes")
         if self._document is not None:
             if self._size > MOST_DOCUMENT:
                 raise ModelRefused(

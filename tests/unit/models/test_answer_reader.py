@@ -91,7 +91,7 @@ def _is_whole(protocol: ScriptedProtocol, body: bytes, broken: bool) -> bool:
 
 @protocols
 def test_an_answer_that_never_ends_is_cut_off(protocol: ScriptedProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_reader, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(answer_reader, "MAX_ANSWER_BYTES", 100_000)
     piece = protocol.events(REPLY)[1]
     with pytest.raises(ModelCutOff, match="larger than 100000 bytes"):
         read(protocol, *[piece] * (100_000 // len(piece) + 1))
