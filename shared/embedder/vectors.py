@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.commands import EmbedReply
 from pentad.shared.immutable import immutable
-from pentad.shared.models.embeddings import LARGEST
+from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 
@@ -98,6 +98,6 @@ def embedded(reply: EmbedReply, count: int) -> Embedded:
     if len(reply.vectors) != count or len(lengths) != 1 or not 1 <= lengths.pop() <= _MOST_DIMENSIONS:
         got = f"{len(reply.vectors)} vectors for {count} texts, or unlike ones"
         raise ModelRefused(f"the embedding service answered {got}")
-    if any(max(map(abs, vector)) > LARGEST for vector in reply.vectors):
+    if any(max(map(abs, vector)) > MAX_ABSOLUTE_VALUE for vector in reply.vectors):
         raise ModelRefused("the embedding service answered vectors with numbers that are too large")
     return Embedded(reply.model, reply.vectors)

@@ -162,7 +162,7 @@ class Endpoint:
     def _carrier(self) -> httpx2.AsyncClient:
         import httpx2
 
-        from pentad.shared.models.direct_http import IDLE_LINES, IDLE_S, DirectClient
+        from pentad.shared.models.direct_http import IDLE_S, MAX_IDLE_CONNECTIONS, DirectClient
         from pentad.shared.models.response_body import bound_error
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
@@ -170,7 +170,9 @@ class Endpoint:
         if self._direct:
             return DirectClient(self._max_connections, urlsplit(self._base_url).scheme, trust_env)
         limits = httpx2.Limits(
-            max_connections=self._max_connections, max_keepalive_connections=IDLE_LINES, keepalive_expiry=IDLE_S
+            max_connections=self._max_connections,
+            max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_S,
         )
         hooks: Any = {"response": [bound_error]}
         return httpx2.AsyncClient(

