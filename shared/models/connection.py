@@ -56,7 +56,8 @@ class ModelConnection(asyncio.Protocol):
         return self._status, self._headers
 
     async def read(self) -> bytes:
-        """Return the part of the body that has come, b"" at its end. Raises `httpx2.TransportError` when it broke off."""
+        """Return the part of the body that has come, b"" at its end. Raises `httpx2.TransportError` when it breaks
+        off."""
         while not self._parts and not self._complete:
             await self._wait_for_data()
         data = b"".join(self._parts)

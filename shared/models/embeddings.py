@@ -98,7 +98,7 @@ class HashingEmbedding:
         return vectors
 
     def vector(self, text: str) -> list[float]:
-        """Return the vector of one text. A text without a word has a direction of its own, so that its length is 1 too."""
+        """Return the vector of one text. A text without a word has a direction of its own, so that its length is 1."""
         sums = [0.0] * self._dimensions
         for word in _words(text) or [""]:
             for place, weight in _features(word, self._dimensions):

@@ -16,19 +16,19 @@ from pentad.shared.models.model_failures import shortened
 from pentad.shared.models.ports import ModelMisconfigured
 from pentad.shared.models.sse_decoder import PIECE
 
-_MOST_ERROR = 64 * 1024
-_PLAIN = frozenset({"", "identity"})
-_READABLE = frozenset({"gzip", "deflate"})
+_MAX_ERROR_BYTES = 64 * 1024
+_NO_ENCODING = frozenset({"", "identity"})
+_KNOWN_ENCODINGS = frozenset({"gzip", "deflate"})
 
 
 def read_at_most(response: httpx2.Response, most: int) -> None:
-    """Let the body end after so many bytes of what it says. The connection is closed with what is left on it."""
+    """Let the body end after so many bytes of its content. The connection is closed with the rest unread."""
     unpack(response)
-    response.stream = _Beginning(_stream_of(response), most)
+    response.stream = _Bounded(_stream_of(response), most)
 
 
 def unpack(response: httpx2.Response) -> None:
-    """Let the body come as it was before it was encoded, piece by piece; one that cannot be read stays as it is."""
+    """Let the body come decoded, piece by piece; a body whose encoding cannot be read stays as it is."""
     if strange_encoding(response):
         return
     for encoding in _encodings(response):
@@ -37,20 +37,20 @@ def unpack(response: httpx2.Response) -> None:
 
 
 async def bound_error(response: httpx2.Response) -> None:
-    """Let what is no answer, an error or a redirect, be no longer than 64 KiB. A hook of the HTTP client's."""
+    """Let the body of an error or a redirect be no longer than 64 KiB. This is a hook of the HTTP client."""
     if not response.is_success:
-        read_at_most(response, _MOST_ERROR)
+        read_at_most(response, _MAX_ERROR_BYTES)
 
 
 def strange_encoding(response: httpx2.Response) -> str:
-    """The encoding of a body that cannot be read; '' for one that can. No server was asked for any."""
+    """Return the encoding of a body that cannot be read; '' for one that can. No server was asked for any encoding."""
     given = _encodings(response)
-    return "" if len(given) <= 1 and _READABLE.issuperset(given) else ", ".join(given)
+    return "" if len(given) <= 1 and _KNOWN_ENCODINGS.issuperset(given) else ", ".join(given)
 
 
 def _encodings(response: httpx2.Response) -> list[str]:
     given = (name.strip().lower() for name in response.headers.get("content-encoding", "").split(","))
-    return [name for name in given if name not in _PLAIN]
+    return [name for name in given if name not in _NO_ENCODING]
 
 
 def _stream_of(response: httpx2.Response) -> httpx2.AsyncByteStream:
@@ -58,7 +58,7 @@ def _stream_of(response: httpx2.Response) -> httpx2.AsyncByteStream:
 
 
 def check_encoding(response: httpx2.Response, place: str) -> None:
-    """Refuse a body that cannot be read. Raises `ModelMisconfigured`."""
+    """Refuse a body whose encoding cannot be read. Raises `ModelMisconfigured`."""
     if strange := strange_encoding(response):
         raise ModelMisconfigured(
             f"the model server at {place} encodes its answers ({shortened(strange)}) although it is asked not to: turn "
@@ -66,7 +66,7 @@ def check_encoding(response: httpx2.Response, place: str) -> None:
         )
 
 
-class _Beginning(httpx2.AsyncByteStream):
+class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, whole: httpx2.AsyncByteStream, most: int) -> None:
         self._whole = whole
         self._left = most
@@ -99,9 +99,10 @@ _ZLIB_METHOD = 8
 
 
 async def unpacked(packed: AsyncIterable[bytes], encoding: str) -> AsyncGenerator[bytes, None]:
-    """The body in pieces of at most 16 KiB, with a turn for others after each: a kilobyte can hold a megabyte.
+    """Yield the decoded body in pieces of at most 16 KiB, with a turn for other tasks after each: a kilobyte can hold a
+    megabyte.
 
-    ``encoding``: ``gzip`` or ``deflate``. Raises ``httpx2.DecodingError``.
+    ``encoding`` is ``gzip`` or ``deflate``. Raises ``httpx2.DecodingError``.
     """
     unpacker: Any = None
     async for part in packed:

@@ -99,7 +99,7 @@ def test_an_answer_that_never_ends_is_cut_off(protocol: ScriptedProtocol, monkey
 
 @protocols
 def test_a_document_has_a_bound_of_its_own(protocol: ScriptedProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_reader, "MOST_DOCUMENT", 10_000)
+    monkeypatch.setattr(answer_reader, "MAX_DOCUMENT_BYTES", 10_000)
     with pytest.raises(ModelRefused, match="one document of more than 10000 bytes"):
         read(protocol, b'{"choices":', *[b" " * 1000] * 10)
 
