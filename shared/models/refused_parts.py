@@ -12,7 +12,7 @@ from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, Path, ServerRef
 from pentad.shared.models.request_change import Change
 
 CALL_IDS = (Change("call_ids", value="short"), Change("call_ids", value="numbered"))
-"""Both forms of the ids of tool calls that a server may want."""
+"""The changes to both forms of call ids that a server may want."""
 _THOUGHTS = said_by(r"[`'\"](?:redacted_)?thinking[`'\"] (?:found|block|or|content)", r"[`'\"]signature[`'\"]")
 _THOUGHTS_MISSING = said_by(r"expected [`'\"]?(?:redacted_)?thinking\b")
 _TEXTS = r"(?:inputs?|texts?|instances?|items|elements|documents|sentences|strings|entries)\b"
@@ -33,7 +33,7 @@ _TOO_MANY_TEXTS = (
         r"数组",
     ),
 )
-"""Said where a request has more texts than the server takes at once."""
+"""Words of servers that refuse a request with more texts than they take at once."""
 _NO_LIST = (
     said_by(
         rf"\b(?:batch(?:ed|es|ing)?|arrays?|lists?|multiple|several)(?: (?:of )?(?:inputs?|texts?|items?|strings?))?"
@@ -45,11 +45,11 @@ _NO_LIST = (
         r"only (?:one|a single|single|1) (?:input|text|string|item|instance) (?:is|per)",
     ),
 )
-"""Said where a text is taken and no list of them."""
+"""Words of servers that take a text and no list of texts."""
 
 
 def changes_of_texts(refusal: ServerRefusal, count: int) -> Iterator[Change]:
-    """Some endpoints of vectors take no list of texts, others a short one alone."""
+    """Yield the changes for an endpoint of vectors that takes no list of texts, or only a short one."""
     words = refusal.words
     if _finds(_NO_LIST, words) or WANTS_TEXT.search(words):
         yield Change("text_alone")
@@ -70,7 +70,7 @@ def _finds(patterns: Iterable[re.Pattern[str]], words: str) -> bool:
 
 
 def changes_of_message(words: str, path: Path) -> Iterator[Change]:
-    """What may help where a path leads to a message, or into one. ``words``: all that the server says."""
+    """Yield the changes that may help where a path leads to a message, or into one. ``words`` is the whole refusal."""
     last = path[-1]
     if last == "role" and re.search(r"system|developer", words, re.I):
         yield Change("no_system")
@@ -94,5 +94,5 @@ def changes_of_message(words: str, path: Path) -> Iterator[Change]:
 
 
 def _of_thoughts(path: Path, words: str) -> bool:
-    """Whether a block of Anthropic's is refused because it is one of thoughts, or signed by another server."""
+    """Whether one of Anthropic's blocks is refused because it holds thoughts, or because another server signed it."""
     return "content" in path and bool(_THOUGHTS.search(words)) and not _THOUGHTS_MISSING.search(words)
