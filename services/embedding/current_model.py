@@ -23,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class WatchedEmbedding:
-    """The port `EmbeddingModel` in front of another. ``entry``: the registry's."""
+    """An embedding model that notes whether the last request of the model behind it was answered.
+
+    ``entry`` is that of the registry.
+    """
 
     def __init__(self, model: EmbeddingModel, entry: ModelEntry) -> None:
         self._model, self._entry = model, entry
@@ -32,26 +35,26 @@ class WatchedEmbedding:
 
     @property
     def name(self) -> str:
-        """As the model's."""
+        """The model's id."""
         return self._model.name
 
     @property
     def place(self) -> str | None:
-        """As the model's."""
+        """The address of the model, without anything secret."""
         return self._model.place
 
     @property
     def dimensions(self) -> int | None:
-        """As the model's."""
+        """Length of the vectors; None until it is known."""
         return self._model.dimensions
 
     @property
     def most_texts(self) -> int:
-        """As the model's."""
+        """Number of texts that one request may hold."""
         return self._model.most_texts
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """As the model does."""
+        """Return one vector per text, as the model behind it does."""
         try:
             vectors = await self._model.embed(texts)
         except ModelFailed as error:
@@ -66,7 +69,7 @@ class WatchedEmbedding:
         self._failure = None if failure is None else failure.with_traceback(None)
 
     def health(self, now: int) -> list[ModelHealth]:
-        """How it does, told to the metrics too. ``now``: server time in ms."""
+        """Return the health of the model, and set its metric. ``now``: server time in ms."""
         failing = self._failure is not None
         learned = self._model.learned if isinstance(self._model, OpenAIEmbedding) else ()
         metrics.model_state.labels(EMBED.group or "", self._entry.id).set(int(failing))
@@ -90,9 +93,10 @@ class WatchedEmbedding:
 
 
 class CurrentEmbedding:
-    """Hands each request to the model of its time. Raises ``SettingsError`` when the first one cannot be asked.
+    """Hands each request to the model of its time. Raises ``SettingsError`` when the first model cannot be asked.
 
-    ``start``: what embeds with a model. Vectors of two models do not compare, so none has anything of another's.
+    ``start`` makes the service of a model. Vectors of two models must not be compared, so no service has anything of
+    another.
     """
 
     def __init__(self, settings: Settings, start: Callable[[EmbeddingModel], Embedding]) -> None:
@@ -104,7 +108,7 @@ class CurrentEmbedding:
         self._before: list[WatchedEmbedding] = []
 
     def use(self, registered: Sequence[ModelEntry]) -> None:
-        """Take the default of this list. One that cannot be asked is said, and the one before stays."""
+        """Take the default model of this list. When it cannot be asked, that is logged and the model before stays."""
         known = self._configured.and_registered(registered).embedding
         if known.entry == self._known.entry:
             return
@@ -125,7 +129,7 @@ class CurrentEmbedding:
         return WatchedEmbedding(model, known.entry)
 
     def health(self, now: int) -> list[ModelHealth]:
-        """How the model of now does. ``now``: server time in ms."""
+        """Return the health of the current model. ``now``: server time in ms."""
         return self.model.health(now)
 
     async def handle(self, entry: Entry) -> None:
@@ -133,6 +137,6 @@ class CurrentEmbedding:
         await self._embedding.handle(entry)
 
     async def close(self) -> None:
-        """Close all connections: those of models before, whose requests may have lasted, too."""
+        """Close all connections, also those of models before, whose requests may have lasted."""
         for model in (self.model, *self._before):
             await model.aclose()

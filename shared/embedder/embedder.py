@@ -1,4 +1,4 @@
-"""Vectors for whoever needs them, computed here or asked for; the caller does not care which."""
+"""Gives vectors to any service: computed in its process, or asked for from the embedding service."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -18,14 +18,14 @@ class Embedder(Protocol):
     """Embeds texts. Raises `ModelFailed` (see `pentad.shared.models.ports`) and nothing else."""
 
     async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
-        """One vector per text, in order: 256 texts of 1 MiB together at most.
+        """Return one vector per text, in order: 256 texts of 1 MiB together at most.
 
         Raises `ModelRefused` for texts that no other try helps, `ModelUnavailable` when there is no answer in time.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close the connections; who waits for an answer gets ``ModelUnavailable``. Safe to call twice."""
+        """Close the connections; callers that wait for an answer get ``ModelUnavailable``. Safe to call twice."""
         ...
 
 
@@ -40,13 +40,13 @@ def make_embedder(settings: Settings, store: Store, timeout_s: float = TIMEOUT_S
 
 
 class HashingEmbedder:
-    """The hashing embedding, in the caller's own process: 0.1 ms a sentence."""
+    """An embedder that hashes in the caller's own process: 0.1 ms a sentence."""
 
     def __init__(self) -> None:
         self._model = HashingEmbedding()
 
     async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
-        """One vector per text."""
+        """Return one vector per text, as `Embedder` says."""
         return Embedded(self._model.name, await self._model.embed(sendable(texts)))
 
     async def aclose(self) -> None:
@@ -61,7 +61,7 @@ class CircuitBreakerEmbedder:
         self._circuit = Circuit(monotonic())
 
     async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
-        """One vector per text; see `Embedder`."""
+        """Return one vector per text, as `Embedder` says."""
         circuit, now = self._circuit, monotonic()
         if not circuit.may_ask(now):
             why = f"{circuit.error}; it is asked again in {circuit.left(now):.1f} s"
