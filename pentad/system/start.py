@@ -15,8 +15,7 @@ from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import SettingsError
 from pentad.shared.plugins.errors import PluginError
-from pentad.shared.plugins.loading import is_loading_plugins
-from pentad.shared.plugins.main_program import script_plugin
+from pentad.shared.plugins.loading import is_loading_plugins, script_plugin
 from pentad.shared.service.http import HttpServer
 from pentad.shared.service.listening import Listening
 from pentad.shared.service.options import Options

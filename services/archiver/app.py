@@ -27,7 +27,7 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.choosing_stores import (
     embedded_graph,

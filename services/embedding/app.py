@@ -45,5 +45,5 @@ class EmbeddingService(EntryService):
 
 
 def build(settings: Settings) -> EmbeddingService:
-    """The embedding service, ready to start."""
+    """Return the embedding service, ready to start."""
     return EmbeddingService(settings)

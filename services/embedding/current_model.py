@@ -2,25 +2,101 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from time import monotonic
 
-from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.models import MOST_LEARNED, ModelEntry, ModelHealth
+from pentad.contracts.streams import EMBED
 from pentad.services.embedding.handlers import Embedding
-from pentad.services.embedding.watched import WatchedEmbedding
+from pentad.shared import metrics
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.configured import configured_models, environment_embedding
+from pentad.shared.models.configured_models import configured_models, environment_embedding
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_embedding_of_entry
+from pentad.shared.models.openai_embedding import OpenAIEmbedding
+from pentad.shared.models.ports import ModelFailed, ModelMisconfigured
 from pentad.shared.settings import Settings
 from pentad.shared.work.entry import Entry
 
 log = logging.getLogger(__name__)
 
 
-class CurrentEmbedding:
-    """Hands each request to the model of its time. Raises ``SettingsError`` when the first one cannot be asked.
+class WatchedEmbedding:
+    """An embedding model that notes whether the last request of the model behind it was answered.
 
-    ``start``: what embeds with a model. Vectors of two models do not compare, so none has anything of another's.
+    ``entry`` is that of the registry.
+    """
+
+    def __init__(self, model: EmbeddingModel, entry: ModelEntry) -> None:
+        self._model, self._entry = model, entry
+        self._failure: ModelFailed | None = None
+        self._since = monotonic()
+
+    @property
+    def name(self) -> str:
+        """The model's id."""
+        return self._model.name
+
+    @property
+    def place(self) -> str | None:
+        """The address of the model, without anything secret."""
+        return self._model.place
+
+    @property
+    def dimensions(self) -> int | None:
+        """Length of the vectors; None until it is known."""
+        return self._model.dimensions
+
+    @property
+    def most_texts(self) -> int:
+        """Number of texts that one request may hold."""
+        return self._model.most_texts
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector per text, as the model behind it does."""
+        try:
+            vectors = await self._model.embed(texts)
+        except ModelFailed as error:
+            self._now(error)
+            raise
+        self._now(None)
+        return vectors
+
+    def _now(self, failure: ModelFailed | None) -> None:
+        if (failure is None) is not (self._failure is None):
+            self._since = monotonic()
+        self._failure = None if failure is None else failure.with_traceback(None)
+
+    def health(self, now: int) -> list[ModelHealth]:
+        """Return the health of the model, and set its metric. ``now``: server time in ms."""
+        failing = self._failure is not None
+        learned = self._model.learned if isinstance(self._model, OpenAIEmbedding) else ()
+        metrics.model_state.labels(EMBED.group or "", self._entry.id).set(int(failing))
+        return [
+            ModelHealth(
+                id=self._entry.id,
+                kind=self._entry.kind,
+                state="failing" if failing else "ok",
+                since=rfc3339(now - round((monotonic() - self._since) * 1000)),
+                error=None if self._failure is None else str(self._failure),
+                refused=isinstance(self._failure, ModelMisconfigured),
+                learned=learned[:MOST_LEARNED],
+                model=self.name,
+                place=self.place,
+            )
+        ]
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._model.aclose()
+
+
+class CurrentEmbedding:
+    """Hands each request to the model of its time. Raises ``SettingsError`` when the first model cannot be asked.
+
+    ``start`` makes the service of a model. Vectors of two models must not be compared, so no service has anything of
+    another.
     """
 
     def __init__(self, settings: Settings, start: Callable[[EmbeddingModel], Embedding]) -> None:
@@ -32,7 +108,7 @@ class CurrentEmbedding:
         self._before: list[WatchedEmbedding] = []
 
     def use(self, registered: Sequence[ModelEntry]) -> None:
-        """Take the default of this list. One that cannot be asked is said, and the one before stays."""
+        """Take the default model of this list. When it cannot be asked, that is logged and the model before stays."""
         known = self._configured.and_registered(registered).embedding
         if known.entry == self._known.entry:
             return
@@ -53,7 +129,7 @@ class CurrentEmbedding:
         return WatchedEmbedding(model, known.entry)
 
     def health(self, now: int) -> list[ModelHealth]:
-        """How the model of now does. ``now``: server time in ms."""
+        """Return the health of the current model. ``now``: server time in ms."""
         return self.model.health(now)
 
     async def handle(self, entry: Entry) -> None:
@@ -61,6 +137,6 @@ class CurrentEmbedding:
         await self._embedding.handle(entry)
 
     async def close(self) -> None:
-        """Close all connections: those of models before, whose requests may have lasted, too."""
+        """Close all connections, also those of models before, whose requests may have lasted."""
         for model in (self.model, *self._before):
             await model.aclose()

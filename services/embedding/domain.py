@@ -15,17 +15,17 @@ class Wanted:
 
 
 def pack(vector: Sequence[float]) -> bytes:
-    """A vector as little-endian float32."""
+    """Return a vector as little-endian float32."""
     return struct.pack(f"<{len(vector)}f", *vector)
 
 
 def unpack(data: bytes) -> list[float]:
-    """The inverse of `pack`."""
+    """Return the vector that `pack` has packed."""
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
 def batches(texts: Sequence[Wanted], most: int, most_chars: int) -> Iterator[list[Wanted]]:
-    """Cut into batches by count and by size; a text that is too long alone is a batch of its own."""
+    """Cut texts into batches by count and by size; a text that is too long alone is a batch of its own."""
     batch: list[Wanted] = []
     size = 0
     for wanted in texts:

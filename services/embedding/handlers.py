@@ -1,4 +1,4 @@
-"""Requests of many callers become few calls of the model, and no text is embedded twice for one user or session."""
+"""Joins the requests of many callers into few calls of the model, and embeds no text twice for one user or session."""
 
 import asyncio
 import logging
@@ -27,36 +27,36 @@ from pentad.shared.work.entry import Entry
 
 log = logging.getLogger(__name__)
 
-_MOST_CHARS = 200_000
+_MAX_BATCH_CHARS = 200_000
 _GATHER_S = 0.003
-"""How long the first request of a batch to an endpoint waits for others."""
+"""Seconds for which the first request of a batch to an endpoint waits for others."""
 _CACHE_TTL_S = 7 * 86_400
 _REPLY_TTL_S = 60
-_LENGTHS = 3
-"""How often vectors that the model gives for one request may be of another length than those before."""
+_MAX_LENGTH_CHANGES = 3
+"""Number of times that vectors of a new length are taken for one request."""
 _HARMLESS = "a"
-"""A text that every model embeds which embeds any."""
+"""A text that every working model embeds."""
 _PROBE_S = 5.0
-"""A model that has refused what is harmless is asked for it again so much later: until then it counts as refusing all
-that it refuses."""
+"""Seconds after which a model that has refused a harmless text is asked for it again. Until then each refusal counts
+as one of everything."""
 
 
 class Embedding:
-    """The embedding service's work."""
+    """The work of the embedding service: it answers requests for vectors."""
 
     def __init__(self, store: Store, model: EmbeddingModel) -> None:
         self._store, self._model = store, model
         self._here = model.place is None
-        """The model computes in this process: fewer calls save nothing, and it lets requests take turns."""
+        """Whether the model computes in this process: then fewer calls save nothing, and requests take turns."""
         self._under_way: dict[str, asyncio.Future[list[float]]] = {}
         """The vectors that this process makes now, by their keys in the cache."""
         self._waiting: list[Wanted] = []
         self._sender: asyncio.Task[None] | None = None
         self._computing: set[asyncio.Task[None]] = set()
         self._refuses_all = False
-        """The model has refused even what is harmless, and has embedded nothing since."""
+        """Whether the model has refused even a harmless text, and has embedded nothing since."""
         self._probe_again = 0.0
-        """When it is asked for that again, by the clock of this process."""
+        """The time at which the harmless text is tried again, by the clock of this process."""
 
     async def handle(self, entry: Entry) -> None:
         """Answer one request; a refusal of the model is an answer too."""
@@ -94,8 +94,8 @@ class Embedding:
         metrics.published.labels(EMBED_REPLY.name, EmbedReply.__name__).inc()
 
     async def embed(self, shard: int, tenant: str, cached_for: str, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors of the texts, all of one length, from the cache of this user or session of the tenant where it has
-        them. Raises ``ModelFailed``.
+        """Return the vectors of the texts, all of one length, from the cache of this user or session of the tenant
+        where it has them. Raises ``ModelFailed``.
 
         A cached vector of another length than the model gives now is embedded anew: an endpoint begins or stops to
         refuse `dimensions`, or other ones were configured.
@@ -103,7 +103,7 @@ class Embedding:
         keys = {text: vector(shard, content_key(self._model.name, tenant, cached_for, text)) for text in texts}
         found = await self._store.call("MGET", *keys.values())
         vectors = {text: unpack(data) for text, data in zip(keys, found, strict=True) if data is not None}
-        for tried in range(_LENGTHS):
+        for tried in range(_MAX_LENGTH_CHANGES):
             length = self._model.dimensions or _common_length(vectors)
             missing = {text: key for text, key in keys.items() if len(vectors.get(text, ())) != length}
             if not tried:
@@ -115,7 +115,7 @@ class Embedding:
         raise ModelUnavailable(f"{self._model.name} gives vectors of one length and then of another; see its endpoint")
 
     async def _made(self, missing: Mapping[str, str]) -> dict[str, list[float]]:
-        """New vectors of texts, by their keys in the cache, which has them from then on."""
+        """Return new vectors of texts, by their keys in the cache, which has them from then on."""
         made = await asyncio.gather(*(self._want(Wanted(key, text)) for text, key in missing.items()))
         for key, fresh in zip(missing.values(), made, strict=True):
             args: list[Argument] = [pack(fresh), "EX", _CACHE_TTL_S]
@@ -123,7 +123,7 @@ class Embedding:
         return dict(zip(missing, made, strict=True))
 
     def _want(self, wanted: Wanted) -> "asyncio.Future[list[float]]":
-        """The vector of a text that this process embeds now, once for all who want it and share its cache."""
+        """Return the future vector of a text, which is embedded once for all callers that share its cache."""
         future = self._under_way.get(wanted.key)
         if future is None:
             future = asyncio.get_running_loop().create_future()
@@ -138,7 +138,7 @@ class Embedding:
             while self._waiting:
                 await asyncio.sleep(0 if self._here else _GATHER_S)
                 waiting, self._waiting = self._waiting, []
-                for batch in batches(waiting, self._model.most_texts, _MOST_CHARS):
+                for batch in batches(waiting, self._model.most_texts, _MAX_BATCH_CHARS):
                     if self._here:
                         self._compute(batch)
                     else:
@@ -147,13 +147,13 @@ class Embedding:
             self._sender = None
 
     def _compute(self, batch: list[Wanted]) -> None:
-        """Begin to: what comes next does not wait for the end of it."""
+        """Begin to embed a batch: the next one does not wait for its end."""
         computing = asyncio.create_task(self._send_batch(batch))
         self._computing.add(computing)
         computing.add_done_callback(self._computing.discard)
 
     async def _send_batch(self, batch: list[Wanted], answers: bool = False) -> None:
-        """``answers``: it is known that the model embeds others, so a refusal is of these texts."""
+        """Embed one batch. ``answers``: the model is known to embed other texts, so a refusal concerns these."""
         metrics.embed_batch.labels().observe(len(batch))
         try:
             vectors = await self._model.embed([wanted.text for wanted in batch])
@@ -174,7 +174,8 @@ class Embedding:
             self._under_way.pop(wanted.key).set_result(made)
 
     async def _failure_of_others(self, refusal: ModelRefused) -> ModelFailed | None:
-        """Why the model embeds nothing else either; None: it does, so it has refused these texts and not everything."""
+        """Return why the model embeds nothing else either; None when it does, so that its refusal concerns these
+        texts."""
         if monotonic() < self._probe_again:
             return ModelMisconfigured(str(refusal))
         try:
@@ -191,11 +192,12 @@ class Embedding:
         return None
 
     def _embeds(self) -> None:
-        """The model has embedded something."""
+        """Note that the model has embedded something."""
         self._refuses_all, self._probe_again = False, 0.0
 
     async def _send_apart(self, batch: list[Wanted]) -> None:
-        """A refusal may be the fault of one text: it is found by halving, and the callers of the others get answers."""
+        """Embed the halves of a refused batch: the fault may be that of one text, and the callers of the others get
+        answers."""
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
             await self._send_batch(half, answers=True)
@@ -208,7 +210,8 @@ class Embedding:
 
 
 def _common_length(vectors: Mapping[str, Sequence[float]]) -> int | None:
-    """How long all of these are; None where they are not alike: then none of them can be told to be of now."""
+    """Return the length that all of these have; None when they differ, so that none of them can be told to be
+    current."""
     lengths = {len(each) for each in vectors.values() if each}
     return lengths.pop() if len(lengths) == 1 else None
 

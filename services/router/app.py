@@ -12,10 +12,9 @@ from pentad.services.router.handlers import RouterHandler
 from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
-from pentad.shared.embedder.circuit_breaker import CircuitBreakerEmbedder
-from pentad.shared.embedder.embedder import make_embedder
+from pentad.shared.embedder.embedder import CircuitBreakerEmbedder, make_embedder
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
-from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService

@@ -12,7 +12,7 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import make_embedder
-from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.choosing_stores import graph_of, vectors_of
 from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.recalling import Recalling

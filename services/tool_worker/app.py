@@ -24,7 +24,7 @@ from pentad.shared.memory.hit_walks import HitWalks
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.transcripts import Transcripts
 from pentad.shared.models.tool_forms import what_servers_refuse
-from pentad.shared.plugins.doubts import doubts
+from pentad.shared.plugins.definition import description_gaps
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
@@ -92,8 +92,8 @@ class ToolWorker(ConsumingService):
         specs = self._sources.specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
         for spec in self._processes.tools.values():
-            for doubt in doubts(spec):
-                log.warning("%s", doubt)
+            for gap in description_gaps(spec):
+                log.warning("%s", gap)
             for refused in what_servers_refuse(spec.description, spec.parameters):
                 log.warning(
                     "tool %r has %s: some model servers refuse that, and are then asked without it", spec.name, refused

@@ -1,4 +1,4 @@
-"""Asks the embedding service over Redis, and waits for its answer, not for long."""
+"""Asks the embedding service over Redis, and waits a short time for its answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.replies import Replies
 
 TIMEOUT_S = 2.0
-_MOST_WAITING = 512
-"""Requests under way in one shard, of one process: what waits in the stream when no service is there."""
+_MAX_WAITING = 512
+"""Requests that one process may have under way in one shard: they wait in the stream when no service is there."""
 
 
 class EmbeddingClient:
-    """Any number of requests at once, over one stream of answers for each shard.
+    """A client for any number of requests at once, over one stream of answers for each shard.
 
-    ``timeout_s`` bounds a request. One that ends without an answer is taken back, so that no service that comes later
-    works for nobody.
+    ``timeout_s`` bounds a request. A request that ends without an answer is taken back, so that a later service does
+    no work for it.
     """
 
     def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
@@ -32,7 +32,7 @@ class EmbeddingClient:
         self._shards: dict[int, Replies[EmbedReply]] = {}
 
     async def embed(self, texts: Sequence[str], requester: Requester) -> Embedded:
-        """One vector per text. Raises ``ModelRefused`` or ``ModelUnavailable``; see `Embedder`."""
+        """Return one vector per text. Raises ``ModelRefused`` or ``ModelUnavailable``; see `Embedder`."""
         if not texts:
             return Embedded("", [])
         wanted = sendable(texts)
@@ -50,7 +50,7 @@ class EmbeddingClient:
         return embedded(reply, len(wanted))
 
     async def aclose(self) -> None:
-        """Close the connections; who waits for an answer gets ``ModelUnavailable``."""
+        """Close the connections; callers that wait for an answer get ``ModelUnavailable``."""
         shards, self._shards = self._shards, {}
         await asyncio.gather(*(replies.aclose() for replies in shards.values()))
 
@@ -80,8 +80,8 @@ class EmbeddingClient:
         replies = self._shards.get(shard)
         if replies is None:
             replies = self._shards[shard] = Replies(self._store, EMBED_REPLY, shard, _read, _unheard)
-        if replies.waiting >= _MOST_WAITING:
-            raise ModelUnavailable(f"{_MOST_WAITING} requests wait for the embedding service: try again later")
+        if replies.waiting >= _MAX_WAITING:
+            raise ModelUnavailable(f"{_MAX_WAITING} requests wait for the embedding service: try again later")
         return replies
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.commands import EmbedReply
 from pentad.shared.immutable import immutable
-from pentad.shared.models.embeddings import LARGEST
+from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 
@@ -21,14 +21,14 @@ class Requester:
     session: str
     task: str | None = None
     correlation: str | None = None
-    """``message_id`` of the user's message whose turn this belongs to."""
+    """The ``message_id`` of the user's message whose turn the request belongs to."""
     cause: str | None = None
-    """Id of the direct cause: a step, an inbound entry."""
+    """The id of the direct cause: a step, an inbound entry."""
     cached_for: str | None = None
-    """Who shares the cached vectors of these texts; None: the session."""
+    """The user or session that shares the cached vectors of these texts; None for the session."""
 
     def fields(self) -> dict[str, Any]:
-        """The requester as fields of an envelope."""
+        """Return the requester as fields of an envelope."""
         return {
             "tenant_id": self.tenant,
             "session_id": self.session,
@@ -39,47 +39,56 @@ class Requester:
         }
 
 
-MOST_ASKED = 256
-"""Texts of one request."""
-_MOST_BYTES = 1 << 20
-"""Bytes of the texts of one request together, as UTF-8."""
-_MOST_DIMENSIONS = 4096
-MOST_REPLY_BYTES = 24 << 20
-"""Bytes of one reply: as many vectors as a request may want, each of the greatest length."""
+MAX_REQUEST_TEXTS = 256
+"""Texts that one request may have."""
+_MAX_REQUEST_BYTES = 1 << 20
+"""Bytes that the texts of one request may have together, as UTF-8."""
+_MAX_DIMENSIONS = 4096
+MAX_REPLY_BYTES = 24 << 20
+"""Bytes that one reply may have: as many vectors as a request may want, each of the greatest length."""
 
 
 @immutable
 class Embedded:
-    """Vectors in the order of the texts, all of one length. ``model``: vectors of different names do not compare."""
+    """Vectors in the order of the texts, all of one length.
+
+    Vectors of models with different names must not be compared.
+    """
 
     model: str
     vectors: list[list[float]]
 
 
 def content_key(model: str, tenant: str, cached_for: str, text: str) -> str:
-    """The name under which a text's vector is cached: by the model, the content, and the tenant's user or session."""
+    """Return the name under which a text's vector is cached: by the model, the content, and the tenant's user or
+    session."""
     return hashlib.sha256(f"{model}\0{tenant}\0{cached_for}\0{text}".encode()).hexdigest()
 
 
 def cache_of_task(task: str) -> str:
-    """Who shares the vectors that are cached while a task is learned from. No user and no session has a space."""
+    """Return the sharer of the vectors that are cached while a task is learned from.
+
+    Its name has a space, which the name of a user or a session never has.
+    """
     return f"task {task}"
 
 
 def sendable(texts: Sequence[str]) -> list[str]:
-    """Texts as they can be sent: what is no character counts as `?`. Raises ``ModelRefused`` when they are too many."""
-    if len(texts) > MOST_ASKED:
-        raise ModelRefused(f"{len(texts)} texts at once: embed {MOST_ASKED} at most, and the others after them")
+    """Return texts as they can be sent: a lone surrogate counts as `?`. Raises ``ModelRefused`` for too many texts."""
+    if len(texts) > MAX_REQUEST_TEXTS:
+        raise ModelRefused(f"{len(texts)} texts at once: embed {MAX_REQUEST_TEXTS} at most, and the others after them")
     encoded = [text.encode("utf-8", "replace") for text in texts]
     size = sum(map(len, encoded))
-    if size > _MOST_BYTES:
-        raise ModelRefused(f"texts of {size} bytes at once: embed {_MOST_BYTES} at most, and the others after them")
+    if size > _MAX_REQUEST_BYTES:
+        raise ModelRefused(
+            f"texts of {size} bytes at once: embed {_MAX_REQUEST_BYTES} at most, and the others after them"
+        )
     return [text.decode() for text in encoded]
 
 
 def read_reply(data: bytes) -> EmbedReply | None:
     """Read a reply of the embedding service; None when it is unreadable."""
-    if len(data) > MOST_REPLY_BYTES:
+    if len(data) > MAX_REPLY_BYTES:
         return None
     try:
         return EmbedReply.model_validate_json(data)
@@ -88,16 +97,19 @@ def read_reply(data: bytes) -> EmbedReply | None:
 
 
 def embedded(reply: EmbedReply, count: int) -> Embedded:
-    """The vectors of so many texts. Raises ``ModelRefused``: the model's refusal, or what are no such vectors; and
-    ``ModelUnavailable`` where the model refuses every text."""
+    """Return the vectors of ``count`` texts.
+
+    Raises ``ModelRefused`` for the model's refusal and for a reply without such vectors, and ``ModelUnavailable``
+    where the model refuses every text.
+    """
     if reply.error is not None and reply.refuses_all:
         raise ModelUnavailable(f"the embedding model refuses every request: {reply.error}")
     if reply.error is not None:
         raise ModelRefused(reply.error)
     lengths = {len(vector) for vector in reply.vectors}
-    if len(reply.vectors) != count or len(lengths) != 1 or not 1 <= lengths.pop() <= _MOST_DIMENSIONS:
+    if len(reply.vectors) != count or len(lengths) != 1 or not 1 <= lengths.pop() <= _MAX_DIMENSIONS:
         got = f"{len(reply.vectors)} vectors for {count} texts, or unlike ones"
         raise ModelRefused(f"the embedding service answered {got}")
-    if any(max(map(abs, vector)) > LARGEST for vector in reply.vectors):
+    if any(max(map(abs, vector)) > MAX_ABSOLUTE_VALUE for vector in reply.vectors):
         raise ModelRefused("the embedding service answered vectors with numbers that are too large")
     return Embedded(reply.model, reply.vectors)

@@ -1,4 +1,4 @@
-"""The instructions that are always there."""
+"""The built-in instructions, which every system has."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""Asks a model what an instruction asks: its answer must be JSON, and one that cannot be used is asked for again."""
+"""Asks a model an instruction's question: its answer must be JSON, and one that cannot be used is asked for again."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,15 +12,15 @@ from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed
 
-_MOST_BYTES = 131_072
+_MAX_ANSWER_BYTES = 131_072
 _NO_TASK = {name: f"{{{{{name}}}}}" for name in PLACEHOLDERS}
-"""Nothing stands for a task's values: they stay as they are written."""
+"""Values of a task that stay as they are written, because no task asks."""
 
 T = TypeVar("T")
 
 
 class UnusableAnswerError(Exception):
-    """The model has answered, and nothing can be made of it. Asked again it would say the same."""
+    """The model has answered, and its answer cannot be used. Asked again it would say the same."""
 
 
 async def ask_json(
@@ -31,13 +31,13 @@ async def ask_json(
     *,
     patience_s: float,
     most_chars: int,
-    most_bytes: int = _MOST_BYTES,
+    most_bytes: int = _MAX_ANSWER_BYTES,
     caller: str = "",
 ) -> T:
-    """What ``read`` makes of the model's value and of the model's id. ``read`` raises ``ValueError`` for a wrong value.
+    """Return the result of ``read`` for the model's value and its id. ``read`` raises ``ValueError`` for a wrong value.
 
-    ``most_chars``: of a wrong answer, and of what is wrong with it; both are sent back. ``most_bytes``: of an answer.
-    Raises ``ModelFailed`` and ``UnusableAnswerError``.
+    ``most_chars`` bounds a wrong answer, and the text of its mistake, both of which are sent back. ``most_bytes``
+    bounds an answer. Raises ``ModelFailed`` and ``UnusableAnswerError``.
     """
     try:
         output = Output(instruction.output_schema or {})

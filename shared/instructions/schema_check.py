@@ -1,4 +1,4 @@
-"""Checks a model's answer against a JSON schema: which of the JSON values in it fits, or what is wrong with them.
+"""Checks a model's answer against a JSON schema: finds the JSON value in it that fits, or the mistakes.
 
 The checker holds Python's lock as long as it works, and a schema can make it work for hours: with alternatives in
 alternatives, with references to itself, with patterns. `schema_weight` tells which schemas cannot.
@@ -17,15 +17,15 @@ from pentad.shared.immutable import immutable
 from pentad.shared.lenient_json import read_lenient
 
 MAX_VALUES = 64
-"""JSON values of one answer that are looked at."""
+"""JSON values of one answer that are read."""
 MAX_UNCLOSED = 16
-"""Opening brackets of prose that nothing closes; each costs a look at the rest of the text."""
+"""Opening brackets of prose that nothing closes; each costs a search of the rest of the text."""
 MAX_FALSE_STARTS = 1_000
-"""Brackets that hold no JSON."""
+"""Brackets without JSON that one answer may have."""
 _FENCE = "```"
 _LANGUAGES = ("json5", "jsonc", "json")
-_JSON_BEGINS = {"{": '"', "[": '{["-0123456789'}
-"""What follows an opening bracket, blanks aside, in JSON that is not empty."""
+_JSON_STARTS = {"{": '"', "[": '{["-0123456789'}
+"""Characters that may follow an opening bracket, blanks aside, in JSON that is not empty."""
 _decoder = JSONDecoder()
 
 
@@ -35,15 +35,16 @@ class FoundValues:
 
     values: tuple[Any, ...]
     problem: str = ""
-    """Why the answer as a whole is no JSON; '' when it is."""
+    """The reason why the answer as a whole is no JSON; '' when it is."""
 
 
 def find_values(text: str) -> FoundValues:
-    """The JSON value that a text is; otherwise the objects and arrays in it, and what stands alone in its fences.
+    """Return the JSON value that a text is; otherwise the objects and arrays in it, and values that stand alone in
+    its fences.
 
-    Mistakes that have one reading are none. What begins like JSON and is otherwise damaged or cut off is passed over
-    with all that is in it: a part of an answer is no answer. Raises ``ValueError`` for a text with more values than
-    are looked at.
+    Mistakes that have one reading are corrected. Text that begins like JSON and is otherwise damaged or cut off is
+    passed over with everything in it: a part of an answer is no answer. Raises ``ValueError`` for a text with too
+    many values.
     """
     try:
         return FoundValues((read_lenient(text, None)[0],))
@@ -56,7 +57,7 @@ def find_values(text: str) -> FoundValues:
 
 
 def _brackets(text: str) -> list[Any]:
-    """The objects and arrays that are in no other one."""
+    """Return the objects and arrays that are within no other one."""
     found: list[Any] = []
     false_starts = unclosed = 0
     starts = _Starts(text)
@@ -85,7 +86,7 @@ def _brackets(text: str) -> list[Any]:
 
 
 def _with_mistakes(damaged: str) -> list[Any]:
-    """What a bracket with its end says, when its mistakes have one reading."""
+    """Return the value of a damaged object or array when its mistakes have one reading."""
     try:
         return [read_lenient(damaged, None)[0]]
     except ValueError:
@@ -93,14 +94,14 @@ def _with_mistakes(damaged: str) -> list[Any]:
 
 
 class _Starts:
-    """The opening brackets of a text, in their order. Each character is looked at once for each kind."""
+    """The opening brackets of a text, in their order. Each character is read once for each kind of bracket."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._known = dict.fromkeys("{[", -2)
 
     def next(self, at: int) -> int:
-        """Where the first one from ``at`` on is; -1: there is none."""
+        """Return the position of the first one from ``at`` on; -1 when there is none."""
         for bracket, known in self._known.items():
             if known != -1 and known < at:
                 self._known[bracket] = self._text.find(bracket, at)
@@ -108,7 +109,7 @@ class _Starts:
 
 
 def _closed(text: str, start: int) -> int:
-    """Where what an opening bracket begins is closed, strings aside; 0 when nothing closes it."""
+    """Return the position behind the bracket that closes this one, strings aside; 0 when nothing closes it."""
     depth, at, length = 0, start, len(text)
     while at < length:
         sign = text[at]
@@ -145,11 +146,11 @@ def _begins_like_json(text: str, at: int) -> bool:
     following = at + 1
     while following < len(text) and text[following].isspace():
         following += 1
-    return following == len(text) or text[following] in _JSON_BEGINS[text[at]]
+    return following == len(text) or text[following] in _JSON_STARTS[text[at]]
 
 
 def _alone_in_fences(text: str) -> list[Any]:
-    """The strings, numbers and the like that are all that a Markdown fence has. One that is never ended counts too."""
+    """Return the strings, numbers and the like that stand alone in a Markdown fence, also in one that never ends."""
     found: list[Any] = []
     for fenced in text.split(_FENCE)[1::2]:
         content = fenced.strip()
@@ -166,24 +167,31 @@ def _alone_in_fences(text: str) -> list[Any]:
 
 
 MAX_ANSWER = 524_288
-"""Bytes of an answer that must be JSON."""
-_MAX_WRAPPED = 2
-"""How often a value may have been made a JSON text."""
-_MOST_PROBLEMS = 5
-_MOST_CHARS = 300
-_MOST_WEIGHT = 100_000
-_MOST_DEPTH = 64
-"""Levels of a schema that is weighed; more weigh too much."""
-_VALUES = frozenset({"const", "default", "enum", "examples"})
+"""Bytes that an answer may have that must be JSON."""
+_MAX_WRAPPINGS = 2
+"""Number of times that a value may have been turned into a JSON text."""
+_MAX_PROBLEMS = 5
+_MAX_PROBLEM_CHARS = 300
+_MAX_WEIGHT = 100_000
+_MAX_DEPTH = 64
+"""Levels of a schema that is weighed; a deeper one weighs too much."""
+_VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 """Keywords with values, which are no schemas."""
-_HEAVY = ("$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
+_HEAVY_KEYWORDS = (
+    "$dynamicRef",
+    "$recursiveRef",
+    "pattern",
+    "patternProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
 """Keywords whose cost depends on more than the sizes of schema and value."""
 _PROBES: tuple[Any, ...] = (None, 0, "", [], {})
-"""Values that a schema is tried with when it is registered."""
+"""Values with which a schema is tried when it is registered."""
 
 
 class WrongOutput(ValueError):  # noqa: N818 - reads as what it is
-    """The answer is not what the schema asks for. The text says why, for the model that is asked again."""
+    """The answer does not fit the schema. The text says why, for the model that is asked again."""
 
 
 class WrongSchema(ValueError):  # noqa: N818 - reads as what it is
@@ -191,10 +199,10 @@ class WrongSchema(ValueError):  # noqa: N818 - reads as what it is
 
 
 class SchemaCheck:
-    """One schema, ready to be used. Everything here runs in the calling thread, for as long as it takes."""
+    """One schema, ready to be used. Every method runs in the calling thread, for as long as it takes."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Raises ``WrongSchema``. Nothing that the schema refers to is fetched, and patterns run in linear time."""
+        """Raise ``WrongSchema`` for a wrong schema. References are not fetched, and patterns run in linear time."""
         try:
             self._validator = jsonschema_rs.validator_for(
                 dict(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions()
@@ -208,7 +216,7 @@ class SchemaCheck:
             next(iter(self._validator.iter_errors(value)), None)
 
     def fitting(self, text: str) -> str:
-        """The one value of the answer that fits, written down as JSON; also one that was made a JSON text.
+        """Return the one value of the answer that fits, as JSON; also one that was turned into a JSON text.
 
         Raises ``WrongOutput``.
         """
@@ -236,21 +244,22 @@ class SchemaCheck:
         return [value for value in values if self._validator.is_valid(value)]
 
     def _problems(self, value: Any, count: int) -> str:
-        wrong = islice(self._validator.iter_errors(value), _MOST_PROBLEMS)
+        wrong = islice(self._validator.iter_errors(value), _MAX_PROBLEMS)
         problems = "; ".join(f"{_where(each)}: {_short(each.message)}" for each in wrong)
         return problems if count == 1 else f"none of the {count} JSON values in it fits; of the last one, {problems}"
 
 
 def schema_weight(schema: Mapping[str, Any]) -> int | None:
-    """How many schemas a value is held against at most, alternatives and references followed.
+    """Return the greatest number of schemas against which a value is checked, with alternatives and references
+    followed.
 
-    None: it depends on the value, or is too large to say.
+    It is None when the number depends on the value, or is too large.
     """
     return _Weighing(schema).weight()
 
 
 class _Weighing:
-    """Weighs each part that is referred to once; a part that refers to itself has no weight."""
+    """Weighs each part of a schema that is referred to once; a part that refers to itself has no weight."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -258,24 +267,26 @@ class _Weighing:
 
     def weight(self) -> int | None:
         weight = self._of(self._schema, 0)
-        return weight if weight is not None and weight <= _MOST_WEIGHT else None
+        return weight if weight is not None and weight <= _MAX_WEIGHT else None
 
     def _of(self, part: Any, depth: int) -> int | None:
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             return None
         if isinstance(part, Mapping):
-            if any(isinstance(part.get(word), str | Mapping) for word in _HEAVY):
+            if any(isinstance(part.get(word), str | Mapping) for word in _HEAVY_KEYWORDS):
                 return None
             refers = part.get("$ref")
             total = self._of_reference(refers, depth) if isinstance(refers, str) else 1
-            inner = [(name in _VALUES, value) for name, value in part.items() if name not in ("$defs", "definitions")]
+            inner = [
+                (name in _VALUE_KEYWORDS, value) for name, value in part.items() if name not in ("$defs", "definitions")
+            ]
         elif isinstance(part, list | tuple):
             total, inner = 1, [(False, value) for value in part]
         else:
             return 1
         for is_value, value in inner:
             added = len(to_json(value)) if is_value else self._of(value, depth + 1)
-            if total is None or added is None or total > _MOST_WEIGHT:
+            if total is None or added is None or total > _MAX_WEIGHT:
                 return None
             total += added
         return total
@@ -297,11 +308,11 @@ class _Weighing:
 
 
 def _in_texts(values: Sequence[Any]) -> tuple[Any, ...]:
-    """The values that texts among these are JSON of; a text may have been made one twice."""
+    """Return the values of the texts among these that are JSON; a text may have been turned into JSON twice."""
     found: dict[str, Any] = {}
     for value in values:
         inner = value
-        for _ in range(_MAX_WRAPPED):
+        for _ in range(_MAX_WRAPPINGS):
             if isinstance(inner, str):
                 try:
                     inner, _json = read_lenient(inner)
@@ -321,4 +332,4 @@ def _message(error: Exception) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else text[: _MOST_CHARS - 1] + "…"
+    return text if len(text) <= _MAX_PROBLEM_CHARS else text[: _MAX_PROBLEM_CHARS - 1] + "…"

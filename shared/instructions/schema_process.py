@@ -1,7 +1,8 @@
 """Checks an answer against its schema in a process of its own, whose time and memory the kernel bounds.
 
-A process is started for each check: that costs about 60 ms of processor time, and only large answers and schemas whose
-cost nobody can tell beforehand are checked so. It reads one order from its standard input and writes one verdict.
+A process is started for each check: that costs about 60 ms of processor time, so only large answers, and schemas
+whose cost is unknown beforehand, are checked this way. The process reads one order from its standard input and
+writes one verdict.
 """
 
 import asyncio
@@ -23,29 +24,30 @@ from pentad.shared.settings import tool_environment
 
 CPU_S = 2
 """Seconds of processor time that a check may take."""
-_WALL_S = 20.0
-"""Seconds that it may take on a machine that has no time for it."""
-_MEMORY = 1 << 30
-"""Bytes of addresses that it may use."""
+_MAX_WALL_S = 20.0
+"""Seconds that a check may take on a machine that has no time for it."""
+_MAX_MEMORY = 1 << 30
+"""Bytes of address space that a check may use."""
 _MAX_PROCESSES = 2
-"""Processes of one service."""
+"""Processes that one service may run at a time."""
 _OUT_OF_MEMORY = 3
-"""The exit code of a process that Python has refused memory; the checker itself is ended by a signal then."""
-_MOST_STDERR = 2_000
+"""The exit code of a process that ran out of memory in Python; in the checker itself, a signal ends it."""
+_MAX_STDERR_BYTES = 2_000
 _MODULE = "pentad.shared.instructions.schema_process"
 _TOO_LONG = (
-    f"a check against output_schema was ended after {CPU_S} s or at {_MEMORY >> 20} MiB: make the schema simpler "
+    f"a check against output_schema was ended after {CPU_S} s or at {_MAX_MEMORY >> 20} MiB: make the schema simpler "
     "(fewer alternatives of anyOf or oneOf within each other, fewer references to itself, shorter patterns)"
 )
 
 
 async def check_off_loop(schema: Mapping[str, Any], text: str | None) -> str:
-    """`check_in_process` for an event loop; no more than two at once, others wait."""
+    """Run `check_in_process` for an event loop: two at once, and others wait."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), check_in_process, schema, text)
 
 
 def check_in_process(schema: Mapping[str, Any], text: str | None) -> str:
-    """The value of the answer that fits, as JSON. None: the schema alone is tried; returns ''.
+    """Return the value of the answer that fits, as JSON. With None as text only the schema is tried, and the result
+    is ''.
 
     Raises ``WrongOutput``, ``WrongSchema`` and ``OutageError``.
     """
@@ -59,7 +61,7 @@ def check_in_process(schema: Mapping[str, Any], text: str | None) -> str:
             input=order,
             capture_output=True,
             cwd=Path(__file__).parents[3],  # we are found there wherever the service runs
-            timeout=_WALL_S,
+            timeout=_MAX_WALL_S,
             check=False,
             process_group=0,  # the terminal's Ctrl-C is the service's to handle
         )
@@ -71,7 +73,7 @@ def check_in_process(schema: Mapping[str, Any], text: str | None) -> str:
         raise WrongSchema(_TOO_LONG)
     if ended.returncode:
         raise RuntimeError(
-            f"the check of an answer has failed: {ended.stderr[-_MOST_STDERR:].decode(errors='replace')}"
+            f"the check of an answer has failed: {ended.stderr[-_MAX_STDERR_BYTES:].decode(errors='replace')}"
         )
     verdict = from_json(ended.stdout)
     if "output" in verdict:
@@ -100,10 +102,10 @@ def _verdict(order: Mapping[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Carry out the order of standard input; the kernel ends a process that takes too much."""
+    """Carry out the order from standard input; the kernel ends a process that takes too much."""
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         sys.stdout.buffer.write(to_json(_verdict(from_json(sys.stdin.buffer.read()))))

@@ -10,8 +10,8 @@ from pentad.contracts.instructions import PLACEHOLDERS, Instruction
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.output import with_schema
 
-_REMEMBERED = 256
-"""System messages of which the JSON is kept, so that the steps of a day do not encode the same one again."""
+_MAX_CACHED_MESSAGES = 256
+"""System messages that are kept as JSON, so that the steps of a day do not encode the same one again."""
 
 
 @immutable
@@ -21,29 +21,33 @@ class PromptValues:
     goal: str
     session_id: str
     started_at: str
-    """When the task was opened: RFC 3339."""
+    """The time at which the task was opened, in RFC 3339."""
     tenant_id: str
     user_id: str
 
     def by_name(self) -> Mapping[str, str]:
-        """The values by the names of their placeholders."""
+        """Return the values by the names of their placeholders."""
         return {name: getattr(self, name) for name in PLACEHOLDERS}
 
 
 def fixed_prompt(instruction: Instruction) -> str | None:
-    """The system prompt without the day, where it is the same for every task; None where it names a task's values."""
+    """Return the system prompt without the day, where it is the same for all tasks; None where it names a task's
+    values."""
     return None if instruction.placeholders else with_schema(instruction.filled({}), instruction.output_schema)
 
 
 def system_message(instruction: Instruction, values: PromptValues, today: LocalDate | None) -> bytes:
-    """The system message of a step as JSON. ``today``: the day that it ends with; None of steps that told no day."""
+    """Return the system message of a step as JSON.
+
+    ``today`` is the day with which it ends; None for steps that were told no day.
+    """
     prompt = fixed_prompt(instruction)
     if prompt is None:
         prompt = with_schema(instruction.filled(values.by_name()), instruction.output_schema)
     return encoded_system(prompt, today)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_MAX_CACHED_MESSAGES)
 def encoded_system(prompt: str, today: LocalDate | None) -> bytes:
-    """A system message with this prompt, and this day at its end, as JSON."""
+    """Return a system message with this prompt, and this day at its end, as JSON."""
     return to_json({"role": "system", "content": prompt + (today.told if today is not None else "")})

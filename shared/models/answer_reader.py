@@ -1,9 +1,9 @@
-"""Reads the body of one answer: what comes in pieces, what an end is, and what a break means."""
+"""Reads the body of one answer: joins its pieces, finds its end, and tells what a broken connection means."""
 
 from __future__ import annotations
 
 from pentad.shared.models.assembly import AnswerAssembly
-from pentad.shared.models.endpoint import MOST_BYTES, Endpoint
+from pentad.shared.models.endpoint import MAX_ANSWER_BYTES, Endpoint
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_failures import from_stream_error, shortened
 from pentad.shared.models.ports import (
@@ -15,10 +15,12 @@ from pentad.shared.models.ports import (
 )
 from pentad.shared.models.sse_decoder import SseDecoder
 
-MOST_DOCUMENT = 8 * 1024 * 1024
-"""Bytes of an answer that is not streamed: it takes a multiple of them to read one."""
-_TAIL_S = 5.0  # how long to wait for the token count once the answer itself is complete
-_DRAIN_S = 0.05  # how long for the end of the body after its last event: a body read to its end keeps its connection
+MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
+"""Bytes that an answer may have that is not streamed: reading it takes a multiple of its size."""
+_TAIL_S = 5.0
+"""Seconds to wait for the token count once the answer itself is complete."""
+_DRAIN_S = 0.05
+"""Seconds to wait for the end of the body after its last event: a body that is read to its end keeps its connection."""
 
 
 class AnswerReader:
@@ -35,35 +37,35 @@ class AnswerReader:
 
     @property
     def said(self) -> bool:
-        """Something of the answer has come: until then it is an outage when nothing more comes."""
+        """Whether something of the answer has come: until then it is an outage when nothing more comes."""
         return not self._assembly.empty
 
     @property
     def finished(self) -> bool:
-        """The answer is whole, whatever happens to the rest of the body."""
+        """Whether the answer is whole, whatever happens to the rest of the body."""
         return bool(self._assembly.finish_reason) or (self._done and not self._assembly.empty)
 
     def check_kind(self, content_type: str) -> None:
-        """Refuse a web page: an address that shows one is not a model server's."""
+        """Refuse a web page: an address that shows one is not that of a model server."""
         if content_type.startswith("text/html"):
             raise ModelMisconfigured(f"{self._endpoint.place} answered with a web page; check the base URL")
 
     def patience(self, stall_s: float) -> float:
-        """Seconds to wait for the next part of the body."""
+        """Return the seconds to wait for the next part of the body."""
         return _DRAIN_S if self._done else min(_TAIL_S, stall_s) if self._assembly.finish_reason else stall_s
 
     def feed(self, part: bytes) -> None:
-        """Take the next part of the body, pass its text on. Raises `ModelFailed`."""
+        """Take the next part of the body and pass its text on. Raises `ModelFailed`."""
         if not self.began and part.strip():
             self.began = True
             self._document = [] if part.lstrip().startswith(b"{") else None
         self._size += len(part)
-        if self._size > MOST_BYTES:
-            raise ModelCutOff(f"the answer of {self._endpoint.place} is larger than {MOST_BYTES} bytes")
+        if self._size > MAX_ANSWER_BYTES:
+            raise ModelCutOff(f"the answer of {self._endpoint.place} is larger than {MAX_ANSWER_BYTES} bytes")
         if self._document is not None:
-            if self._size > MOST_DOCUMENT:
+            if self._size > MAX_DOCUMENT_BYTES:
                 raise ModelRefused(
-                    f"{self._endpoint.place} answers with one document of more than {MOST_DOCUMENT} bytes: "
+                    f"{self._endpoint.place} answers with one document of more than {MAX_DOCUMENT_BYTES} bytes: "
                     "ask for less, or use a server that streams"
                 )
             self._document.append(part)
@@ -74,7 +76,7 @@ class AnswerReader:
                 raise self._cut_off(str(error)) from None
 
     def end(self) -> None:
-        """The body ended in good order. Raises `ModelCutOff` or `ModelUnavailable` when the answer had not."""
+        """Take the end of the body. Raises `ModelCutOff` or `ModelUnavailable` when the answer had not ended."""
         try:
             if self._document is None:
                 self._read_events(self._decoder.flush())
@@ -88,12 +90,13 @@ class AnswerReader:
             raise self._cut_off("its stream ended before the answer did")
 
     def broke(self, error: Exception) -> None:
-        """The connection broke. Raises `ModelCutOff` or `ModelUnavailable` unless the answer was whole by then."""
+        """Take the break of the connection. Raises `ModelCutOff` or `ModelUnavailable` unless the answer was whole by
+        then."""
         if not self.finished:
             raise self._cut_off(self._endpoint.redacted(str(error)) or "the connection broke") from None
 
     def answer(self, model: str) -> ModelAnswer:
-        """The answer, once it is finished."""
+        """Return the answer, once it is finished."""
         return self._assembly.answer(model)
 
     def _read_events(self, events: list[bytes]) -> None:

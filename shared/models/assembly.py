@@ -1,6 +1,6 @@
-"""A streamed answer put together from its chunks: what all protocols share, and OpenAI's.
+"""Puts a streamed answer together from its chunks: the part that all protocols share, and that of OpenAI's protocol.
 
-Pure but for the delta sink; servers' habits end here.
+Pure but for the delta sink; no server's habits are known beyond this module.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pentad.shared.models.ports import DeltaSink, ModelAnswer, Usage
 from pentad.shared.models.think_tags import Part, ThinkTags
 from pentad.shared.models.thoughts import REASONING, Fragments, kept
 
-_MOST_USD = 1e6
-"""What one answer may say that it cost. More is a mistake of the server's, and counts as not said."""
-_FINISH = {
+_MAX_USD = 1e6
+"""US dollars that one answer may say that it cost. A larger number is a mistake of the server, and is ignored."""
+_FINISH_REASONS = {
     word: said
     for said, words in {
         "": "null none finish_reason_unspecified",
@@ -29,28 +29,28 @@ _FINISH = {
     }.items()
     for word in words.split()
 }
-"""Why an answer ended, in OpenAI's words, where servers have their own. A reason that is not known keeps its own."""
-_READ = ("prompt_tokens", "input_tokens")
-_WRITTEN = ("completion_tokens", "output_tokens")
-"""What servers call the tokens of the prompt and of the answer; OpenAI's names first."""
-_CACHED = ("cached_tokens", "prompt_cache_hit_tokens")
-"""Where Moonshot's and DeepSeek's servers count cached tokens; OpenAI's counts them in details."""
-_BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource"})
-"""Ends of what is no answer: the model was not let finish. OpenRouter's, vLLM's, Zhipu's, DeepSeek's."""
-_USUAL = frozenset({"content", "role", "tool_calls"})
-"""Fields of a delta that need no second look."""
-_REASONING = (REASONING, "reasoning")
-"""Fields that reasoning comes in: DeepSeek's and most others', then Ollama's, vLLM's and OpenRouter's."""
-_DETAILS = "reasoning_details"
-_LISTS = (_DETAILS, "thinking_blocks")
-"""Signed reasoning: OpenRouter's, and that of LiteLLM's proxy."""
+"""OpenAI's words for why an answer ended, by those of other servers. An unknown reason keeps its own word."""
+_INPUT_NAMES = ("prompt_tokens", "input_tokens")
+_OUTPUT_NAMES = ("completion_tokens", "output_tokens")
+"""Names that servers give to the tokens of the prompt and of the answer; OpenAI's names come first."""
+_CACHED_NAMES = ("cached_tokens", "prompt_cache_hit_tokens")
+"""Names under which Moonshot's and DeepSeek's servers count cached tokens; OpenAI's counts them in details."""
+_BROKEN_REASONS = frozenset({"error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource"})
+"""Finish reasons of answers that the model could not finish: OpenRouter's, vLLM's, Zhipu's and DeepSeek's."""
+_USUAL_FIELDS = frozenset({"content", "role", "tool_calls"})
+"""Fields that most deltas have, and that are read first."""
+_REASONING_FIELDS = (REASONING, "reasoning")
+"""Fields that hold reasoning: first that of DeepSeek and most others, then that of Ollama, vLLM and OpenRouter."""
+_DETAILS_FIELD = "reasoning_details"
+_SIGNED_FIELDS = (_DETAILS_FIELD, "thinking_blocks")
+"""Fields that hold signed reasoning: OpenRouter's, and that of LiteLLM's proxy."""
 
 
 class AnswerAssembly(ABC):
-    """One answer as far as it has come, whatever its protocol. Text goes on to the sink at once."""
+    """One answer as far as it has come, whatever its protocol. Its text goes on to the sink at once."""
 
     protocol: ClassVar[str]
-    """Its name: thoughts are sent back in the protocol that they came in."""
+    """The protocol's name: thoughts are sent back in the protocol in which they came."""
     __slots__ = ("_calls", "_emit", "_model", "_text", "_thinking", "ended", "finish_reason")
 
     def __init__(self, emit: DeltaSink) -> None:
@@ -60,13 +60,13 @@ class AnswerAssembly(ABC):
         self._calls = ToolCallAssembly()
         self._model = ""
         self.finish_reason = ""
-        """In OpenAI's words; empty until the answer is whole."""
+        """The finish reason in OpenAI's words; empty until the answer is whole."""
         self.ended = False
-        """The last event has come."""
+        """Whether the last event has come."""
 
     @property
     def empty(self) -> bool:
-        """Nothing of an answer has come."""
+        """Whether nothing of an answer has come."""
         return not (self._text or self._thinking or self._calls)
 
     @abstractmethod
@@ -75,14 +75,14 @@ class AnswerAssembly(ABC):
 
     @abstractmethod
     def _counted(self) -> Usage:
-        """What the server counted."""
+        """Return the tokens as the server counted them."""
 
     @abstractmethod
     def _thoughts(self) -> dict[str, Any]:
-        """The fields that the model must be sent back with this answer's tool calls."""
+        """Return the fields that the model must be sent back with this answer's tool calls."""
 
     def answer(self, model: str) -> ModelAnswer:
-        """The whole answer of the model that was asked for as `model`, which stands in where the server names none."""
+        """Return the whole answer. ``model`` is the id that was asked for, used where the server names none."""
         calls = self._calls.drafts()
         return ModelAnswer(
             text="".join(self._text),
@@ -122,7 +122,7 @@ class Assembly(AnswerAssembly):
         super().__init__(emit)
         self._usage: dict[str, Any] = {}
         self._reasoned = ""
-        """The field that reasoning comes in; '' while there is none."""
+        """The field in which reasoning comes; '' while there is none."""
         self._lists: dict[str, Fragments] = {}
         self._refused = False
 
@@ -149,16 +149,16 @@ class Assembly(AnswerAssembly):
 
     def _finish(self, reason: str) -> None:
         known = reason.lower()
-        if known in _BROKEN:
+        if known in _BROKEN_REASONS:
             raise ValueError(f"its server gave up (finish_reason {reason})")
-        said = _FINISH.get(known, reason)
+        said = _FINISH_REASONS.get(known, reason)
         if said and self._refused:
             said = "content_filter"
         self.finish_reason = said or self.finish_reason
 
     def _delta(self, delta: dict[str, Any]) -> None:
-        if not delta.keys() <= _USUAL:
-            self._beside(delta)
+        if not delta.keys() <= _USUAL_FIELDS:
+            self._read_other_fields(delta)
         if content := delta.get("content"):
             self._say(content if type(content) is str else self._of_parts(content))
         if (calls := delta.get("tool_calls")) and isinstance(calls, list):
@@ -169,13 +169,13 @@ class Assembly(AnswerAssembly):
                 self._calls.end_delta()
 
     def _of_parts(self, content: Any) -> str:
-        """The text of a content in parts; what is thought there is passed on."""
+        """Return the text of a content in parts, and pass on the thoughts within it."""
         if isinstance(content, list):
             self._think("".join(as_text(as_dict(part).get("thinking")) for part in content))
         return as_text(content)
 
-    def _beside(self, delta: dict[str, Any]) -> None:
-        """What an answer has beside its text and its calls."""
+    def _read_other_fields(self, delta: dict[str, Any]) -> None:
+        """Read the fields of a delta that are neither its text nor its calls."""
         self._reason(delta)
         if refusal := as_text(delta.get("refusal")):
             self._refused = True
@@ -184,13 +184,13 @@ class Assembly(AnswerAssembly):
             self._calls.add({"index": 0, "function": function})
 
     def _reason(self, delta: dict[str, Any]) -> None:
-        for name in _REASONING:
+        for name in _REASONING_FIELDS:
             if (thought := delta.get(name)) is not None:
                 self._reasoned = self._reasoned or name
                 if thought:
                     self._think(as_text(thought))
                     break
-        for name in _LISTS:
+        for name in _SIGNED_FIELDS:
             if pieces := delta.get(name):
                 self._lists.setdefault(name, Fragments()).add(pieces)
 
@@ -198,7 +198,7 @@ class Assembly(AnswerAssembly):
         if not (self._lists or self._reasoned):
             return {}
         fields: dict[str, Any] = {name: listed.objects() for name, listed in self._lists.items()}
-        if self._reasoned and _DETAILS not in fields:  # these say the same, with their signatures
+        if self._reasoned and _DETAILS_FIELD not in fields:  # these say the same, with their signatures
             fields[self._reasoned] = "".join(self._thinking) or " "
         return fields
 
@@ -216,7 +216,8 @@ class TaggedAssembly(Assembly):
         self._tags = ThinkTags(begun)
 
     def answer(self, model: str) -> ModelAnswer:
-        """See `AnswerAssembly.answer`. What the tags held back is passed on."""
+        """Return the whole answer, as `AnswerAssembly.answer` does, after passing on the text that was held back for a
+        tag."""
         self._pass_on(self._tags.rest())
         return super().answer(model)
 
@@ -230,11 +231,11 @@ class TaggedAssembly(Assembly):
 
 def _usage(usage: dict[str, Any]) -> Usage:
     cost = usage.get("cost")
-    said = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
+    said = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MAX_USD
     usd = float(cost) if said else 0.0  # type: ignore[arg-type]
-    read, written = (_first_count(usage, names) for names in (_READ, _WRITTEN))
-    details = (as_dict(usage.get(f"{name}_details")).get("cached_tokens") for name in _READ)
-    cached = (*details, *map(usage.get, _CACHED))
+    read, written = (_first_count(usage, names) for names in (_INPUT_NAMES, _OUTPUT_NAMES))
+    details = (as_dict(usage.get(f"{name}_details")).get("cached_tokens") for name in _INPUT_NAMES)
+    cached = (*details, *map(usage.get, _CACHED_NAMES))
     known = next((count for count in map(token_count, cached) if count), 0)
     return Usage(read, written, usd, min(read, known))
 

@@ -16,22 +16,23 @@ from typing import Literal
 from pentad.shared.models.thoughts import given_ids, without_kept
 
 CallIdForm = Literal["given", "short", "numbered"]
-"""`given`: a server's own ids where it gave them, else short ones; `numbered`: `functions.NAME:INDEX` for all."""
+"""The form of call ids. `given`: a server's own ids where it gave them, else short ones; `numbered`:
+`functions.NAME:INDEX` for all."""
 
 _CALLS = b',"tool_calls":['
 _CALL = re.compile(rb'\{"id":"([^"\\]*)"(?:,"type":"function")?,"function":\{"name":"([^"\\]*)"')
-_ANSWERED = re.compile(rb'^(\{"role":"tool","tool_call_id":")([^"\\]*)"')
+_RESULT = re.compile(rb'^(\{"role":"tool","tool_call_id":")([^"\\]*)"')
 _LETTERS = (digits + ascii_letters).encode()
-_SHORT = 9
+_SHORT_ID_CHARS = 9
 
 
 def form_for(model: str) -> CallIdForm:
-    """The form that a model is sent before its server has refused one."""
+    """Return the form that a model is sent before its server has refused one."""
     return "numbered" if "kimi" in model.lower() else "given"
 
 
 def with_sent_ids(messages: Sequence[bytes], kind: str, form: CallIdForm) -> Sequence[bytes]:
-    """The messages of a transcript with each call and each result under the id that this kind of model is sent."""
+    """Return the messages of a transcript with each call and each result under the id that this kind of model gets."""
     sent = _SentIds(kind, form)
     return [sent.of_calls(line) if _CALLS in line else sent.of_result(line) for line in messages]
 
@@ -40,14 +41,14 @@ class _SentIds:
     def __init__(self, kind: str, form: CallIdForm) -> None:
         self._kind, self._form = kind, form
         self._known: dict[bytes, bytes] = {}
-        """The id that is sent, by ours."""
+        """The ids that are sent, by ours."""
         self._used = {b""}
-        """Some servers begin anew with each answer, and others want each id once."""
+        """The ids that were sent already: some servers count anew with each answer, and others want each id once."""
         self._number = 0
-        """Calls so far."""
+        """Number of calls so far."""
 
     def of_calls(self, line: bytes) -> bytes:
-        """An assistant's line."""
+        """Return an assistant's line with the ids of its calls as they are sent."""
         said = without_kept(line)
         given = given_ids(line, self._kind) if self._form != "short" else ()
         for at, (ours, name) in enumerate(_CALL.findall(said)):
@@ -60,8 +61,8 @@ class _SentIds:
         return changed[:-1] + line[len(said) - 1 :] if len(said) < len(line) else changed
 
     def of_result(self, line: bytes) -> bytes:
-        """Any other line; a result's is changed."""
-        found = _ANSWERED.match(line)
+        """Return any other line; a result's names its call by the id that is sent."""
+        found = _RESULT.match(line)
         if found is None:
             return line
         return b'%s%s"%s' % (found[1], self._known.get(found[2], found[2]), line[found.end() :])
@@ -71,12 +72,12 @@ class _SentIds:
 
 
 def short(ours: bytes) -> bytes:
-    """Nine letters and digits that stand for one of our ids."""
+    """Return nine letters and digits that stand for one of our ids."""
     number = int.from_bytes(sha256(ours).digest(), "big")
     return bytes(_picked(number))
 
 
 def _picked(number: int) -> Iterator[int]:
-    for _ in range(_SHORT):
+    for _ in range(_SHORT_ID_CHARS):
         number, place = divmod(number, len(_LETTERS))
         yield _LETTERS[place]

@@ -9,14 +9,15 @@ import httptools
 import httpx2
 
 Origin = tuple[str, int]
-"""Host and port."""
+"""Host and port of a server."""
 
-_MAX_HEAD = 256 * 1024
-_PAUSE_ABOVE = 256 * 1024
+_MAX_HEAD_BYTES = 256 * 1024
+_PAUSE_ABOVE_BYTES = 256 * 1024
+"""Bytes that may wait to be read before the server is held back."""
 
 
 class ModelConnection(asyncio.Protocol):
-    """One connection: one request at a time, its body in whatever pieces are there when it is read."""
+    """One connection, which carries one request at a time. The body is read in whatever pieces have come."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -40,31 +41,32 @@ class ModelConnection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Open, and nothing of an answer is left on it."""
+        """Whether the connection is open and has nothing of an answer left on it."""
         return self._kept and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, data: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
-        """Send a request; status and headers of the response."""
+        """Send a request, and return the status and the headers of the response."""
         if self._transport is None:
             raise httpx2.WriteError("the connection is closed")
         self._reset()
         self._resume()
         self._transport.write(data)
         while not self._status:
-            await self._news()
+            await self._wait_for_data()
         return self._status, self._headers
 
     async def read(self) -> bytes:
-        """What has come of the body, b"" at its end. Raises `httpx2.TransportError` when it broke off."""
+        """Return the part of the body that has come, b"" at its end. Raises `httpx2.TransportError` when it breaks
+        off."""
         while not self._parts and not self._complete:
-            await self._news()
+            await self._wait_for_data()
         data = b"".join(self._parts)
         self._parts.clear()
         self._resume()
         return data
 
     def hang_up(self) -> None:
-        """Close at once, whatever is on the way."""
+        """Close the connection at once, whatever is on the way."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -74,7 +76,7 @@ class ModelConnection(asyncio.Protocol):
             self._transport.resume_reading()
         self._paused = False
 
-    async def _news(self) -> None:
+    async def _wait_for_data(self) -> None:
         if self._error is not None:
             raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
@@ -99,9 +101,9 @@ class ModelConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"not an HTTP response: {error}")
         self._size += len(data)
-        if not self._status and self._size > _MAX_HEAD:
+        if not self._status and self._size > _MAX_HEAD_BYTES:
             self._fail("the head of the response is too long")
-        if self._size > _PAUSE_ABOVE and self._transport is not None and not self._paused:
+        if self._size > _PAUSE_ABOVE_BYTES and self._transport is not None and not self._paused:
             self._transport.pause_reading()
             self._paused = True
         self._wake()

@@ -15,22 +15,23 @@ from typing import Any
 
 import httpx2
 
-from pentad.shared.models.bounds import bound_error
 from pentad.shared.models.connection import ModelConnection, Origin
+from pentad.shared.models.response_body import bound_error
 
 Repeat = Callable[[bytes | None], Awaitable[httpx2.Response]]
-"""Sends a known request with another body; the response is still to be read."""
+"""Sends a known request with another body and returns the response, whose body is still to be read."""
 
 _PORTS = {"http": 80, "https": 443}
 _ANSWERED = "pentad.answered"
+"""The extension of a request that holds the response which is there already."""
 IDLE_S = 30.0
-"""Seconds that a connection is kept which nobody uses."""
-IDLE_LINES = 200
-"""Such connections of one server."""
+"""Seconds for which an unused connection is kept."""
+MAX_IDLE_CONNECTIONS = 200
+"""Unused connections that are kept to one server."""
 
 
 def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
-    """The same request with another body."""
+    """Return the same request with another body."""
     headers = request.headers.copy()
     headers.pop("content-length", None)
     more = dict(request.extensions)
@@ -38,7 +39,8 @@ def again(request: httpx2.Request, body: bytes | None) -> httpx2.Request:
 
 
 class DirectClient(httpx2.AsyncClient):
-    """What carries the official client's requests: no authentication in rounds, no cookies."""
+    """The HTTP client that carries the official client's requests: without authentication in rounds, and without
+    cookies."""
 
     def __init__(self, max_connections: int, scheme: str, trust_env: bool) -> None:
         self._carrier = DirectTransport(max_connections, scheme)
@@ -46,15 +48,16 @@ class DirectClient(httpx2.AsyncClient):
         super().__init__(transport=self._carrier, trust_env=trust_env, follow_redirects=True, event_hooks=hooks)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
-        """As the client's own, which is asked where there is more to an answer than to read it."""
+        """Send a request as `httpx2.AsyncClient.send` does, which is called where the answer takes more than reading
+        it."""
         response = await self._carrier.handle_async_request(request)
         if response.has_redirect_location or not stream:
-            return await super().send(_answered(request, response), stream=stream, **given)
+            return await super().send(_with_response(request, response), stream=stream, **given)
         await bound_error(response)
         return response
 
     def repeating(self, request: httpx2.Request) -> Repeat:
-        """How to send this request with other bodies: its head is put together once."""
+        """Return a function that sends this request with other bodies. Its head is put together once."""
         head = _head(request, b"content-length").removesuffix(b"\r\n")
         bodiless = request.method == "GET"
 
@@ -65,7 +68,7 @@ class DirectClient(httpx2.AsyncClient):
             if response.is_success:
                 return response
             if response.has_redirect_location:
-                return await super(DirectClient, self).send(_answered(again(request, body), response), stream=True)
+                return await super(DirectClient, self).send(_with_response(again(request, body), response), stream=True)
             await bound_error(response)
             return response
 
@@ -73,10 +76,11 @@ class DirectClient(httpx2.AsyncClient):
 
 
 class DirectTransport(httpx2.AsyncBaseTransport):
-    """Keeps idle connections per origin. A request beyond `max_connections` waits for one to end.
+    """Keeps idle connections per origin. A request beyond `max_connections` waits for another one to end.
 
-    It speaks one scheme, ``http`` or ``https``: a redirect to the other would be made with each request, and is refused
-    with what to do. Certificates are checked against those that the environment names (SSL_CERT_FILE), else the usual.
+    The transport speaks one scheme, ``http`` or ``https``: a redirect to the other would be followed with each request,
+    and is refused with what to do. Certificates are checked against those that the environment names (SSL_CERT_FILE),
+    else against the usual ones.
     """
 
     def __init__(self, max_connections: int, scheme: str = "http") -> None:
@@ -94,7 +98,7 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         return await self.exchange(request, _head(request) + await request.aread())
 
     async def exchange(self, request: httpx2.Request, data: bytes) -> httpx2.Response:
-        """Send these bytes to where the request goes; otherwise as `handle_async_request`."""
+        """Send these bytes to the request's origin, and return as `handle_async_request` does."""
         self._check_scheme(request)
         await self._places.acquire()
         line: ModelConnection | None = None
@@ -127,9 +131,9 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         await self.aclose()
 
     def give_back(self, line: ModelConnection) -> None:
-        """Keep a connection whose answer was read to its end, close any other."""
+        """Keep a connection whose answer was read to its end, and close any other."""
         idle = self._idle.setdefault(line.origin, [])
-        reusable = line.reusable and len(idle) < IDLE_LINES and not self._closed
+        reusable = line.reusable and len(idle) < MAX_IDLE_CONNECTIONS and not self._closed
         if reusable:
             line.idle_since = asyncio.get_running_loop().time()
             idle.append(line)
@@ -192,8 +196,9 @@ class _Body(httpx2.AsyncByteStream):
             self._owner.give_back(line)
 
 
-def _answered(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request:
-    """The request as one whose response is there already: whoever sends it goes on from that, a redirect above all."""
+def _with_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request:
+    """Return the request with its response attached: the client then goes on from that response, most often to a
+    redirect."""
     request.extensions[_ANSWERED] = response
     return request
 

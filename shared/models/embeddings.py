@@ -1,4 +1,4 @@
-"""Text to vectors: the port, and the stand-in that needs no model."""
+"""The port of embedding models, and the hashing stand-in that needs no model."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _TRIGRAM_WEIGHT = 0.3
 
 
 class EmbeddingModel(Protocol):
-    """Turns texts into vectors. Raises `ModelFailed` (see `ports`) and nothing else."""
+    """A model that turns texts into vectors. Raises `ModelFailed` (see `ports`) and nothing else."""
 
     @property
     def name(self) -> str:
-        """The model's id: vectors of different names do not compare."""
+        """The model's id: vectors of models with different names must not be compared."""
         ...
 
     @property
     def place(self) -> str | None:
-        """The address it is asked at, without anything secret; None for what embeds in this process."""
+        """The address of the server, without anything secret; None for a model that embeds in this process."""
         ...
 
     @property
     def dimensions(self) -> int | None:
-        """Length of the vectors; None until the first answer of a model that was not told."""
+        """Length of the vectors; None until the first answer of a model that was not given a length."""
         ...
 
     @property
     def most_texts(self) -> int:
-        """How many texts one request may hold."""
+        """Number of texts that one request may hold."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order, in one request: batching is the caller's."""
+        """Return one vector per text, in order, from one request: the caller makes the batches."""
         ...
 
     async def aclose(self) -> None:
@@ -49,12 +49,12 @@ class EmbeddingModel(Protocol):
         ...
 
 
-MOST_TEXTS = 64
-"""Of one request, where the model sets no lower bound."""
-_PIECE = 16
-"""Texts that are hashed at once, at 30 us each."""
-LARGEST = 3e38
-"""What a number of four bytes holds: vectors are kept so."""
+MAX_TEXTS = 64
+"""Texts that one request may hold, where the model sets no lower bound."""
+_TEXTS_PER_TURN = 16
+"""Texts that are hashed before other tasks have their turn, at 30 us each."""
+MAX_ABSOLUTE_VALUE = 3e38
+"""The largest absolute value that a vector may have: vectors are kept as floats of four bytes."""
 
 
 class HashingEmbedding:
@@ -67,16 +67,16 @@ class HashingEmbedding:
         if dimensions < 1:
             raise ValueError("dimensions must be at least 1")
         self._dimensions = dimensions
-        self._pieces = TimeSlices(_PIECE)
+        self._pieces = TimeSlices(_TEXTS_PER_TURN)
 
     @property
     def name(self) -> str:
-        """`simple-N`."""
+        """The name `simple-N`, with N dimensions."""
         return f"simple-{self._dimensions}"
 
     @property
     def place(self) -> None:
-        """Here."""
+        """No address: the model runs in this process."""
         return None
 
     @property
@@ -86,11 +86,11 @@ class HashingEmbedding:
 
     @property
     def most_texts(self) -> int:
-        """As everywhere."""
-        return MOST_TEXTS
+        """Number of texts that one request may hold."""
+        return MAX_TEXTS
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text. After a few of them others in this process have their turn."""
+        """Return one vector per text. Other tasks of this process have their turn after every few texts."""
         making = map(self.vector, texts)
         vectors: list[list[float]] = []
         while len(vectors) < len(texts):
@@ -98,7 +98,7 @@ class HashingEmbedding:
         return vectors
 
     def vector(self, text: str) -> list[float]:
-        """The vector of one text. A text without a word has a direction of its own, so that its length is 1 too."""
+        """Return the vector of one text. A text without a word has a direction of its own, so that its length is 1."""
         sums = [0.0] * self._dimensions
         for word in _words(text) or [""]:
             for place, weight in _features(word, self._dimensions):
@@ -106,7 +106,7 @@ class HashingEmbedding:
         return _normalised(sums)
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no connection to close."""
 
 
 def _words(text: str) -> list[str]:
@@ -115,7 +115,7 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def _features(word: str, dimensions: int) -> tuple[tuple[int, float], ...]:
-    """Places and weights of a word's features."""
+    """Return the positions and weights of a word's features."""
     hashed = ((crc32(feature.encode("utf-8", "replace")), weight) for feature, weight in _parts(word))
     # The lowest bit gives the sign, the others the place: collisions cancel instead of adding up.
     return tuple(((number >> 1) % dimensions, weight if number & 1 else -weight) for number, weight in hashed)

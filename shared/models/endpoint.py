@@ -19,7 +19,7 @@ from pentad.shared.http_url import shown_place
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_failures import error_in, from_status, message_in, shortened
 from pentad.shared.models.model_keys import OPENAI_URL
-from pentad.shared.models.official import OfficialClient, openai_client
+from pentad.shared.models.official_clients import OfficialClient, openai_client
 from pentad.shared.models.ports import ModelFailed, ModelMisconfigured, ModelUnavailable
 from pentad.shared.models.stated_delay import stated_delay
 
@@ -28,22 +28,25 @@ if TYPE_CHECKING:
 
     from pentad.shared.models.direct_http import Repeat
 
-MOST_BYTES = 64 * 1024 * 1024
-"""Of one answer."""
-MOST_LISTED = 4 * 1024 * 1024
-"""Of a list of models."""
-_QUICK_RETRIES = (0.15, 0.5)  # seconds, each with jitter: longer outages are the caller's to wait for
-_PATIENCE_S = 1.0
-_SHORTEST_SECRET = 8
-"""Characters of an API key that is looked for in texts: a shorter one (`k`, `ollama`) is no secret, but words."""
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Bytes that one answer may have."""
+MAX_LISTING_BYTES = 4 * 1024 * 1024
+"""Bytes that a list of models may have."""
+_QUICK_RETRIES = (0.15, 0.5)
+"""Seconds before each quick retry, to which jitter is added: the caller waits through longer outages."""
+_MAX_RETRY_WAIT_S = 1.0
+"""Seconds within which a request is quickly tried again: neither a wait nor all tries together may take longer."""
+_MIN_SECRET_CHARS = 8
+"""Characters from which an API key is hidden in texts: a shorter one (`k`, `ollama`) is a word, and no secret."""
 CONNECT_S = 5.0
-"""Seconds that a connection may take to be made."""
+"""Seconds that it may take to connect."""
 
 
 class Endpoint:
-    """One server. `official` imports its client (0.6 s of CPU and more) at the first call or by `warm()`, not before.
+    """One model server. `official` imports its client (0.6 s of CPU and more) at the first call or by `warm()`, not
+    before.
 
-    `direct`: whether to speak through our own transport; None: where there is no proxy on the way.
+    `direct` tells whether to speak through our own transport; None means: where no proxy is on the way.
     """
 
     def __init__(
@@ -71,14 +74,15 @@ class Endpoint:
         self.place = shown_place(self._base_url)
 
     def warm(self) -> None:
-        """Import the client and make it. Blocks for about a second the first time: call it in a thread."""
+        """Import the client and make it. This blocks for about a second the first time: call it in a thread."""
         self._ready()
 
     async def open(self, path: str, body: bytes | None, once: bool = False) -> httpx2.Response:
-        """A response of status 200 whose body is still to be read; GET without a body, else POST.
+        """Send a request and return the response of status 200, whose body is still to be read. It is a GET without a
+        body, else a POST.
 
-        A server that cannot answer just now is asked at most twice more within about a second, unless ``once``.
-        Raises `ModelRefused` or `ModelUnavailable`.
+        A server that cannot answer just now is asked at most twice more within about a second, unless ``once``. Raises
+        `ModelRefused` or `ModelUnavailable`.
         """
         client = self._client
         if client is None:
@@ -90,22 +94,22 @@ class Endpoint:
                 return await self._once(client, path, body)
             except ModelUnavailable as error:
                 asked = error.retry_after or 0.0
-                if error.refusal is not None or asked > _PATIENCE_S or now() - began > _PATIENCE_S:
+                if error.refusal is not None or asked > _MAX_RETRY_WAIT_S or now() - began > _MAX_RETRY_WAIT_S:
                     raise
                 await asyncio.sleep(max(asked, wait * random.uniform(0.5, 1.5)))
         return await self._once(client, path, body)
 
-    async def fetch(self, path: str, body: bytes | None, most: int | None = None) -> dict[str, Any]:
-        """The JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`.
+    async def fetch(self, path: str, body: bytes | None, max_bytes: int | None = None) -> dict[str, Any]:
+        """Return the JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`.
 
-        ``most``: bytes of it that are read; None: `MOST_LISTED`.
+        At most ``max_bytes`` of it are read, `MAX_LISTING_BYTES` by default.
         """
         import httpx2
 
-        from pentad.shared.models.bounds import check_encoding, read_at_most
+        from pentad.shared.models.response_body import check_encoding, read_at_most
 
         response = await self.open(path, body)
-        read_at_most(response, most or MOST_LISTED)
+        read_at_most(response, max_bytes or MAX_LISTING_BYTES)
         try:
             check_encoding(response, self.place)
             data = await response.aread()
@@ -119,7 +123,7 @@ class Endpoint:
             raise ModelMisconfigured(f"{self.place}{path} did not answer with JSON; check the base URL") from None
 
     def broken(self, error: Exception) -> ModelFailed:
-        """The failure that a broken or impossible connection means."""
+        """Return the failure that a broken or impossible connection means."""
         import httpx2
 
         why = self.redacted(_root_cause(error))
@@ -128,8 +132,8 @@ class Endpoint:
         return ModelUnavailable(f"no connection to the model server at {self.place} ({why}); check the base URL")
 
     def redacted(self, text: str) -> str:
-        """The text without the API key: servers like to repeat it in their errors."""
-        return text if len(self._api_key) < _SHORTEST_SECRET else text.replace(self._api_key, "***")
+        """Return the text without the API key: servers like to repeat it in their errors."""
+        return text if len(self._api_key) < _MIN_SECRET_CHARS else text.replace(self._api_key, "***")
 
     async def aclose(self) -> None:
         """Close the connections. Safe to call twice; a later call opens new ones."""
@@ -158,15 +162,18 @@ class Endpoint:
     def _carrier(self) -> httpx2.AsyncClient:
         import httpx2
 
-        from pentad.shared.models.bounds import bound_error
-        from pentad.shared.models.direct_http import IDLE_LINES, IDLE_S, DirectClient
+        from pentad.shared.models.direct_http import IDLE_S, MAX_IDLE_CONNECTIONS, DirectClient
+        from pentad.shared.models.response_body import bound_error
 
         # Proxies of the environment are for the world outside: a local server is always asked directly.
         trust_env = not _is_local(self._base_url)
         if self._direct:
             return DirectClient(self._max_connections, urlsplit(self._base_url).scheme, trust_env)
-        most = self._max_connections
-        limits = httpx2.Limits(max_connections=most, max_keepalive_connections=IDLE_LINES, keepalive_expiry=IDLE_S)
+        limits = httpx2.Limits(
+            max_connections=self._max_connections,
+            max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_S,
+        )
         hooks: Any = {"response": [bound_error]}
         return httpx2.AsyncClient(
             verify=httpx2.create_ssl_context(),  # SSL_CERT_FILE counts for a local server too
@@ -177,8 +184,9 @@ class Endpoint:
         )
 
     async def _once(self, client: Any, path: str, body: bytes | None) -> httpx2.Response:
-        """The official client builds the first request of each kind; what it built is sent again with other bodies.
+        """Send one request, without a retry.
 
+        The official client builds the first request of each kind, and what it built is sent again with other bodies.
         Building it anew costs half a millisecond, a fifth of a turn (docs/decisions/0007).
         """
         import httpx2
@@ -230,7 +238,7 @@ class Endpoint:
         return self.cleaned(failure)
 
     def cleaned(self, failure: ModelFailed) -> ModelFailed:
-        """The failure without the API key."""
+        """Return the failure without the API key in its texts."""
         failure.args = (self.redacted(str(failure)),)
         if failure.refusal is not None:
             failure.refusal = replace(failure.refusal, words=self.redacted(failure.refusal.words))
@@ -238,8 +246,8 @@ class Endpoint:
 
 
 def _said(response: httpx2.Response) -> object:
-    """What the server says of its refusal, in whatever form."""
-    from pentad.shared.models.bounds import strange_encoding
+    """Return the body of a refusal: as JSON where it can be read, else as text."""
+    from pentad.shared.models.response_body import strange_encoding
 
     if strange_encoding(response):
         return ""

@@ -1,4 +1,5 @@
-"""The form in which one model takes requests, as its server's refusals have taught: for an hour, in this process."""
+"""The form in which one model takes requests, as its server's refusals have taught. It is kept for an hour, in this
+process."""
 
 from __future__ import annotations
 
@@ -22,19 +23,19 @@ log = logging.getLogger(__name__)
 LEARNED_S = 3_600.0
 """Seconds after which a server is asked in the full form again: it may have been started anew, or mended."""
 MAX_REPEATS = 16
-"""How often one request is sent again in another form."""
+"""Number of times that one request is sent again in another form."""
 REQUIRED = frozenset({"input", "messages", "model", "system"})
 """Fields that no request is sent without."""
 _MAX_MODELS = 64
 """Models of one endpoint whose forms are remembered."""
-_SAID = 200
-"""Characters of a server's words that are told with what was learned."""
+_MAX_WORDS_SHOWN = 200
+"""Characters of a server's words that are shown with the change that they taught."""
 Answer = TypeVar("Answer")
 
 
 @immutable
 class Composed:
-    """A request as it is sent: make it with `composed`. ``tools``: as they are offered, in OpenAI form."""
+    """A request as it is sent: make it with `composed`. ``tools`` are those that are offered, in OpenAI form."""
 
     fields: Mapping[str, bytes]
     body: bytes
@@ -42,10 +43,10 @@ class Composed:
     tools: bytes | None
     required: frozenset[str]
     texts: int
-    """How many texts it wants vectors of."""
+    """Number of texts for which vectors are wanted."""
 
     def refused(self, once: Iterable[str]) -> RefusedRequest:
-        """What the table of refusals must know of it."""
+        """Return the parts of the request that the table of refusals reads."""
         tools = () if self.tools is None else tool_names(self.tools)
         unusual = () if self.tools is None else unusual_tools(self.tools)
         return RefusedRequest(self.fields, self.required, tools, unusual, frozenset(once), self.texts)
@@ -54,13 +55,13 @@ class Composed:
 def composed(
     fields: Mapping[str, bytes], *, tools: bytes | None = None, required: frozenset[str] = REQUIRED, texts: int = 0
 ) -> Composed:
-    """The request that has these fields."""
+    """Return the request that has these fields."""
     body = b"{%s}" % b",".join([b"%s:%s" % (to_json(name), value) for name, value in fields.items()])
     return Composed(fields, body, tools, required, texts)
 
 
 class LearnedForm:
-    """What is done to each request to one model. ``model``: what the log calls it."""
+    """The changes that are made to each request to one model. ``model`` is its name in the log."""
 
     def __init__(self, model: str, clock: Callable[[], float] = monotonic) -> None:
         self._model, self._clock = model, clock
@@ -80,15 +81,16 @@ class LearnedForm:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The changes in words, each with what the server has said."""
+        """The changes in words, each with the words of the server that taught it."""
         return tuple(f"{change}: it says {self._words[change]!r}" for change in self.changes)
 
     async def ask(
         self, compose: Callable[[Sequence[Change]], Composed], send: Callable[[Composed], Awaitable[Answer]]
     ) -> Answer:
-        """The answer to a request, which is sent again in other forms as refusals teach.
+        """Return the answer to a request, which is sent again in other forms as refusals teach.
 
-        What the request is in the end refused with is raised, and what it has taught is forgotten: it did not help.
+        The last refusal of the request is raised, and the changes that it has taught are forgotten, because they did
+        not help.
         """
         taught: list[Change] = []
         once: list[Change] = []
@@ -107,7 +109,7 @@ class LearnedForm:
                     raise
                 (once if _only_once(failure, changes) else taught).extend(changes)
                 continue
-            self._tell(taught)
+            self._log_changes(taught)
             return answer
 
     def _next(
@@ -118,7 +120,8 @@ class LearnedForm:
         once: Sequence[Change],
         sent: Sequence[int],
     ) -> Sequence[Change] | None:
-        """What is changed for the next try, which is learned; None: nothing helps. Nothing, if others have learned."""
+        """Return the changes for the next try, which are learned; None when nothing helps. They are empty when
+        another request has learned."""
         refusal = failure.refusal
         if refusal is None or len(sent) > MAX_REPEATS:
             return None
@@ -136,14 +139,14 @@ class LearnedForm:
     def _learn(self, changes: Iterable[Change], refusal: ServerRefusal) -> None:
         for change in changes:
             self._until[change] = self._clock() + LEARNED_S
-            self._words[change] = shortened(refusal.words)[:_SAID]
+            self._words[change] = shortened(refusal.words)[:_MAX_WORDS_SHOWN]
 
     def _forget(self, change: Change) -> None:
         self._until.pop(change, None)
         self._words.pop(change, None)
 
-    def _tell(self, taught: Iterable[Change]) -> None:
-        """Once for each change, however often it is learned anew."""
+    def _log_changes(self, taught: Iterable[Change]) -> None:
+        """Log each change once, however often it is learned anew."""
         for change in taught:
             if change in self._words and change not in self._told:
                 self._told.add(change)
@@ -153,22 +156,22 @@ class LearnedForm:
 
 
 def _only_once(failure: ModelFailed, changes: Sequence[Change]) -> bool:
-    """Whether the refusal is of this conversation's length: the next conversation may be shorter.
+    """Whether the server refuses this conversation's length: the next conversation may be shorter.
 
-    A list of texts that is too long is refused with the same status, and would be again.
+    A list of texts that is too long is refused with the same status, and the next one would be again.
     """
     return isinstance(failure, ModelTooLong) and all(change.kind != "fewer_texts" for change in changes)
 
 
 class LearnedForms:
-    """The forms of the models of one endpoint. ``place``: its address."""
+    """The forms of the models of one endpoint. ``place`` is its address."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self._forms: dict[str, LearnedForm] = {}
 
     def of(self, model: str) -> LearnedForm:
-        """The form of one model."""
+        """Return the form of one model."""
         form = self._forms.get(model)
         if form is None:
             if len(self._forms) >= _MAX_MODELS:
@@ -178,5 +181,5 @@ class LearnedForms:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What was learned of all of them, in words."""
+        """The changes of all models, in words."""
         return tuple(line for form in self._forms.values() for line in form.told)

@@ -1,4 +1,4 @@
-"""A chat model of the registry as one process uses it: its client, its circuit, what its calls took and cost."""
+"""A chat model of the registry as one process uses it: its client, its circuit, and the metrics of its calls."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ from pentad.shared.models.ports import (
     ModelUnavailable,
 )
 
-_FAILURES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
-"""How model calls end that have no answer, for the metrics."""
+_OUTCOMES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
+"""Outcomes of model calls that have no answer, for the metrics."""
 _TOO_MANY = 429
 
 
 class LiveModel:
-    """One model. ``entry``: as the registry has it. ``told``: the id that its answers bear."""
+    """One model. ``entry`` is that of the registry, ``shown_id`` the id that its answers bear."""
 
-    def __init__(self, entry: ModelEntry, client: ChatModel, told: str) -> None:
-        self.entry, self.client, self._told = entry, client, told
+    def __init__(self, entry: ModelEntry, client: ChatModel, shown_id: str) -> None:
+        self.entry, self.client, self._shown_id = entry, client, shown_id
         self.circuit = Circuit(monotonic())
         self.asked = 0
-        """Calls under way."""
+        """Number of calls under way."""
 
     @property
     def at_hand(self) -> bool:
-        """Whether it can be asked without asking anybody before."""
+        """Whether the model can be asked without asking the gate before."""
         return self.circuit.closed and self.entry.concurrency is None
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What its server's refusals have taught of how it is asked, in words."""
+        """The changes that the server's refusals have taught for requests to this model, in words."""
         return self.client.learned
 
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
-        """Its answer. A failure is returned, without its frames: they hold the task that asks, which would hold them.
+        """Return the answer of the model. A failure is returned without its frames: they would keep the task alive
+        that asks.
 
-        ``probe``: the call decides whether the circuit closes.
+        ``probe``: this call decides whether the circuit closes.
         """
         begun, outcome = perf_counter(), "cancelled"
         if request.on_cut is not None:
@@ -59,7 +60,7 @@ class LiveModel:
             answer = await self.client.stream(request, on_delta)
             outcome = "ok"
         except ModelFailed as error:
-            outcome = next(word for kind, word in _FAILURES if isinstance(error, kind))
+            outcome = next(word for kind, word in _OUTCOMES if isinstance(error, kind))
             self._failed(error, probe)
             return error.with_traceback(None)
         finally:
@@ -69,7 +70,7 @@ class LiveModel:
         return self._counted(answer)
 
     def down(self) -> ModelFailed:
-        """The failure of a call that is not made, because it is known how it would end."""
+        """Return the failure of a call that is not made, because the model is left alone."""
         why = f"model {self.entry.id} is left alone for a while: {self.circuit.error or 'it keeps failing'}"
         if self.circuit.hopeless:
             return ModelMisconfigured(why)
@@ -96,6 +97,6 @@ class LiveModel:
         if prices is not None:
             usage = replace(usage, usd=prices.usd(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
             metrics.model_usd.labels(name).inc(usage.usd)
-        elif not self._told:
+        elif not self._shown_id:
             return answer
-        return replace(answer, usage=usage, model_id=self._told)
+        return replace(answer, usage=usage, model_id=self._shown_id)

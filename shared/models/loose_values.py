@@ -1,4 +1,4 @@
-"""JSON of servers, of which anything may be wrong. Pure."""
+"""Readers of JSON from servers, in which anything may be wrong. Pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pydantic_core import from_json
 
 from pentad.contracts.plain_json import values_in
 
-_MOST_TOKENS = 10**12
-_MOST_DIGITS = 13
-_MOST_VALUES = 100_000
-"""Of a document: each takes up to a hundred times its bytes, and is made while the event loop waits."""
+_MAX_TOKENS = 10**12
+_MAX_DIGITS = 13
+_MAX_VALUES = 100_000
+"""Values that a document may have: each takes up to a hundred times its bytes, and is made while the event loop waits.
+"""
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """A JSON object; halves of surrogate pairs and bytes that are not UTF-8 become marks of replacement.
+    """Return a JSON object; halves of surrogate pairs and bytes that are not UTF-8 become marks of replacement.
 
-    Raises `ValueError` for what is not a JSON object, and for one of more than 100,000 values.
+    Raises `ValueError` for text that is not a JSON object, and for one of more than 100,000 values.
     """
-    if len(data) > _MOST_VALUES and values_in(data, _MOST_VALUES) > _MOST_VALUES:
-        raise ValueError(f"it has more than {_MOST_VALUES:,} values")
+    if len(data) > _MAX_VALUES and values_in(data, _MAX_VALUES) > _MAX_VALUES:
+        raise ValueError(f"it has more than {_MAX_VALUES:,} values")
     try:
         parsed = from_json(data, cache_strings="keys")
     except ValueError:
@@ -40,12 +41,12 @@ def _parse_damaged(data: bytes) -> Any:
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """The value when it is an object, else an empty one."""
+    """Return the value when it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_text(value: Any) -> str:
-    """The value when it is text; the joined texts when it is a list of content parts; else empty."""
+    """Return the value when it is text, the joined texts when it is a list of content parts, else an empty text."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -54,9 +55,9 @@ def as_text(value: Any) -> str:
 
 
 def token_count(value: Any) -> int:
-    """The value when it is a number of tokens that may be true, also one that was written as a text, else 0."""
-    if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.isascii() and value.isdecimal():
+    """Return the value when it is a plausible number of tokens, also one that was written as a text, else 0."""
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS and value.isascii() and value.isdecimal():
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else 0

@@ -1,8 +1,9 @@
-"""Messages in the forms that model servers take: turns that alternate, no system message, no calls of tools. Pure.
+"""Changes messages into the forms that model servers take: alternating turns, no system message, no calls of tools.
+Pure.
 
-Templates of Mistral's and Gemma's kind raise "roles must alternate" and "System role not supported", and their servers
-(llama.cpp's, vLLM, SGLang) refuse the request. A prompt has user messages in a row: what is recalled, and what the user
-adds while a task works.
+Templates of Mistral's and Gemma's kind raise "roles must alternate" and "System role not supported", and their
+servers (llama.cpp's, vLLM, SGLang) refuse the request. A prompt has user messages in a row: recalled memories, and
+messages that the user adds while a task works.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NO_TEXT = b',"content":"(no text)"'
 
 
 def alternating(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages, ready JSON, with those of the user that stand in a row joined to one."""
+    """Return the messages, ready JSON, with user messages that stand in a row joined to one."""
     joined: list[bytes] = []
     row: list[bytes] = []
     for line in messages:
@@ -35,7 +36,7 @@ def alternating(messages: Sequence[bytes]) -> list[bytes]:
 
 
 def without_system(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with what the system says at the beginning of what the user says first."""
+    """Return the messages with the system's text at the beginning of the first user message."""
     said = [line for line in messages if line.startswith(_SYSTEM)]
     others = [line for line in messages if not line.startswith(_SYSTEM)]
     if not said:
@@ -45,18 +46,18 @@ def without_system(messages: Sequence[bytes]) -> list[bytes]:
 
 
 def calls_as_text(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with calls of tools and their results as plain text of the assistant and the user."""
+    """Return the messages with calls of tools and their results as plain text of the assistant and the user."""
     names: dict[str, str] = {}
     return [_as_text(line, names) if line.startswith(_TOOL) or _CALLS in line else line for line in messages]
 
 
 def without_nulls(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with empty text where an answer that calls tools has none."""
+    """Return the messages with empty text where an answer that calls tools has none."""
     return [_EMPTY + line[len(_NULL) :] if line.startswith(_NULL) else line for line in messages]
 
 
 def without_empty_text(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages with a text in each of the assistant's."""
+    """Return the messages with a text in each of the assistant's."""
     return [_filled(line) for line in messages]
 
 
@@ -73,10 +74,10 @@ def _as_text(line: bytes, names: dict[str, str]) -> bytes:
         return to_json({"role": "user", "content": f"[{name} has answered] {text}"})
     calls = [as_dict(call) for call in message.get("tool_calls") or ()]
     names.update({as_text(call.get("id")): as_text(as_dict(call.get("function")).get("name")) for call in calls})
-    return to_json({"role": "assistant", "content": "\n".join([*filter(None, [text]), *map(_called, calls)])})
+    return to_json({"role": "assistant", "content": "\n".join([*filter(None, [text]), *map(_call_text, calls)])})
 
 
-def _called(call: dict[str, Any]) -> str:
+def _call_text(call: dict[str, Any]) -> str:
     function = as_dict(call.get("function"))
     return f"[I called {as_text(function.get('name'))} with {as_text(function.get('arguments'))}]"
 

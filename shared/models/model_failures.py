@@ -1,4 +1,4 @@
-"""What went wrong with a model call, as one of the three failures, in words that say what to do."""
+"""Turns the failures of model servers into one of the three failures of a model call, in words that say what to do."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pentad.shared.models.refusal_table import speaks_of_request
 from pentad.shared.models.stated_delay import has_no_credit, is_used_up, stated_delay
 from pentad.shared.models.too_long import limit_in, says_too_long
 
-_LATER = frozenset({408, 409, 429})
-_MAX_TEXT = 500
-_NOT_KNOWN = 401
-_NOT_OFFERED = 501
-_MISCONFIGURED = frozenset({401, 402, 403, 404, 405, _NOT_OFFERED})
+_RETRIED_STATUSES = frozenset({408, 409, 429})
+_MAX_CHARS = 500
+_UNAUTHORIZED = 401
+_NOT_IMPLEMENTED = 501
+_MISCONFIGURED = frozenset({401, 402, 403, 404, 405, _NOT_IMPLEMENTED})
 """Statuses that say nothing of the request: another model may answer it."""
 _ADVICE = {
     401: "check the API key",
@@ -55,7 +55,7 @@ _STATUS_OF_NAME = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status of an error that comes within a stream and says its type or code alone."""
+"""The HTTP status that an error within a stream means which says only its type or code."""
 _NO_CREDIT = frozenset(
     {
         "arrearage",
@@ -65,25 +65,25 @@ _NO_CREDIT = frozenset(
         "insufficient_quota",
     }
 )
-"""Types and codes, in lower case, of what is sent as "too many requests" and does not pass by waiting."""
-_FULL = "Context size has been exceeded."
-"""What llama.cpp says to all that it answers just then when they do not fit into the context that its slots share.
+"""Types and codes, in lower case, of errors that are sent as "too many requests" and do not pass by waiting."""
+_SLOTS_FULL = "Context size has been exceeded."
+"""The text of llama.cpp for all requests under way when they do not fit together into the context that its slots share.
 
-One that is too long by itself is refused before, or ends for its length: each of these fits alone.
+A request that is too long by itself is refused before, or ends for its length: each of these fits alone.
 """
-_OF_FULL = "; its slots share one context: give it more (-c), fewer slots (-np), or this model a `concurrency`"
-_REFUSED = frozenset({400, 413, 422, 424})
-_SAYS_ITSELF = frozenset({401, 404, 405, _NOT_OFFERED})
+_SLOTS_ADVICE = "; its slots share one context: give it more (-c), fewer slots (-np), or this model a `concurrency`"
+_AMBIGUOUS_STATUSES = frozenset({400, 413, 422, 424})
+_CLEAR_STATUSES = frozenset({401, 404, 405, _NOT_IMPLEMENTED})
 _PAYMENT, _TOO_LARGE, _TOO_MANY = 402, 413, 429
-_SHORTER = "begin a new task, or use a model with a larger context"
+_SHORTER_ADVICE = "begin a new task, or use a model with a larger context"
 
 
 def from_status(
     status: int, detail: str, delay: float | None, place: str, error: Mapping[str, Any] = MappingProxyType({})
 ) -> ModelFailed:
-    """The failure that an HTTP error status means.
+    """Return the failure that an HTTP error status means.
 
-    ``detail``: the server's own text, ``error`` its error object; ``delay``: seconds that it asks for.
+    ``detail`` is the server's own text, ``error`` its error object, ``delay`` the seconds that it asks to wait.
     """
     refusal = read_refusal(status, error, detail)
     said = f"the model server at {place} answered {status}: {shortened(detail)}"
@@ -97,22 +97,25 @@ def from_status(
     elif meant == _TOO_LARGE:
         limit = limit_of(error, refusal.words)
         takes = "" if limit is None else f", which takes {limit:,} tokens"
-        failure = ModelTooLong(f"{said}; {_ADVICE[meant]}{takes}: {_SHORTER}", limit)
+        failure = ModelTooLong(f"{said}; {_ADVICE[meant]}{takes}: {_SHORTER_ADVICE}", limit)
     else:
-        kind = KeyRefused if meant == _NOT_KNOWN else ModelMisconfigured if meant in _MISCONFIGURED else ModelRefused
+        kind = KeyRefused if meant == _UNAUTHORIZED else ModelMisconfigured if meant in _MISCONFIGURED else ModelRefused
         failure = kind(f"{said}; {_ADVICE.get(meant, 'change the request or the model')}")
-    if meant not in (_NOT_KNOWN, _PAYMENT, _TOO_MANY) and (_is_of_request(meant) or speaks_of_request(refusal.words)):
+    if meant not in (_UNAUTHORIZED, _PAYMENT, _TOO_MANY) and (
+        _is_of_request(meant) or speaks_of_request(refusal.words)
+    ):
         failure.refusal = refusal
     return failure
 
 
 def _is_of_request(status: int) -> bool:
-    """Whether a status alone says that it is the request that is refused."""
+    """Whether a status alone says that the server refuses the request itself."""
     return not is_later(status) and status not in _MISCONFIGURED
 
 
 def limit_of(error: Mapping[str, Any], words: str) -> int | None:
-    """How many tokens a model takes: llama.cpp has it as a member of its error, others say it."""
+    """Return the number of tokens that a model takes: llama.cpp has it as a member of its error, others say it in
+    words."""
     size = error.get("n_ctx")
     return size if type(size) is int and size > 0 else limit_in(words)
 
@@ -124,13 +127,13 @@ def _used_up(delay: float | None) -> str:
 
 def is_later(status: int) -> bool:
     """Whether the same request may succeed later."""
-    return status in _LATER or (status >= 500 and status != _NOT_OFFERED)
+    return status in _RETRIED_STATUSES or (status >= 500 and status != _NOT_IMPLEMENTED)
 
 
 def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> ModelFailed | None:
-    """The failure that an error object within a stream means, None when the chunk is not one.
+    """Return the failure that an error object within a stream means; None when the chunk is not one.
 
-    Without a status of its own, and once text has come, it is an answer cut off.
+    An error without a status of its own, once text has come, means that the answer was cut off.
     """
     error = chunk.get("error") or (chunk if chunk.get("object") == "error" or chunk.get("type") == "error" else None)
     if not error:
@@ -147,7 +150,8 @@ def from_stream_error(chunk: Mapping[str, Any], began: bool, place: str) -> Mode
 
 
 def error_in(said: object) -> Mapping[str, Any]:
-    """The error object of a body that was read as JSON, empty when there is none. Some servers send it in a list."""
+    """Return the error object of a body that was read as JSON, empty when there is none. Some servers send it in a
+    list."""
     if isinstance(said, list):
         said = next(iter(said), None)
     fields = as_dict(said)
@@ -156,7 +160,7 @@ def error_in(said: object) -> Mapping[str, Any]:
 
 
 def message_in(error: Mapping[str, Any]) -> str:
-    """What an error object says to a person; empty when it says nothing."""
+    """Return the text of an error object for a person; empty when it has none."""
     for name in ("message", "detail", "error"):
         value = error.get(name)
         if isinstance(value, str) and value:
@@ -167,7 +171,7 @@ def message_in(error: Mapping[str, Any]) -> str:
 
 
 def _complaints(value: Any) -> Iterator[str]:
-    """What pydantic has found: `body.stream_options: Extra inputs are not permitted`."""
+    """Yield the complaints of pydantic: `body.stream_options: Extra inputs are not permitted`."""
     nested = as_dict(value).get("detail", value)
     for each in nested if isinstance(nested, list) else [nested]:
         found = as_dict(each)
@@ -177,21 +181,21 @@ def _complaints(value: Any) -> Iterator[str]:
 
 
 def _meant(status: int | None, detail: str, words: str, error: Mapping[str, Any]) -> int | None:
-    """The status that says what to do, where the server's own would have the same asked again in vain."""
-    if status in _SAYS_ITSELF:
+    """Return the status that says what to do, where the given one would have the same request sent again in vain."""
+    if status in _CLEAR_STATUSES:
         return status
     if has_no_credit(words) or any(str(error.get(name)).lower() in _NO_CREDIT for name in ("code", "type")):
         return _PAYMENT
-    if detail == _FULL:
+    if detail == _SLOTS_FULL:
         return status
-    if status is None or is_later(status) or status in _REFUSED:
+    if status is None or is_later(status) or status in _AMBIGUOUS_STATUSES:
         return _TOO_LARGE if says_too_long(words) else status
     return status
 
 
 def _cause(detail: str) -> str:
-    """What can be done so that it does not come again."""
-    return _OF_FULL if detail == _FULL else ""
+    """Return the advice that prevents the failure from coming again."""
+    return _SLOTS_ADVICE if detail == _SLOTS_FULL else ""
 
 
 def _status(error: Mapping[str, Any]) -> int | None:
@@ -206,6 +210,6 @@ def _status(error: Mapping[str, Any]) -> int | None:
 
 
 def shortened(text: str) -> str:
-    """At most 500 characters, on one line."""
+    """Return the text on one line, cut to 500 characters."""
     line = " ".join(text.split())
-    return line if len(line) <= _MAX_TEXT else line[: _MAX_TEXT - 1] + "…"
+    return line if len(line) <= _MAX_CHARS else line[: _MAX_CHARS - 1] + "…"

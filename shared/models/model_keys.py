@@ -1,4 +1,4 @@
-"""Which server a key of a model may be sent to. Pure.
+"""Decides to which server the key of a model may be sent. Pure.
 
 A model that is registered while the system runs names both its server and the variable of its key. Whoever can
 register one, or write the registry, must not get at the keys that way: a key goes where the operator, who holds it,
@@ -18,18 +18,19 @@ DASHSCOPE_URL = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 OPENAI_URL = "https://api.openai.com/v1"
 ANTHROPIC_URL = "https://api.anthropic.com"
 _PROVIDERS = {"openai": OPENAI_URL, "anthropic": ANTHROPIC_URL, "dashscope": DASHSCOPE_URL}
-"""Where a protocol's own provider is, for entries without an endpoint."""
+"""The address of each protocol's own provider, for entries without an endpoint."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @immutable
 class ModelKeys:
-    """The servers of each variable, by scheme, host and port."""
+    """The servers to which the key of each variable may be sent, by scheme, host and port."""
 
     servers: frozenset[tuple[str, str]]
 
     def refusal(self, entry: ModelEntry) -> str | None:
-        """Why the key that a registered entry names is not sent to its server; None when it is, or it names none."""
+        """Return why the key that a registered entry names is not sent to its server; None when it is, or it names
+        none."""
         variable = entry.api_key_env
         if variable is None:
             return None
@@ -45,7 +46,8 @@ class ModelKeys:
 
 
 def model_keys(settings: Settings, file: Iterable[ModelEntry]) -> ModelKeys:
-    """The keys that the operator uses: in the environment, in the file of models, and named one by one."""
+    """Return the keys that the operator uses: in the environment, in the file of models, and in
+    ``PENTAD_KEY_HOSTS``."""
     used = [("LLM_API_KEY", settings.llm_base_url or OPENAI_URL)]
     if settings.embed_model_type in _PROVIDERS:
         used.append(("EMBED_API_KEY", settings.embed_base_url or _PROVIDERS[settings.embed_model_type]))

@@ -1,4 +1,4 @@
-"""The models that there are, from three places, and which of them is asked. Pure.
+"""The list of all models, from three sources, and the rules by which one of them is asked.
 
 A file's entry goes before one that was registered while the system runs, and that before the environment's: the
 environment gives the default of a kind that nobody else names.
@@ -7,20 +7,22 @@ environment gives the default of a kind that nobody else names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Literal
 
 from pentad.contracts.models import ModelEntry, ModelKind
+from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 
 ModelSource = Literal["file", "registered", "environment"]
 ENVIRONMENT_IDS: Mapping[ModelKind, str] = {"llm": "default", "embedding": "default-embedding"}
-"""The ids of the environment's models. Nobody else may use them."""
+"""The ids of the environment's models. No other model may use them."""
 
 
 @immutable
 class KnownModel:
-    """A model of the registry, and where its entry comes from."""
+    """A model of the registry, and the source of its entry."""
 
     entry: ModelEntry
     source: ModelSource
@@ -32,17 +34,18 @@ class ModelList:
 
     known: Mapping[str, KnownModel]
     defaults: Mapping[ModelKind, str]
-    """The id of each kind's default."""
+    """The id of each kind's default model."""
 
     @property
     def embedding(self) -> KnownModel:
-        """The model that texts are embedded with."""
+        """The model that embeds texts."""
         return self.known[self.defaults["embedding"]]
 
     def chain(self, model_id: str | None) -> tuple[KnownModel, ...]:
-        """The chat models that may answer for this one, itself first; for None the default's. Empty: there is none.
+        """Return the chat models that may answer for this one, itself first; for None those of the default. It is
+        empty when there is none.
 
-        A fallback that is not there, or embeds, is left out: it may have been lost with a Redis.
+        A fallback that is missing, or embeds, is left out: it may have been lost with a Redis.
         """
         first = self.known.get(self.defaults["llm"] if model_id is None else model_id)
         if first is None:
@@ -51,7 +54,7 @@ class ModelList:
         return tuple(m for m in (first, *rest) if m is not None and m.entry.kind == "llm")
 
     def using(self, model_id: str) -> list[str]:
-        """What in the list itself needs a model, in words."""
+        """Return in words the places of the list that need a model."""
         kinds = [f"it is the default of kind {kind}" for kind, name in self.defaults.items() if name == model_id]
         names = (m.entry for m in self.known.values())
         return kinds + [f"model {e.id} falls back to it" for e in names if model_id in e.fallbacks]
@@ -60,7 +63,8 @@ class ModelList:
 def merged(
     environment: Iterable[ModelEntry], file: Iterable[ModelEntry], registered: Iterable[ModelEntry]
 ) -> ModelList:
-    """One list of all: of two with the same id, and of two defaults of a kind, the file's counts first."""
+    """Return one list of all models: of two with the same id, and of two defaults of a kind, the file's counts
+    first."""
     known: dict[str, KnownModel] = {}
     defaults: dict[ModelKind, str] = {}
     places: tuple[tuple[ModelSource, Iterable[ModelEntry]], ...] = (("file", file), ("registered", registered))
@@ -78,7 +82,7 @@ def merged(
 
 
 def check_file(entries: Iterable[ModelEntry]) -> None:
-    """Refuse what no entry shows by itself: ids twice, two defaults, fallbacks not there. ``SettingsError``."""
+    """Refuse mistakes between entries: equal ids, two defaults, missing fallbacks. Raises ``SettingsError``."""
     every = list(entries)
     for number, entry in enumerate(every):
         if problem := misplaced(entry, every[:number], every):
@@ -86,7 +90,7 @@ def check_file(entries: Iterable[ModelEntry]) -> None:
 
 
 def misplaced(entry: ModelEntry, before: Iterable[ModelEntry], others: Iterable[ModelEntry]) -> str | None:
-    """Why an entry cannot stand in a list: behind those before it, among all others. None: it can."""
+    """Return why an entry cannot stand in a list, behind those before it and among all others; None when it can."""
     for other in before:
         if other.id == entry.id:
             return "id: another model has it"
@@ -100,3 +104,11 @@ def misplaced(entry: ModelEntry, before: Iterable[ModelEntry], others: Iterable[
         there.add(ENVIRONMENT_IDS["llm"])
     missing = [name for name in entry.fallbacks if name not in there]
     return f"fallbacks: there is no chat model {missing[0]}" if missing else None
+
+
+_FILE = EntryFile("PENTAD_MODELS", "models", ModelEntry, "id", check_file, 1 << 20)
+
+
+def read_model_file(path: Path) -> tuple[ModelEntry, ...]:
+    """Return the models of a file, in its order. Raises ``SettingsError`` that names the place of each mistake."""
+    return _FILE.read(path)

@@ -1,6 +1,6 @@
-"""Clients of models: from the settings (the offline model until an endpoint or a key is given) and from entries.
+"""Makes clients of models: from the settings (the offline model until an endpoint or a key is given) and from entries.
 
-A protocol is imported where its first client is made: a service that asks no model of it does not wait for it to start.
+A protocol is imported where its first client is made, so that a service that asks no model starts without it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pentad.shared.settings import model_key
 if TYPE_CHECKING:
     from pentad.shared.models.local_embedding import LocalEmbedding
 
-_DASHSCOPE_MOST = 10
+_DASHSCOPE_MAX_TEXTS = 10
 """Texts that one request of DashScope may hold."""
 
 
@@ -29,7 +29,7 @@ def make_chat_model(
     stall_s: float = STALL_S,
     think_tags: ThinkTagsHabit | None = None,
 ) -> ChatModel:
-    """A real model when `api_key` or `base_url` is given, else the offline one. Empty text means not given.
+    """Make a real model when `api_key` or `base_url` is given, else the offline one. Empty text means not given.
 
     Without `base_url` it is OpenAI's own; without `model_id` the first that the server lists; without `api_key` the
     key is sent as `none`. Raises `SettingsError` for a key that cannot be sent.
@@ -44,11 +44,12 @@ def make_chat_model(
 
 
 def make_of_entry(entry: ModelEntry) -> ChatModel:
-    """The client of a chat model of the registry. Raises ``SettingsError`` for what cannot be asked from here."""
+    """Make the client of a chat model of the registry. Raises ``SettingsError`` for one that this process cannot
+    ask."""
     if entry.protocol == "offline":
         return _offline()
     if entry.protocol == "anthropic":
-        from pentad.shared.models.anthropic_chat import AnthropicChat
+        from pentad.shared.models.anthropic.chat import AnthropicChat
 
         assert entry.model is not None, "an entry of this protocol names its model"
         return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
@@ -60,13 +61,16 @@ def make_of_entry(entry: ModelEntry) -> ChatModel:
 
 
 def make_embedding_of_entry(entry: ModelEntry) -> EmbeddingModel:
-    """The client of an embedding model of the registry. Raises ``SettingsError`` for what cannot be asked from here."""
+    """Make the client of an embedding model of the registry.
+
+    Raises ``SettingsError`` for one that this process cannot ask.
+    """
     key = _key_of(entry)
     return make_embedding_model(entry.protocol, entry.model, key, entry.endpoint, entry.parameters.get("dimensions"))
 
 
 def described(name: str, place: str | None) -> str:
-    """Which model that is, in words for a person, from its `name` and `place`."""
+    """Describe a model to a person, from its `name` and `place`."""
     if place is None:
         return "the offline model, a rule-based stand-in"
     return f"the first model of {place}" if name == UNNAMED else f"{name} at {place}"
@@ -79,11 +83,11 @@ def make_embedding_model(
     base_url: str | None = None,
     dimensions: int | None = None,
 ) -> EmbeddingModel:
-    """`simple` hashes; `local` computes in this process; `openai` and `dashscope` ask an endpoint for model `name`, for
-    vectors of so many `dimensions`.
+    """Make an embedding model.
 
-    Raises `SettingsError` for any other kind, for `local` without its extra or with another model, for `dashscope`
-    without a key, and for a key that cannot be sent.
+    `simple` hashes; `local` computes in this process; `openai` and `dashscope` ask an endpoint for model `name`, for
+    vectors of so many `dimensions`. Raises `SettingsError` for any other kind, for `local` without its extra or with
+    another model, for `dashscope` without a key, and for a key that cannot be sent.
     """
     if kind == "simple":
         return HashingEmbedding()
@@ -98,12 +102,12 @@ def make_embedding_model(
         if key is None and url is None:
             raise SettingsError("EMBED_MODEL_TYPE=dashscope needs a key: set EMBED_API_KEY")
         model = _clean(name) or "text-embedding-v4"
-        return OpenAIEmbedding(url or DASHSCOPE_URL, key, model, dimensions=dimensions, most_texts=_DASHSCOPE_MOST)
+        return OpenAIEmbedding(url or DASHSCOPE_URL, key, model, dimensions=dimensions, most_texts=_DASHSCOPE_MAX_TEXTS)
     raise SettingsError(f"EMBED_MODEL_TYPE={kind} is not known: use simple, local, openai or dashscope")
 
 
 def _offline() -> ChatModel:
-    from pentad.shared.models.offline import OfflineModel
+    from pentad.shared.models.offline.model import OfflineModel
 
     return OfflineModel()
 
@@ -121,7 +125,7 @@ def _local(name: str | None) -> LocalEmbedding:
 
 
 def _key_of(entry: ModelEntry) -> str | None:
-    """The key of an entry, None when it names none. Raises ``SettingsError`` when there is none where it says."""
+    """Return the key of an entry, None when it names none. Raises ``SettingsError`` when its variable is not set."""
     if entry.api_key_env is None:
         return None
     key = _sendable(model_key(entry.api_key_env), entry.api_key_env)

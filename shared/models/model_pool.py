@@ -9,8 +9,8 @@ from typing import Any
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.answering import ask, unknown
 from pentad.shared.models.live_model import LiveModel
+from pentad.shared.models.model_chain import ask, unknown
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList
 from pentad.shared.models.ports import (
     ChatModel,
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ModelPool:
-    """Asks models by their ids. ``make``: the client of an entry; it may raise ``SettingsError``."""
+    """Asks models by their ids. ``make`` makes the client of an entry; it may raise ``SettingsError``."""
 
     def __init__(self, make: Callable[[KnownModel], ChatModel], gate: ModelGate, models: ModelList) -> None:
         self._make, self._gate = make, gate
@@ -37,7 +37,7 @@ class ModelPool:
         self.use(models)
 
     def use(self, models: ModelList) -> None:
-        """Ask these from now on. A model whose entry has not changed keeps its connections and what is known of it."""
+        """Ask these models from now on. A model whose entry has not changed keeps its connections and its circuit."""
         before, self._models = self._models, {}
         for name, known in models.known.items():
             if known.entry.kind == "llm":
@@ -56,38 +56,38 @@ class ModelPool:
             return self._make(known)
         except SettingsError as error:
             log.warning("%s", error)
-            return _Unmade(known.entry, str(error))
+            return _UnusableModel(known.entry, str(error))
 
     @property
     def live(self) -> Iterable[LiveModel]:
-        """The chat models that there are."""
+        """The chat models of the list."""
         return self._models.values()
 
     @property
     def default(self) -> ChatModel:
-        """The client of the model that answers where none is named."""
+        """The client of the default model."""
         return self._chains[None][0].client
 
     def is_real(self, model_id: str | None) -> bool:
-        """Whether a model would answer, and not only the offline one; None means the default."""
+        """Whether a real model would answer, and not only the offline one; None means the default."""
         return any(model.client.place is not None for model in self._chains.get(model_id, ()))
 
     def ask(
         self, model_id: str | None, request: ChatRequest, on_delta: DeltaSink
     ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
-        """The answer of a model or of its fallbacks; None asks the default. A failure is returned."""
+        """Return the answer of a model or of its fallbacks; None asks the default. A failure is returned."""
         chain = self._chains.get(model_id)
         if chain is None:
-            return _failing(unknown(model_id))
+            return _fail(unknown(model_id))
         return ask(chain, request, on_delta, self._gate)
 
     def warm(self) -> None:
-        """Import and make what the first calls need. Blocks: call it in a thread."""
+        """Import and make everything that the first calls need. This blocks: call it in a thread."""
         for model in list(self._models.values()):
             model.client.warm()
 
     async def keep_closing(self) -> None:
-        """Close the clients of entries that are gone, once nobody waits for their answers."""
+        """Close the clients of removed entries, once no call waits for their answers."""
         while True:
             await asyncio.sleep(_CLOSE_EVERY_S)
             await self._close_retired()
@@ -104,45 +104,45 @@ class ModelPool:
             await model.client.aclose()
 
 
-async def _failing(failure: ModelFailed) -> ModelFailed:
+async def _fail(failure: ModelFailed) -> ModelFailed:
     return failure
 
 
-class _Unmade:
-    """Stands for a model that cannot be asked from this process."""
+class _UnusableModel:
+    """A model that cannot be asked from this process: it refuses each request with the reason."""
 
     def __init__(self, entry: ModelEntry, why: str) -> None:
         self.name, self.place, self._why = entry.model or entry.id, entry.endpoint, why
         self.learned: tuple[str, ...] = ()
 
     def warm(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         raise ModelMisconfigured(self._why)
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no connection to close."""
 
 
 class OpenGate:
-    """A gate for models without limits and processes without others: everybody may pass."""
+    """A gate for models without limits and processes without others: every call may pass."""
 
     async def enter(self, model_id: str, limit: int, caller: str, wait: bool) -> str:
         return caller or "one"
 
     def leave(self, model_id: str, place: str) -> None:
-        """Nothing was counted."""
+        """Do nothing: no call was counted."""
 
     async def may_probe(self, model_id: str, for_s: float) -> bool:
         return True
 
     def probed(self, model_id: str) -> None:
-        """Nobody else waits for it."""
+        """Do nothing: no other process waits for the probe."""
 
 
 def pool_of(model: ChatModel) -> ModelPool:
-    """A pool of one model that is made already, with nothing that limits it."""
+    """Return a pool of one model that is made already, without limits."""
     entry = ModelEntry(id=ENVIRONMENT_IDS["llm"], default=True)
     known = KnownModel(entry, "environment")
     return ModelPool(lambda _: model, OpenGate(), ModelList({entry.id: known}, {"llm": entry.id}))

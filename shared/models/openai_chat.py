@@ -21,9 +21,10 @@ _FORMAT = b'{"type":"json_schema","json_schema":{"name":"answer","schema":%s}}'
 
 
 class OpenAIChat(StreamedChat):
-    """`model` None asks the server for its first one, once. `stall_s`: seconds of silence within an answer.
+    """A chat model in OpenAI's protocol.
 
-    `plain`: see `Endpoint`. `parameters` are sent with each request. `think_tags`: see `ModelEntry`.
+    With `model` None the server is asked for its first model, once. `stall_s` is the number of seconds of silence
+    within an answer. `direct`: see `Endpoint`. `parameters` are sent with each request. `think_tags`: see `ModelEntry`.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class OpenAIChat(StreamedChat):
 
     @property
     def name(self) -> str:
-        """The model's id; `default` until the server was asked for its first."""
+        """The model's id; `default` until the server was asked for its first model."""
         return self._model or UNNAMED
 
     async def _chosen(self) -> str:

@@ -12,21 +12,25 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.shared.models.embeddings import LARGEST, MOST_TEXTS
+from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE, MAX_TEXTS
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.learned_form import Composed, LearnedForms, composed
 from pentad.shared.models.ports import ModelRefused, ModelTooLong, ModelUnavailable
 from pentad.shared.models.request_change import Change, most_texts, refielded
 
-_MOST_VECTOR = 512 * 1024
-"""Bytes of an answer for each text: 16,384 numbers. What is read of it takes up to thirty times as much."""
+_MAX_VECTOR_BYTES = 512 * 1024
+"""Bytes that an answer may have for each text, enough for 16,384 numbers. Reading them takes up to thirty times as
+much."""
 
-_LEAST = 64
-"""Characters of a text that is not cut further: no model takes fewer."""
+_MIN_CUT_CHARS = 64
+"""Characters of a text that is not cut further: every model takes as many."""
 
 
 class OpenAIEmbedding:
-    """`dimensions` None takes the model's own length, known after the first answer. `timeout_s` bounds one request."""
+    """An embedding model behind an endpoint.
+
+    `dimensions` None takes the model's own length, known after the first answer. `timeout_s` bounds one request.
+    """
 
     def __init__(
         self,
@@ -35,7 +39,7 @@ class OpenAIEmbedding:
         model: str,
         *,
         dimensions: int | None = None,
-        most_texts: int = MOST_TEXTS,
+        most_texts: int = MAX_TEXTS,
         timeout_s: float = 60.0,
     ) -> None:
         self._endpoint = Endpoint(base_url, api_key)
@@ -45,7 +49,7 @@ class OpenAIEmbedding:
         self._most_texts = most_texts
         self._timeout_s = timeout_s
         self._own: int | None = None
-        """The length of the vectors for which the endpoint was not asked for a length."""
+        """Length of the vectors of requests that asked for no length."""
         self._forms = LearnedForms(self._endpoint.place)
 
     @property
@@ -55,38 +59,39 @@ class OpenAIEmbedding:
 
     @property
     def place(self) -> str:
-        """The endpoint."""
+        """The address of the endpoint."""
         return self._endpoint.place
 
     @property
     def dimensions(self) -> int | None:
-        """Length of the vectors, None until it is known."""
+        """Length of the vectors; None until it is known."""
         return self._dimensions
 
     @property
     def most_texts(self) -> int:
-        """What the endpoint takes in one request."""
+        """Number of texts that the endpoint takes in one request."""
         learned = most_texts(self._forms.of(self._model).changes)
         return self._most_texts if learned is None else min(self._most_texts, learned)
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What the endpoint's refusals have taught, in words."""
+        """The changes that the endpoint's refusals have taught for requests, in words."""
         return self._forms.told
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order, in one request, or in several where the endpoint takes fewer at once.
+        """Return one vector per text, in order, from one request, or from several where the endpoint takes fewer at
+        once.
 
-        Raises `ModelRefused` or `ModelUnavailable`. Of a text that is too long, and asked for alone, the beginning
-        counts.
+        Raises `ModelRefused` or `ModelUnavailable`. A text that is too long, and asked for alone, is embedded by its
+        beginning.
         """
         vectors: list[list[float]] = []
         try:
             while len(vectors) < len(texts):
-                vectors += await self._first_of(texts[len(vectors) :])
+                vectors += await self._first_vectors(texts[len(vectors) :])
         except ModelTooLong:
             [text, *others] = texts
-            if others or len(text) <= _LEAST:
+            if others or len(text) <= _MIN_CUT_CHARS:
                 raise
             return await self.embed([text[: len(text) // 2]])
         return vectors
@@ -95,12 +100,12 @@ class OpenAIEmbedding:
         """Close the connections."""
         await self._endpoint.aclose()
 
-    async def _first_of(self, texts: Sequence[str]) -> list[list[float]]:
-        """The vectors of the first of the texts: of as many as the endpoint takes at once."""
+    async def _first_vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of the first texts: of as many as the endpoint takes at once."""
         form = self._forms.of(self._model)
 
         async def send(request: Composed) -> list[list[float]]:
-            answer = await self._endpoint.fetch("/embeddings", request.body, _MOST_VECTOR * request.texts)
+            answer = await self._endpoint.fetch("/embeddings", request.body, _MAX_VECTOR_BYTES * request.texts)
             return self._vectors(answer, request)
 
         try:
@@ -129,7 +134,7 @@ class OpenAIEmbedding:
             rows = [(int(row["index"]), _numbers(row["embedding"])) for row in answer["data"]]
         except (KeyError, TypeError, ValueError, OverflowError):
             raise self._refused("no vectors") from None
-        if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= LARGEST for _, v in rows):
+        if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= MAX_ABSOLUTE_VALUE for _, v in rows):
             raise self._refused("a vector whose values are not all numbers")
         vectors = [vector for _, vector in sorted(rows, key=lambda row: row[0])]
         lengths = {len(vector) for vector in vectors}
@@ -151,7 +156,7 @@ class OpenAIEmbedding:
 
 
 def _numbers(vector: object) -> list[float]:
-    """The numbers of a vector, which some endpoints send as the base64 of floats of four bytes, unasked."""
+    """Return the numbers of a vector, which some endpoints send unasked as the base64 of floats of four bytes."""
     if isinstance(vector, str):
         packed = b64decode(vector, validate=True)
         if len(packed) % 4:

@@ -1,7 +1,7 @@
-"""What a chat model is to the rest of Pentad: one streamed answer per call, and three ways to fail.
+"""The port of chat models: one streamed answer per call, and three ways to fail.
 
-The failures answer the only question a caller has: never again (`ModelRefused`), later and not counted
-(`ModelUnavailable`), or again and counted (`ModelCutOff`).
+The failures answer the only question that a caller has: never try again (`ModelRefused`), try later and do not count
+the attempt (`ModelUnavailable`), or try again and count it (`ModelCutOff`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ DeltaSink = Callable[[Literal["content", "thinking"], str], None]
 
 @immutable
 class ChatRequest:
-    """One model call. `messages` are ready JSON objects in OpenAI chat form, the system message first.
+    """One model call.
 
-    `tools` is a ready JSON array in OpenAI form, or None. `timeout_s` bounds the whole call, retries included.
-    `model` overrides the client's own model id. `begin_s`: another model stands ready, so the answer must begin within
-    this many seconds, and a server that cannot answer is not asked twice. `cut` is how many answers to it were cut off
-    before. `caller` says whose call it is, for its place among those who wait. Ready bytes matter: with 800 messages
-    building a request from objects costs the SDK 130 ms of CPU, joining bytes about 1.
+    `messages` are ready JSON objects in OpenAI chat form, the system message first. `tools` is a ready JSON array in
+    OpenAI form, or None. `timeout_s` bounds the whole call, retries included. `model` overrides the client's own model
+    id. With `begin_s` another model stands ready: the answer must begin within this many seconds, and a server that
+    cannot answer is not asked twice. `cut` counts the answers to this request that were cut off before. `caller` names
+    whose call it is, for its place in the queue of calls. Ready bytes matter: with 800 messages building a request from
+    objects costs the SDK 130 ms of CPU, joining bytes about 1.
     """
 
     messages: Sequence[bytes]
@@ -33,14 +34,14 @@ class ChatRequest:
     timeout_s: float
     model: str | None = None
     may_call: bool = True
-    """False: the tools are there for what the messages say of them; the model is to answer without calling any."""
+    """Whether the model may call tools. Without it the tools are sent only because the messages mention them."""
     begin_s: float | None = None
     cut: int = 0
     caller: str = ""
     answer_schema: bytes | None = None
-    """A JSON object, ready: the schema that the answer is to fit, for servers that hold their models to one."""
+    """The JSON schema, ready bytes, that the answer must fit, for servers that hold their models to one."""
     on_cut: Callable[[ModelAnswer], None] | None = None
-    """Takes what was said so far when the call is cancelled in the middle of its answer."""
+    """Takes the answer as far as it has come when the call is cancelled in the middle of it."""
 
 
 @immutable
@@ -59,19 +60,22 @@ class Usage:
     output_tokens: int
     usd: float = 0.0
     cached_tokens: int = 0
-    """Of the input tokens: those that the server had in its cache."""
+    """Input tokens that the server had in its cache."""
     estimated: bool = False
-    """The server did not count: the tokens follow from the length of the texts."""
+    """Whether the tokens are estimated from the length of the texts, because the server did not count them."""
 
 
 @immutable
 class ModelAnswer:
-    """A complete answer. `model` is the id the server says it used, `model_id` the registry's id of who answered:
-    '' for the environment's model. `thoughts`: what the model must be sent back with its tool calls, see `kept`.
-    `too_many_calls`: there were more, which were not read.
+    """A complete answer.
 
-    `whole_calls`: so many of the first calls were followed by another, so they are whole even when the answer was cut;
-    None: all but the last. `finish_said`: the server has said why the answer ended; else `finish_reason` is assumed.
+    `model` is the id that the server says it used, `model_id` the registry's id of the model that answered: '' for the
+    environment's model. `thoughts` is what the model must be sent back with its tool calls, see `kept`.
+    `too_many_calls` tells that there were more calls, which were not read.
+
+    `whole_calls` is the number of first calls that were followed by another, so that they are whole even when the
+    answer was cut; None means all but the last. `finish_said` tells that the server has said why the answer ended; else
+    `finish_reason` is assumed.
     """
 
     text: str
@@ -91,19 +95,19 @@ class ModelFailed(Exception):  # noqa: N818 - reads as what happened
     """A model call failed. The message says what to do about it and never holds the API key."""
 
     refusal: ServerRefusal | None = None
-    """What the server says of the request, where another form of it may be answered."""
+    """The server's refusal of the request, where another form of the request may be answered."""
     retry_after: float | None = None
-    """Seconds that the server asked for, None when it did not say."""
+    """Seconds that the server asked to wait; None when it did not say."""
 
 
 class ModelRefused(ModelFailed):
-    """The server understood and said no (4xx other than 408, 409 and 429): the same call never succeeds."""
+    """The server understood and refused (4xx other than 408, 409 and 429): the same call never succeeds."""
 
 
 class ModelTooLong(ModelRefused):
-    """The conversation or the text is longer than what the model takes: one that is shorter may be answered.
+    """The conversation or the text is longer than the model takes: a shorter one may be answered.
 
-    `limit`: how many tokens the model takes, None when the server did not say.
+    `limit` is the number of tokens that the model takes; None when the server did not say.
     """
 
     def __init__(self, message: str, limit: int | None = None) -> None:
@@ -112,7 +116,7 @@ class ModelTooLong(ModelRefused):
 
 
 class ModelMisconfigured(ModelRefused):
-    """The server refuses every request so: a wrong key, an unknown model, no credit, a quota that is used up.
+    """The server refuses every request in this way: a wrong key, an unknown model, no credit, a quota that is used up.
 
     Another model may answer.
     """
@@ -123,10 +127,11 @@ class KeyRefused(ModelMisconfigured):
 
 
 class ModelUnavailable(ModelFailed):
-    """Nothing came (429, 5xx, no connection, no first byte in time): try again later, not counted as an attempt.
+    """No answer began (429, 5xx, no connection, no first byte in time): try again later; it does not count as an
+    attempt.
 
-    `status`: what it answered; 0: nothing. `stated_s`: for how long its server asks to be left alone, even where it
-    is tried sooner; None: it does not say.
+    `status` is the HTTP status, 0 without one. `stated_s` is the number of seconds for which the server asks to be left
+    alone, even where it is tried sooner; None when it does not say.
     """
 
     def __init__(
@@ -139,24 +144,24 @@ class ModelUnavailable(ModelFailed):
 
 
 class ModelBusy(ModelUnavailable):
-    """As many calls as it may have are under way. `retry_after` is when this call's turn may come."""
+    """The model has as many calls under way as its limit allows. `retry_after` is when this call may get its turn."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, retry_after)
 
 
 class ModelCutOff(ModelFailed):
-    """The answer began and did not end: cut, stalled or out of time. Counts as a failed attempt."""
+    """The answer began and did not end: it was cut, stalled or ran out of time. This counts as a failed attempt."""
 
 
 UNNAMED = "default"
-"""The name of a model that is the first which its server lists, until it has answered."""
+"""The name of a model that is to be the first one its server lists, until the server has answered."""
 STALL_S = 60.0
-"""Seconds of silence within an answer after which it counts as cut off."""
+"""Seconds of silence within an answer after which the answer counts as cut off."""
 
 
 class ChatModel(Protocol):
-    """A model that answers one request at a time, any number of them at once."""
+    """A chat model. It may be asked any number of requests at once."""
 
     @property
     def name(self) -> str:
@@ -165,16 +170,16 @@ class ChatModel(Protocol):
 
     @property
     def place(self) -> str | None:
-        """The address it is asked at, without anything secret; None for what answers in this process."""
+        """The address of the server, without anything secret; None for a model that answers in this process."""
         ...
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What its server's refusals have taught of how it is asked, in words."""
+        """The changes that the server's refusals have taught for requests to this model, in words."""
         return ()
 
     def warm(self) -> None:
-        """Import and make what the first call needs. Blocks: call it in a thread before work comes."""
+        """Import and make everything that the first call needs. This blocks: call it in a thread before work comes."""
         ...
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
@@ -190,23 +195,25 @@ class ChatModel(Protocol):
 
 
 class ModelGate(Protocol):
-    """What all processes must agree on before a call: how many there are, and who finds out whether a model is well."""
+    """The decisions that all processes share before a call: how many calls a model may have, and who probes a failed
+    model."""
 
     async def enter(self, model_id: str, limit: int, caller: str, wait: bool) -> str:
-        """Take one of the model's places; returns its name, for `leave`.
+        """Take one of the model's places and return the name of the place, for `leave`.
 
         Raises `ModelBusy` when none is free; with ``wait`` the caller keeps its turn until it asks again.
         """
         ...
 
     def leave(self, model_id: str, place: str) -> None:
-        """Give the place back. Waits for nothing."""
+        """Give the place back. This does not wait."""
         ...
 
     async def may_probe(self, model_id: str, for_s: float) -> bool:
-        """Whether this process may make the one probe that there is at a time; it takes at most so long."""
+        """Whether this process may make the probe, of which there is one at a time. The probe takes at most ``for_s``
+        seconds."""
         ...
 
     def probed(self, model_id: str) -> None:
-        """The probe is over. Waits for nothing."""
+        """Tell that the probe is over. This does not wait."""
         ...

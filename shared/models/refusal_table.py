@@ -1,7 +1,7 @@
-"""What the words of model servers mean for the next request: the one table of refusals that something is learned from.
+"""The one table of refusals from which something is learned: what a server's words mean for the next request. Pure.
 
-Each reader takes a refusal and the request that was refused, and says which changes of that request may help, the best
-first. Whoever asks takes the first that alters the request. Pure.
+Each reader takes a refusal and the request that was refused, and yields the changes of that request that may help,
+the best first. The caller takes the first change that alters the request.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pentad.shared.immutable import immutable
-from pentad.shared.models.field_names import names_of, place_of
-from pentad.shared.models.refusal import CANNOT, NO, WANTS_TEXT, Path, ServerRefusal, as_number, said_by
-from pentad.shared.models.refused_messages import CALL_IDS, changes_of_message
-from pentad.shared.models.refused_texts import changes_of_texts, speaks_of_texts
+from pentad.shared.models.refusal import (
+    CANNOT,
+    NO,
+    WANTS_TEXT,
+    Path,
+    ServerRefusal,
+    as_number,
+    names_of,
+    place_of,
+    said_by,
+)
+from pentad.shared.models.refused_parts import CALL_IDS, changes_of_message, changes_of_texts, speaks_of_texts
 from pentad.shared.models.request_change import Change
 from pentad.shared.models.thoughts import REASONING
 from pentad.shared.models.too_long import room_left, says_too_long
@@ -25,7 +33,7 @@ Changes = tuple[Change, ...]
 
 @immutable
 class RefusedRequest:
-    """The request that was refused. ``fields``: of its body, ready JSON by their names."""
+    """The request that was refused. ``fields`` are those of its body, ready JSON by their names."""
 
     fields: Mapping[str, bytes]
     required: frozenset[str]
@@ -33,11 +41,11 @@ class RefusedRequest:
     tools: tuple[str, ...] = ()
     """The names of the tools that were offered, in their order."""
     unusual_tools: tuple[str, ...] = ()
-    """Those of them whose schemas have more than names and types."""
+    """The names of those tools whose schemas have more than names and types."""
     once: frozenset[str] = frozenset()
     """Fields whose value was lowered for this request already."""
     texts: int = 0
-    """How many texts it wants vectors of; 0: it wants none."""
+    """Number of texts for which vectors are wanted; 0 for a request of a chat model."""
 
 
 _TOOLS = (
@@ -45,11 +53,11 @@ _TOOLS = (
 )
 _FORMAT = r"(?:response[ _-]?format|json[ _-](?:mode|schema|object)|structured[ _-]?outputs?)"
 _STREAM = r"\bstream(?:ing|ed)?\b"
-_DEFINITE = frozenset({400, 406, 409, 415, 422, 424})
+_REFUSED_STATUSES = frozenset({400, 406, 409, 415, 422, 424})
 """Statuses of requests that a server refuses for what they say."""
 
 
-_ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
+_TABLE: Sequence[tuple[re.Pattern[str], Changes]] = (
     (
         said_by(
             r"roles? must alternate",
@@ -136,7 +144,8 @@ _ROWS: Sequence[tuple[re.Pattern[str], Changes]] = (
         (Change("no_null"), Change("calls_as_text"), Change("alternate"), Change("no_system")),
     ),
 )
-"""What servers say that names no part of a request in a form that could be read: these count with each status."""
+"""Words that name no part of a request in a form that could be read, and the changes that may help. They count with
+each status."""
 _EXTRA = said_by(
     r"extra|unexpected|unknown|unrecogni[sz]ed|unsupported",
     r"not (?:supported|permitted|allowed|recogni)",
@@ -150,7 +159,7 @@ _INSTEAD = said_by(
     r"use (?:the )?[\"'`]?([a-z]{2,}(?:_[a-z]+){1,4})[\"'`]? instead",
     r"(?:replaced by|renamed to|in favou?r of) [\"'`]?([a-z]{2,}(?:_[a-z]+){1,4})",
 )
-_MOST = re.compile(
+_UPPER_BOUND = re.compile(
     r"(?:at most|maximum(?: \w+){0,5}?(?: is| of|:)?|max(?:imum)? allowed(?: is)?|less than or equal to|<=|up to"
     r"|limit of|must be (?:less than|below|under)|cannot exceed|must not exceed|exceed(?:s|ed)?(?: the)?(?: \w+){0,3}"
     r"|\d >|tokens >|, )[ \[(`'\"]{0,2}(\d[\d,]{0,10})",
@@ -172,32 +181,32 @@ _TOOL_PARTS = frozenset(
 
 
 def changes_for(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
-    """What may help, the best first: changes of which the first that alters the request is to be made."""
+    """Yield the changes that may help, the best first: the first that alters the request is to be made."""
     if says_too_long(refusal.words):
-        yield from _room(refusal, refused)
+        yield from _lower_answer_limit(refusal, refused)
         return
     if refused.texts:
         yield from changes_of_texts(refusal, refused.texts)
-    yield from _reasoning(refusal)
+    yield from _changes_of_reasoning(refusal)
     for path in refusal.paths:
         if path[0] == "messages":
             yield from changes_of_message(refusal.words, path)
-    for words, changes in _ROWS:
+    for words, changes in _TABLE:
         if words.search(refusal.words):
             yield from changes
-    if refusal.status in _DEFINITE:
-        yield from _of_paths(refusal, refused)
-        yield from _of_names(refusal, refused)
-        yield from _of_tools(refusal, refused)
+    if refusal.status in _REFUSED_STATUSES:
+        yield from _changes_of_paths(refusal, refused)
+        yield from _changes_of_names(refusal, refused)
+        yield from _changes_of_tools(refusal, refused)
 
 
 def speaks_of_request(words: str) -> bool:
-    """Whether words that come with the status of an outage refuse what a request says."""
-    return REASONING in words or speaks_of_texts(words) or any(pattern.search(words) for pattern, _ in _ROWS)
+    """Whether words that come with the status of an outage refuse the content of a request."""
+    return REASONING in words or speaks_of_texts(words) or any(pattern.search(words) for pattern, _ in _TABLE)
 
 
-def _reasoning(refusal: ServerRefusal) -> Iterator[Change]:
-    """Servers that think miss reasoning where another model has called tools; others refuse to be sent any."""
+def _changes_of_reasoning(refusal: ServerRefusal) -> Iterator[Change]:
+    """Yield the change for reasoning: some servers miss it where another model has called tools, others refuse it."""
     if REASONING not in refusal.words:
         return
     if _EXTRA.search(refusal.words) and not _MISSING.search(refusal.words):
@@ -206,19 +215,20 @@ def _reasoning(refusal: ServerRefusal) -> Iterator[Change]:
         yield Change("fill_reasoning")
 
 
-def _room(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
-    """Some refuse a prompt that fits, for the answer that is reserved beside it."""
+def _lower_answer_limit(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
+    """Yield a lower limit for the answer: some servers refuse a prompt that fits, for the room that the answer
+    reserves."""
     for name in ("max_tokens", "max_completion_tokens"):
         asked = as_number(refused.fields.get(name, b"").decode())
         if asked and name not in refused.once and (left := room_left(refusal.words, asked)):
             yield Change("lower", name, left)
 
 
-def _of_paths(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
+def _changes_of_paths(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
     for path in map(_from_tools, refusal.paths):
         if path[0] in _TOOL_PARTS:
             if len(path) > 1:
-                yield from _tool(refusal, refused, path)
+                yield from _changes_of_tool(refusal, refused, path)
             elif _EXTRA.search(refusal.words) and not KEYWORDS.search(refusal.words):
                 yield Change("no_tools")
         elif path[0] != "messages":
@@ -226,35 +236,36 @@ def _of_paths(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Chang
 
 
 def _from_tools(path: Path) -> Path:
-    """The path from the tools on, where it leads to one: Bedrock puts them into `toolConfig`."""
+    """Return the path from the tools on, where it leads to one: Bedrock puts tools into `toolConfig`."""
     at = next((at for at, step in enumerate(path) if step in _TOOL_PARTS), 0)
     return path[at:]
 
 
 def _path_field(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change]:
-    """The fields that a path names, the one that it leads to before those that it is in."""
+    """Yield the changes of the fields that a path names, the innermost field first."""
     depths = {name: at for name in refused.fields for at, step in enumerate(path) if step in names_of(name)}
     for name in sorted(depths, key=lambda each: -depths[each]):
-        yield from _field(refusal, refused, name)
+        yield from _changes_of_field(refusal, refused, name)
 
 
-def _of_names(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
-    """Fields that the words name, in the order in which they do."""
+def _changes_of_names(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change]:
+    """Yield the changes of the fields that the words name, in the order of their names in the words."""
     found = [(at, name) for name in refused.fields if (at := place_of(name, refusal.words)) is not None]
     for _, name in sorted(found, key=lambda each: (each[1] in ("tools", "stream"), each[0])):
         if name != "tools":
-            yield from _field(refusal, refused, name)
+            yield from _changes_of_field(refusal, refused, name)
         elif not _speaks_of_one(refusal.words, refused):
             yield Change("no_tools")
 
 
 def _speaks_of_one(words: str, refused: RefusedRequest) -> bool:
-    """Whether it is not tools that are refused, but one of them or its schema."""
+    """Whether one tool or its schema is refused, and not tools in general."""
     return bool(_OF_SCHEMA.search(words) or KEYWORDS.search(words) or _tools_named(words, refused))
 
 
-def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterator[Change]:
-    """What helps where one field is refused: its other name, a smaller number, another form, or to leave it out."""
+def _changes_of_field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterator[Change]:
+    """Yield the changes where one field is refused: its other name, a smaller number, another form, or to leave it
+    out."""
     if name in ("messages", "model"):
         return
     if name == "system":
@@ -267,10 +278,10 @@ def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterat
         yield Change("rename", name, new)
     asked = as_number(value.decode()) if len(value) < 16 else None
     if asked is not None:
-        most = [as_number(found) for found in _MOST.findall(refusal.words)]
+        most = [as_number(found) for found in _UPPER_BOUND.findall(refusal.words)]
         most += [int(found) - 1 for found in _EXCLUSIVE.findall(refusal.words)]
         allowed = [n for n in most if n is not None and 0 < n < asked]
-        if allowed and asked > _LARGE:
+        if allowed and asked > _MAX_SHARE:
             yield Change("lower", name, max(allowed))
     if name in _OTHER_NAMES and name not in refused.required:
         yield Change("rename", name, _OTHER_NAMES[name])
@@ -280,12 +291,12 @@ def _field(refusal: ServerRefusal, refused: RefusedRequest, name: str) -> Iterat
         yield Change("omit", name)
 
 
-_LARGE = 16
-"""Numbers up to this are shares and counts, whose bounds mean little: their field is left out."""
+_MAX_SHARE = 16
+"""Largest number that is taken for a share or a count, whose bounds mean little: its field is left out."""
 
 
-def _of_tools(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
-    """Where a tool or a schema is refused in words alone."""
+def _changes_of_tools(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Change | Changes]:
+    """Yield the changes where a tool or a schema is refused in words alone."""
     if not refused.tools or any(path[0] in _TOOL_PARTS and len(path) > 1 for path in refusal.paths):
         return
     words = refusal.words
@@ -293,11 +304,11 @@ def _of_tools(refusal: ServerRefusal, refused: RefusedRequest) -> Iterator[Chang
     if named and _OF_TOOL_NAME.search(words):
         yield Change("omit_tool", named[0])
     if named or KEYWORDS.search(words) or _SCHEMA.search(words):
-        yield from _lighter(refusal, named, refused)
+        yield from _lighter_tools(refusal, named, refused)
 
 
-def _tool(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change | Changes]:
-    """Where a path leads to a tool, or to all of them."""
+def _changes_of_tool(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterator[Change | Changes]:
+    """Yield the changes where a path leads to a tool, or to all of them."""
     numbers = [int(step) for step in path if step.isdecimal() and len(step) < 6]
     if "function_declarations" in path or "functionDeclarations" in path:
         numbers = numbers[1:] or numbers
@@ -305,15 +316,18 @@ def _tool(refusal: ServerRefusal, refused: RefusedRequest, path: Path) -> Iterat
     named += [name for name in _tools_named(refusal.words, refused) if name not in named]
     if "name" in path[-2:] and named:
         yield tuple(Change("omit_tool", name) for name in named[:1])
-    yield from _lighter(refusal, named, refused)
+    yield from _lighter_tools(refusal, named, refused)
 
 
-def _lighter(refusal: ServerRefusal, named: Sequence[str], refused: RefusedRequest) -> Iterator[Change | Changes]:
-    """Lighter forms of all tools, then without the tool that is named; without those that are unusual, without all."""
+def _lighter_tools(refusal: ServerRefusal, named: Sequence[str], refused: RefusedRequest) -> Iterator[Change | Changes]:
+    """Yield lighter forms of all tools, then the tools without the one that is named; without unusual ones, and
+    without all."""
     words = refusal.words
-    most = [n for n in map(as_number, _MOST_ITEMS.findall(words)) if n]
+    most = [n for n in map(as_number, _ITEM_LIMIT.findall(words)) if n]
     if _DESCRIPTION.search(words):
-        yield Change("shorten_descriptions", value=max([n for n in most if n >= _SHORT], default=MAX_DESCRIPTION))
+        yield Change(
+            "shorten_descriptions", value=max([n for n in most if n >= _MIN_DESCRIPTION], default=MAX_DESCRIPTION)
+        )
     elif most and _TOO_MANY.search(words):
         yield Change("fewer_tools", value=min(most))
     for level in (WITHOUT_BOUNDS, CORE, BARE):
@@ -336,19 +350,19 @@ _TOO_MANY = said_by(
     r"(?:tools|functions)\b[^.\n]{0,60}(?:at most|maximum|exceed|limit)",
     r"(?:at most|maximum)[^.\n]{0,40} (?:tools|functions)\b",
 )
-_MOST_ITEMS = re.compile(
+_ITEM_LIMIT = re.compile(
     r"(?:maximum(?: (?:length|number))?|at most|limit(?: of| is)|up to|<=|exceeds?)[^\d\n]{0,24}(\d[\d,]{0,9})", re.I
 )
-_SHORT = 64
-"""Characters of a description: no server takes fewer."""
+_MIN_DESCRIPTION = 64
+"""Characters of a description that every server takes."""
 
 
 def _tools_named(words: str, refused: RefusedRequest) -> list[str]:
-    """The offered tools that the words name: marked as a name, for a tool may be called by any word."""
-    return [name for name in refused.tools if name in words and _names_tool(name).search(words)]
+    """Return the offered tools that the words name and mark as names, for a tool may be called by any word."""
+    return [name for name in refused.tools if name in words and _tool_name_pattern(name).search(words)]
 
 
 @lru_cache(maxsize=512)
-def _names_tool(name: str) -> re.Pattern[str]:
+def _tool_name_pattern(name: str) -> re.Pattern[str]:
     word = re.escape(name)
     return re.compile(rf"""["'`]{word}["'`]|(?:tool|function|named?):? ?{word}(?![\w-])""", re.I)

@@ -1,7 +1,7 @@
-"""How requests to a model are changed so that its server takes them. Pure.
+"""Changes of requests to a model that make its server take them. Pure.
 
-A request is known in two states: as messages and tools in OpenAI form, which changes of messages and tools alter, and
-as the fields of its body in the form of its protocol, which changes of fields alter.
+A request is known in two states: as messages and tools in OpenAI form, which changes of messages and tools alter,
+and as the fields of its body in the form of its protocol, which changes of fields alter.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ ChangeKind = Literal[
     "text_alone",
 ]
 
-_GO_TOGETHER = {
+_DEPENDENT_FIELDS = {
     "stream": ("stream_options",),
     "tools": ("tool_choice", "parallel_tool_calls"),
 }
-"""Fields that mean nothing, and are refused, without another."""
-_MESSAGES: Mapping[str, Callable[[Sequence[bytes]], Sequence[bytes]]] = {
+"""Fields that mean nothing without another field, and are refused without it."""
+_MESSAGE_CHANGES: Mapping[str, Callable[[Sequence[bytes]], Sequence[bytes]]] = {
     "no_reasoning": without_thoughts,
     "calls_as_text": calls_as_text,
     "no_system": without_system,
@@ -61,34 +61,37 @@ _MESSAGES: Mapping[str, Callable[[Sequence[bytes]], Sequence[bytes]]] = {
     "no_null": without_nulls,
     "no_empty_text": without_empty_text,
 }
-"""How each change of messages is made, in the order in which they are."""
-_LEVELS = {
+"""The function that makes each change of messages, in the order in which the changes are made."""
+_LEVEL_WORDS = {
     WITHOUT_BOUNDS: "tools are described to it without lengths and patterns",
     CORE: "tools are described to it in the part of JSON Schema that all servers take",
     BARE: "tools are described to it by the names and types of their arguments alone",
 }
-_CALL_IDS: Mapping[str | int, str] = {"short": "by nine letters and digits", "numbered": "as functions.NAME:INDEX"}
+_CALL_ID_WORDS: Mapping[str | int, str] = {"short": "by nine letters and digits", "numbered": "as functions.NAME:INDEX"}
 
 
 @immutable
 class Change:
-    """One change. ``name``: of the field or tool that it is made to. ``value``: the new name, number or level."""
+    """One change of a request.
+
+    ``name`` is that of the field or tool that is changed, ``value`` the new name, number or level.
+    """
 
     kind: ChangeKind
     name: str = ""
     value: str | int = ""
 
     def __str__(self) -> str:
-        """What is done, as the log and the doctor say it."""
+        """The change in words, for the log and the doctor."""
         said: Mapping[ChangeKind, str] = {
             "alternate": "user messages in a row are sent to it as one",
-            "call_ids": f"calls of tools are named to it {_CALL_IDS.get(self.value, '')}",
+            "call_ids": f"calls of tools are named to it {_CALL_ID_WORDS.get(self.value, '')}",
             "calls_as_text": "calls of tools and their results are sent to it as plain text",
             "fill_reasoning": "each call of tools is sent to it with reasoning, if a blank one",
             "fewer_texts": f"at most {self.value} texts are sent to it at once",
             "fewer_tools": f"at most {self.value} tools are offered to it",
             "json_object": "it is asked for JSON without a schema",
-            "loosen_tools": _LEVELS.get(self.value if isinstance(self.value, int) else 0, ""),
+            "loosen_tools": _LEVEL_WORDS.get(self.value if isinstance(self.value, int) else 0, ""),
             "lower": f"{self.name} is lowered to {self.value}",
             "no_empty_text": "its answers without text are sent back with the words (no text)",
             "no_null": "its answers without text are sent back with empty text",
@@ -106,12 +109,12 @@ class Change:
 
 
 def reshaped(request: ChatRequest, changes: Iterable[Change]) -> ChatRequest:
-    """The request with its messages and tools changed."""
+    """Return the request with its messages and tools changed."""
     by_kind: dict[str, list[Change]] = {}
     for change in changes:
         by_kind.setdefault(change.kind, []).append(change)
     messages: Sequence[bytes] = request.messages
-    for kind, make in _MESSAGES.items():
+    for kind, make in _MESSAGE_CHANGES.items():
         if kind in by_kind:
             messages = make(messages)
     tools = None if "no_tools" in by_kind else request.tools
@@ -133,36 +136,36 @@ def _tool_form(by_kind: Mapping[str, Sequence[Change]]) -> ToolForm:
 
 
 def call_id_form(model: str, changes: Iterable[Change]) -> CallIdForm:
-    """The form of the ids of tool calls that a model is sent."""
+    """Return the form of call ids that a model is sent."""
     learned = [change.value for change in changes if change.kind == "call_ids"]
     return "numbered" if "numbered" in learned else "short" if learned else form_for(model)
 
 
 def most_texts(changes: Sequence[Change]) -> int | None:
-    """How many texts a request for vectors may have; None: as many as the caller likes."""
+    """Return the number of texts that a request for vectors may have; None where there is no limit."""
     allowed = [c.value for c in changes if c.kind == "fewer_texts" and isinstance(c.value, int)]
     alone = [1 for change in changes if change.kind == "text_alone"]
     return min([*allowed, *alone], default=None)
 
 
 def refielded(fields: Mapping[str, bytes], changes: Iterable[Change]) -> dict[str, bytes]:
-    """The fields of a body, ready JSON by their names, changed."""
+    """Return the fields of a body, ready JSON by their names, as they are after the changes."""
     changed = dict(fields)
     for change in changes:
         name = change.name
         if change.kind == "omit":
-            for each in (name, *_GO_TOGETHER.get(name, ())):
+            for each in (name, *_DEPENDENT_FIELDS.get(name, ())):
                 changed.pop(each, None)
         elif name in changed and change.kind == "rename":
             changed = {str(change.value) if each == name else each: value for each, value in changed.items()}
         elif name in changed and change.kind == "lower":
-            changed[name] = _at_most(changed[name], change.value)
+            changed[name] = _lowered(changed[name], change.value)
         elif change.kind == "json_object" and "response_format" in changed:
             changed["response_format"] = b'{"type":"json_object"}'
     return changed
 
 
-def _at_most(value: bytes, most: int | str) -> bytes:
+def _lowered(value: bytes, most: int | str) -> bytes:
     given = from_json(value)
     lower = isinstance(given, int | float) and isinstance(most, int) and given > most
     return to_json(most) if lower else value

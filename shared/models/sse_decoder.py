@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 PIECE = 16 * 1024
-"""Bytes of a body that are read before others have their turn: of the smallest events some milliseconds of work."""
+"""Bytes of a body that are read before other tasks have their turn: some milliseconds of work for the smallest events.
+"""
 _MAX_EVENT = 16 * 1024 * 1024
 _BLANK_LINES = b"\n\n\n"
 
 
 class SseDecoder:
-    """Takes network chunks cut anywhere, returns the data of each event that is complete.
+    """Takes network chunks that are cut anywhere, and returns the data of each event that is complete.
 
-    Comments, `id:`, `retry:` and `event:` lines are left out; LF, CRLF and CR all end a line. Raises `ValueError`
-    when one event grows past 16 MiB.
+    Comments, `id:`, `retry:` and `event:` lines are left out; LF, CRLF and CR all end a line. Raises `ValueError` when
+    one event grows past 16 MiB.
     """
 
     __slots__ = ("_data", "_held", "_partial", "_size")
@@ -24,7 +25,7 @@ class SseDecoder:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that this chunk completes."""
+        """Return the data of the events that this chunk completes."""
         if self._held or b"\r" in chunk:
             chunk = self._unify(chunk)
         self._grow(len(chunk))
@@ -40,7 +41,8 @@ class SseDecoder:
         return self._events(whole.split(b"\n"))
 
     def flush(self) -> list[bytes]:
-        """What is left when the stream has ended: servers forget the blank line after the last event."""
+        """Return the data of the last events when the stream has ended: servers forget the blank line after the last
+        event."""
         self._held = b""
         return self._events([b"".join(self._partial), b""])
 

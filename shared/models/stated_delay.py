@@ -1,4 +1,4 @@
-"""How long a server asks to be left alone, and whether a quota is used up, in each provider's form. Pure."""
+"""Reads how long a server asks to be left alone, and whether a quota is used up, in each provider's form. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from email.utils import parsedate_to_datetime
 from pentad.shared.models.refusal import members
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_ONE = r"\d{1,9}(?:\.\d{1,12})?\s?(?:ms|milli\w{0,10}|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+_DURATION_PART = (
+    r"\d{1,9}(?:\.\d{1,12})?\s?(?:ms|milli\w{0,10}|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+)
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,12})?)\s?([a-z]+)", re.I)
-_WRITTEN = re.compile(rf"{_ONE}(?:,? ?(?:and )?{_ONE}){{0,4}}", re.I)
-_ASKS = r"(?:try again|retry|retrying|retried|wait|resets?|available)"
-_SAID = re.compile(rf"{_ASKS}\b[^\d\n]{{0,48}}({_ONE}(?:,? ?(?:and )?{_ONE}){{0,4}})", re.I)
-"""OpenAI, Groq: "Please try again in 6m0s". Azure: "Please retry after 8 seconds". GitHub: "Please wait 57 seconds"."""
+_DURATION = re.compile(rf"{_DURATION_PART}(?:,? ?(?:and )?{_DURATION_PART}){{0,4}}", re.I)
+_WAIT_WORDS = r"(?:try again|retry|retrying|retried|wait|resets?|available)"
+_STATED_DELAY = re.compile(
+    rf"{_WAIT_WORDS}\b[^\d\n]{{0,48}}({_DURATION_PART}(?:,? ?(?:and )?{_DURATION_PART}){{0,4}})", re.I
+)
+"""A delay within a text. OpenAI, Groq: "Please try again in 6m0s". Azure: "Please retry after 8 seconds". GitHub:
+"Please wait 57 seconds"."""
 _DELAYS = {
     "retrydelay": 1.0,
     "retry_delay": 1.0,
@@ -29,16 +34,17 @@ _DELAYS = {
     "retry-after-ms": 0.001,
     "quotaresetdelay": 1.0,
 }
-"""Members of an error's body, in lower case, and the unit of their numbers. Google: `retryDelay: "34s"`."""
-_MAX_S = 1e6
-_LIMITED = ("requests", "tokens", "input-tokens", "output-tokens", "")
+"""Members of an error's body that hold a delay, in lower case, with the unit of their numbers. Google: `retryDelay:
+"34s"`."""
+_MAX_DELAY_S = 1e6
+_LIMITED_KINDS = ("requests", "tokens", "input-tokens", "output-tokens", "")
 _DAILY = re.compile(
     r"per[ _-]?day|\bdaily\b|tokens?/day|requests?/day|\((?:TPD|RPD)\)|per[ _-]?(?:week|month)|\b(?:weekly|monthly)\b"
     r"|quota will reset",
     re.I,
 )
 _DAILY_METRIC = re.compile(r"Per(?:Day|Week|Month)")
-"""Within the name of a quota of Google's: the delay that stands beside it is a minute's, and not true."""
+"""Part of the name of a daily quota of Google's: the delay that stands beside it is that of a minute, and wrong."""
 _USED_UP = re.compile(
     r"exceeded your current quota|quota (?:has been |is |was )?(?:exhausted|used up)|usage limit (?:reached|exceeded)"
     r"|reached your (?:\w+ ){0,3}(?:usage|spend\w*|billing) limit|run out of (?:credits?|tokens)"
@@ -50,15 +56,15 @@ _NO_CREDIT = re.compile(
     r"|billing hard limit",
     re.I,
 )
-WAITED_S = 600.0
-"""The longest delay that is waited for where a day's or a month's quota is used up."""
+MAX_QUOTA_WAIT_S = 600.0
+"""The longest delay, in seconds, that is waited for where the quota of a day or a month is used up."""
 
 
 def stated_delay(headers: Mapping[str, str], said: object, words: str, now: float) -> float | None:
-    """Seconds that the server asks for, None when it does not say. ``now``: seconds since the epoch.
+    """Return the seconds that the server asks to wait; None when it does not say. ``now``: seconds since the epoch.
 
-    Its headers go before its body: `retry-after-ms`, `Retry-After`, then what the body has and says, then the limits
-    of which nothing remains.
+    Its headers count before its body: `retry-after-ms`, `Retry-After`, then the members and the text of the body,
+    then the limits of which nothing remains.
     """
     found = (
         _seconds(headers.get("retry-after-ms", ""), 0.001, now),
@@ -74,19 +80,19 @@ def is_used_up(said: object, words: str, delay: float | None) -> bool:
     """Whether a quota is used up that waiting a while does not bring back."""
     if _DAILY_METRIC.search(words) or any(_DAILY_METRIC.search(each) for each in _texts(said)):
         return True
-    if delay is not None and delay <= WAITED_S:
+    if delay is not None and delay <= MAX_QUOTA_WAIT_S:
         return False
     return bool(_DAILY.search(words) or _USED_UP.search(words))
 
 
 def has_no_credit(words: str) -> bool:
-    """Whether the words say that the account has no credit, with whatever status."""
+    """Whether the words say, with whatever status, that the account has no credit."""
     return bool(_NO_CREDIT.search(words))
 
 
 def duration(text: str) -> float | None:
-    """Seconds of a duration as `6m0s`, `34.07s`, `1.5ms`, `2 hours`; None for everything else."""
-    match = _WRITTEN.fullmatch(text.strip())
+    """Return the seconds of a duration like `6m0s`, `34.07s`, `1.5ms` or `2 hours`; None for any other text."""
+    match = _DURATION.fullmatch(text.strip())
     if match is None:
         return None
     parts = _PART.findall(match[0])
@@ -98,7 +104,7 @@ def _unit(name: str) -> float:
 
 
 def _in_body(said: object, now: float) -> Iterator[float | None]:
-    """What members of the body say; OpenRouter puts the headers of another server there."""
+    """Yield the delays in members of the body, where OpenRouter also puts the headers of another server."""
     for name, value in members(said):
         unit = _DELAYS.get(name.lower())
         if unit is not None and isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -108,14 +114,14 @@ def _in_body(said: object, now: float) -> Iterator[float | None]:
 
 
 def _in_words(words: str) -> float | None:
-    match = _SAID.search(words)
+    match = _STATED_DELAY.search(words)
     return None if match is None else _bounded(duration(match[1]))
 
 
 def _resets(headers: Mapping[str, str], now: float) -> Iterator[float | None]:
-    """Until a limit of which nothing remains begins anew."""
+    """Yield the seconds until a limit of which nothing remains begins anew."""
     for family in ("x-ratelimit", "anthropic-ratelimit"):
-        for kind in _LIMITED:
+        for kind in _LIMITED_KINDS:
             remaining, reset = _pair(family, kind)
             if headers.get(remaining, "").strip() == "0":
                 yield _seconds(headers.get(reset, ""), 1.0, now)
@@ -129,7 +135,7 @@ def _pair(family: str, kind: str) -> tuple[str, str]:
 
 
 def _seconds(value: str, unit: float, now: float) -> float | None:
-    """Of a number, a duration, a date, or a moment in seconds or milliseconds since the epoch."""
+    """Return the seconds of a number, a duration, a date, or a moment in seconds or milliseconds since the epoch."""
     value = value.strip()[:100]
     try:
         number = float(value)
@@ -144,7 +150,7 @@ def _seconds(value: str, unit: float, now: float) -> float | None:
 
 
 def _bounded(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and 0 <= seconds < _MAX_S else None
+    return seconds if seconds is not None and 0 <= seconds < _MAX_DELAY_S else None
 
 
 def _until(date: str, now: float) -> float | None:

@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     import httpx2
 
 log = logging.getLogger(__name__)
-_BYTES_A_TOKEN = 4
-"""Bytes of UTF-8 in a token of English text or JSON, roughly. In other languages a token has fewer, and too few tokens
-are estimated."""
-_UNCOUNTED = "does not count tokens: they are estimated from the length of the texts"
+_BYTES_PER_TOKEN = 4
+"""Bytes of UTF-8 in a token of English text or JSON, roughly. In other languages a token has fewer bytes, and too few
+tokens are estimated."""
+_TOKENS_ESTIMATED = "does not count tokens: they are estimated from the length of the texts"
 
 
 class StreamedChat(ABC):
-    """What the chat models of all protocols share. `stall_s`: seconds of silence within an answer."""
+    """The part that chat models of all protocols share. `stall_s`: seconds of silence within an answer."""
 
     _required: frozenset[str] = REQUIRED
-    """Fields that each request has."""
+    """Fields that no request is sent without."""
 
     def __init__(self, endpoint: Endpoint, path: str, stall_s: float) -> None:
         self._endpoint = endpoint
@@ -52,7 +52,7 @@ class StreamedChat(ABC):
         self._stall_s = stall_s
         self._forms = LearnedForms(endpoint.place)
         self._uncounted = False
-        """The server's last answer came without a count of its tokens."""
+        """Whether the server's last answer came without a count of its tokens."""
 
     @property
     @abstractmethod
@@ -61,20 +61,20 @@ class StreamedChat(ABC):
 
     @property
     def place(self) -> str:
-        """The endpoint."""
+        """The address of the endpoint."""
         return self._endpoint.place
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What the server's refusals have taught, in words."""
-        return (*self._forms.told, *((_UNCOUNTED,) if self._uncounted else ()))
+        """The changes that the server's refusals have taught for requests to this model, in words."""
+        return (*self._forms.told, *((_TOKENS_ESTIMATED,) if self._uncounted else ()))
 
     def warm(self) -> None:
-        """Import and make the client now (0.6 s of CPU and more, blocks): call it in a thread before work comes."""
+        """Import and make the client. It blocks for 0.6 s of CPU and more: call it in a thread before work comes."""
         self._endpoint.warm()
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
-        """See `ChatModel.stream`. Nothing is asked twice once the answer has begun."""
+        """Ask as `ChatModel.stream` says. A request is not sent again once the answer has begun."""
         reader = AnswerReader(self._endpoint, self._assembly(on_delta))
         model = request.model
         once = request.begin_s is not None
@@ -95,7 +95,7 @@ class StreamedChat(ABC):
                 raise
 
         try:
-            async with asyncio.timeout(_patience(request)) as limit:
+            async with asyncio.timeout(_begin_limit_s(request)) as limit:
                 model = model or await self._chosen()
                 await self._forms.of(model).ask(partial(self._composed, model, request), send)
         except TimeoutError:
@@ -115,13 +115,13 @@ class StreamedChat(ABC):
         await self._endpoint.aclose()
 
     def _note_counting(self, answer: ModelAnswer) -> None:
-        """Whether the server counts tokens, by its last whole answer: one that was cut off ends before its count."""
+        """Note whether the server counts tokens, by its last whole answer: one that was cut ends before its count."""
         before, self._uncounted = self._uncounted, not _is_counted(answer)
         if self._uncounted and not before:
-            log.warning("the model server at %s %s (model %s)", self.place, _UNCOUNTED, answer.model)
+            log.warning("the model server at %s %s (model %s)", self.place, _TOKENS_ESTIMATED, answer.model)
 
     async def _chosen(self) -> str:
-        """The model for a request that names none."""
+        """Return the id of the model for a request that names none."""
         return self.name
 
     def _composed(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> Composed:
@@ -133,16 +133,18 @@ class StreamedChat(ABC):
 
     @abstractmethod
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
-        """The fields of the request as the protocol says it, ready JSON. ``changes``: those that are made to it."""
+        """Return the fields of the request in the protocol, ready JSON. ``changes`` are those that are made to the
+        request."""
 
     @abstractmethod
     def _assembly(self, on_delta: DeltaSink) -> AnswerAssembly:
-        """What puts one answer together."""
+        """Make the assembly that puts one answer together."""
 
     async def _read(
         self, response: httpx2.Response, reader: AnswerReader, limit: asyncio.Timeout, deadline: float, *, hurried: bool
     ) -> None:
-        """Read the body. ``hurried``: until the answer itself has begun, nothing that comes gives it more time."""
+        """Read the body of one answer. When ``hurried``, nothing that comes before the answer itself has begun gives it
+        more time."""
         import httpx2
 
         reader.check_kind(response.headers.get("content-type", ""))
@@ -176,32 +178,33 @@ def _is_counted(answer: ModelAnswer) -> bool:
 
 
 def _estimated(request: ChatRequest, answer: ModelAnswer) -> ModelAnswer:
-    """The answer with its tokens estimated where the server counted none: a budget must not run on for ever."""
+    """Return the answer with its tokens estimated where the server counted none: a budget must have an end."""
     if _is_counted(answer):
         return answer
     read = sum(map(len, request.messages)) + len(request.tools or b"")
     texts = (answer.text, answer.thinking, *(f"{call.name}{call.arguments}" for call in answer.tool_calls))
     written = sum(len(text.encode(errors="replace")) for text in texts)
-    tokens = {"input_tokens": -(-read // _BYTES_A_TOKEN), "output_tokens": -(-written // _BYTES_A_TOKEN)}
+    tokens = {"input_tokens": -(-read // _BYTES_PER_TOKEN), "output_tokens": -(-written // _BYTES_PER_TOKEN)}
     return replace(answer, usage=replace(answer.usage, estimated=True, **tokens))
 
 
-def _patience(request: ChatRequest) -> float:
-    """Seconds until the answer must have begun."""
+def _begin_limit_s(request: ChatRequest) -> float:
+    """Return the seconds within which the answer must have begun."""
     return request.timeout_s if request.begin_s is None else min(request.timeout_s, request.begin_s)
 
 
 async def _feed_in_pieces(reader: AnswerReader, part: bytes) -> None:
-    """Others have their turn between: of the smallest events a part can hold 30,000."""
+    """Feed a part in pieces, with a turn for other tasks after each: a part can hold 30,000 of the smallest events."""
     for at in range(0, len(part), PIECE):
         reader.feed(part[at : at + PIECE])
         await asyncio.sleep(0)
 
 
 def _parts(response: httpx2.Response, place: str) -> AsyncGenerator[bytes, None]:
-    """The body as it comes; a server was told not to encode it, but may. Raises `ModelMisconfigured`."""
+    """Return the body in the parts in which it comes. A server was told not to encode it, but may. Raises
+    `ModelMisconfigured`."""
     if "content-encoding" in response.headers:
-        from pentad.shared.models.bounds import check_encoding, unpack
+        from pentad.shared.models.response_body import check_encoding, unpack
 
         check_encoding(response, place)
         unpack(response)

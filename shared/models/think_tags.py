@@ -1,19 +1,19 @@
-"""Thoughts that a model writes into its answer, between <think> and </think>, told from the answer itself."""
+"""Tells the thoughts that a model writes into its answer, between <think> and </think>, from the answer itself."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 _OPEN, _CLOSE = "<think>", "</think>"
-_MOST_BLANKS = 1_000
+_MAX_BLANKS = 1_000
 """Characters of white space that may stand before the first tag."""
 Part = tuple[Literal["content", "thinking"], str]
 
 
 class ThinkTags:
-    """Splits one answer as it comes. ``begun``: the first tag stood in the prompt, so it begins with thoughts.
+    """Splits one answer as it comes. ``begun``: the first tag stood in the prompt, so the answer begins with thoughts.
 
-    A tag may come in pieces: what may be the beginning of one is held back until that is known.
+    A tag may come in pieces: text that may be the beginning of one is held back until that is known.
     """
 
     __slots__ = ("_held", "_where")
@@ -23,7 +23,7 @@ class ThinkTags:
         self._where: Literal["before", "thinking", "between", "answer"] = "thinking" if begun else "before"
 
     def split(self, text: str) -> list[Part]:
-        """What is known of the text so far and was not given before."""
+        """Return the parts of the text that are known by now and were not returned before."""
         if self._where == "answer":
             return [("content", text)]
         self._held += text
@@ -32,7 +32,7 @@ class ThinkTags:
         return [*self._thoughts(), *self._answer()]
 
     def rest(self) -> list[Part]:
-        """What was held back, once the answer has ended."""
+        """Return the text that was held back, once the answer has ended."""
         held, self._held = self._held, ""
         return [("thinking" if self._where == "thinking" else "content", held)]
 
@@ -40,7 +40,7 @@ class ThinkTags:
         said = self._held.lstrip()
         if said.startswith(_OPEN):
             self._held, self._where = said.removeprefix(_OPEN), "thinking"
-        elif not _OPEN.startswith(said) or len(self._held) > _MOST_BLANKS:
+        elif not _OPEN.startswith(said) or len(self._held) > _MAX_BLANKS:
             self._where = "answer"
 
     def _thoughts(self) -> list[Part]:
@@ -66,5 +66,5 @@ class ThinkTags:
 
 
 def _begun(text: str) -> int:
-    """How many of the last characters may be the beginning of the closing tag."""
+    """Return how many of the last characters may be the beginning of the closing tag."""
     return next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)

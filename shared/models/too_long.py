@@ -1,4 +1,4 @@
-"""Whether a server's words say that a conversation or a text is too long, and how much its model takes. Pure.
+"""Tells whether a server's words say that a conversation or a text is too long, and how much its model takes. Pure.
 
 The words are those of OpenAI, Anthropic, Google, xAI, Groq, Mistral, DeepSeek, Moonshot, MiniMax, DashScope, Cohere,
 Bedrock, OpenRouter, Together, Poolside, GitHub, LiteLLM, vLLM, SGLang, TGI, TEI, TensorRT-LLM, llama.cpp, Ollama and
@@ -36,21 +36,21 @@ _TOO_LONG = re.compile(
     re.I,
 )
 _ADDRESS = re.compile(r"https?://\S+")
-"""Of a page that is named to read: its name says nothing of this request."""
+"""The address of a page that the server names: its words say nothing of this request."""
 _RATE = re.compile(
     r"rate[ _-]?limit|per (?:min|sec|hour|day)|too many requests|please (?:wait|try again)|throttl|quota", re.I
 )
-"""What is said of too many tokens in a while: waiting helps against that."""
-_PLAINLY = re.compile(r"maximum context length|prompt is too long|context_length_exceeded|context size", re.I)
-"""What counts although rates are spoken of too."""
+"""Words about too many tokens in some time: waiting helps against that."""
+_PLAIN_WORDS = re.compile(r"maximum context length|prompt is too long|context_length_exceeded|context size", re.I)
+"""Words that mean the length although the server speaks of rates too."""
 _NEVER_FITS = re.compile(r"request too large", re.I)
-"""Said with a limit for each minute: this request alone is more."""
+"""Words that come with a limit for each minute, which this request alone exceeds."""
 _OUTPUT = re.compile(
     r"max_(?:completion_|output_|new_)?tokens[^.\n]{0,80}(?:at most|maximum|range|<=|>|less than|exceed|too large)"
     r"|completion tokens",
     re.I,
 )
-"""Said of the most tokens that an answer may have."""
+"""Words about the limit of tokens of an answer."""
 _OF_INPUT = re.compile(r"\b(?:prompt|inputs?|messages)\b|maximum context length|context limit", re.I)
 _NUMBER = r"\(?\[?(?:only |1, ?)?([\d][\d,_]{2,14})"
 _LIMITS = tuple(
@@ -68,22 +68,23 @@ _LIMITS = tuple(
         r"(?:must be <=|must have less than|cannot exceed|at most|up to) ?" + _NUMBER,
     )
 )
-_SPARE, _LEAST_ANSWER = 16, 256
-"""Tokens that servers count more at the next try; the shortest answer that is worth a request."""
+_SPARE_TOKENS, _MIN_ANSWER_TOKENS = 16, 256
+"""Tokens that servers may count in addition at the next try, and tokens of the shortest answer that is worth a
+request."""
 
 
 def says_too_long(words: str) -> bool:
-    """Whether it is the length that the server refuses: what is shorter, or a larger model, would be answered."""
+    """Whether the server refuses the length: it would answer a shorter request, or a larger model would."""
     words = _ADDRESS.sub("", words)
     if not _TOO_LONG.search(words):
         return False
     if _RATE.search(words) and not _NEVER_FITS.search(words):
-        return bool(_PLAINLY.search(words))
+        return bool(_PLAIN_WORDS.search(words))
     return not _OUTPUT.search(words) or bool(_OF_INPUT.search(words))
 
 
 def limit_in(words: str) -> int | None:
-    """How many tokens the model takes, where the server names it."""
+    """Return the number of tokens that the model takes, where the words name it."""
     for pattern in _LIMITS:
         match = pattern.search(words)
         if match and (number := as_number(match[1])):
@@ -92,14 +93,14 @@ def limit_in(words: str) -> int | None:
 
 
 def room_left(words: str, asked: int) -> int | None:
-    """How many tokens an answer may have so that this prompt fits, where the words say both.
+    """Return the number of tokens that an answer may have so that this prompt fits, where the words say both.
 
-    ``asked``: how many the request has reserved for the answer.
+    ``asked`` is the number that the request has reserved for the answer.
     """
     limit = limit_in(words)
     numbers = {n for n in map(as_number, re.findall(r"\d[\d,]{0,14}", words)) if n is not None}
     if limit is None or asked not in numbers:
         return None
     prompts = [n for n in numbers if n < limit and n != asked and n + asked > limit]
-    left = limit - max(prompts) - _SPARE if prompts else 0
-    return left if left >= _LEAST_ANSWER else None
+    left = limit - max(prompts) - _SPARE_TOKENS if prompts else 0
+    return left if left >= _MIN_ANSWER_TOKENS else None

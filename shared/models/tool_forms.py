@@ -18,15 +18,15 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.loose_values import as_dict, as_text
 
 WITHOUT_BOUNDS, CORE, BARE = 1, 2, 3
-"""How much is left of a schema: all but lengths and patterns; what every server takes, references resolved; the
-arguments' names, types and descriptions."""
+"""Levels of a loosened schema: without lengths and patterns; the part that every server takes, with references
+resolved; only the arguments' names, types and descriptions."""
 MAX_DESCRIPTION = 1_024
 """Characters of a tool's description that OpenAI's server takes."""
-_BOUNDS = frozenset({"maxItems", "maxLength", "minItems", "minLength", "pattern"})
-_OF_NAMES = frozenset({"$defs", "definitions", "properties"})
-"""Their members are schemas, by names that may be anything."""
-_VALUES = frozenset({"const", "default", "enum", "examples"})
-"""Not schemas, whatever they look like."""
+_BOUND_KEYWORDS = frozenset({"maxItems", "maxLength", "minItems", "minLength", "pattern"})
+_SCHEMA_MAPS = frozenset({"$defs", "definitions", "properties"})
+"""Keywords whose members are schemas, by names that may be anything."""
+_VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
+"""Keywords whose values are no schemas, whatever they look like."""
 _REFUSED_SOMEWHERE = (
     "$ref", "allOf", "dependentRequired", "exclusiveMaximum", "exclusiveMinimum", "if", "not", "oneOf",
     "patternProperties", "prefixItems", "propertyNames", "unevaluatedProperties",
@@ -40,13 +40,13 @@ KEYWORDS = re.compile(
 )
 """Words of JSON Schema that stand for nothing else in a server's refusal."""
 _MAX_NODES, _MAX_DEPTH = 4_000, 24
-"""Parts of a schema whose references are resolved: beyond, anything is allowed."""
+"""Number and depth of the parts of a schema whose references are resolved; every part beyond them allows anything."""
 _TYPES = ("string", "number", "integer", "boolean", "array", "object")
 
 
 @immutable
 class ToolForm:
-    """In which form tools are sent."""
+    """The form in which tools are sent."""
 
     level: int = 0
     most_description: int | None = None
@@ -56,25 +56,25 @@ class ToolForm:
 
 @lru_cache(maxsize=32)
 def formed(tools: bytes, form: ToolForm) -> bytes | None:
-    """The tools, a JSON array in OpenAI form, in this form; None when none is left."""
+    """Return the tools, a JSON array in OpenAI form, in this form; None when none is left."""
     offered = [tool for tool in from_json(tools) if _name(tool) not in form.without][: form.most_tools]
     return to_json([_formed(tool, form) for tool in offered]) if offered else None
 
 
 @lru_cache(maxsize=32)
 def tool_names(tools: bytes) -> tuple[str, ...]:
-    """The names of tools, in their order."""
+    """Return the names of tools, in their order."""
     return tuple(map(_name, from_json(tools)))
 
 
 @lru_cache(maxsize=32)
 def unusual_tools(tools: bytes) -> tuple[str, ...]:
-    """The names of the tools that say more than the barest form does: one of them is refused where none is named."""
+    """Return the names of tools with more than the barest form: one of them is refused where the server names none."""
     return tuple(_name(tool) for tool in from_json(tools) if _formed(tool, ToolForm(BARE, MAX_DESCRIPTION)) != tool)
 
 
 def what_servers_refuse(description: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    """What a tool says that a server is known to refuse."""
+    """Yield the parts of a tool that some server is known to refuse."""
     if len(description) > MAX_DESCRIPTION:
         yield f"a description of {len(description):,} characters"
     found = set(_keywords(schema))
@@ -88,9 +88,9 @@ def _keywords(schema: Any) -> Iterator[str]:
     elif isinstance(schema, dict):
         for name, value in schema.items():
             yield name
-            if name in _OF_NAMES and isinstance(value, dict):
+            if name in _SCHEMA_MAPS and isinstance(value, dict):
                 yield from _keywords(list(value.values()))
-            elif name not in _VALUES:
+            elif name not in _VALUE_KEYWORDS:
                 yield from _keywords(value)
 
 
@@ -124,13 +124,13 @@ def _unbounded(schema: Any) -> Any:
         return [_unbounded(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    return {name: _part(name, value) for name, value in schema.items() if name not in _BOUNDS}
+    return {name: _part(name, value) for name, value in schema.items() if name not in _BOUND_KEYWORDS}
 
 
 def _part(name: str, value: Any) -> Any:
-    if name in _VALUES:
+    if name in _VALUE_KEYWORDS:
         return value
-    if name in _OF_NAMES and isinstance(value, dict):
+    if name in _SCHEMA_MAPS and isinstance(value, dict):
         return {each: _unbounded(schema) for each, schema in value.items()}
     return _unbounded(value)
 
@@ -186,7 +186,7 @@ class _Core:
         return _with_values(core, schema)
 
     def _items(self, schema: dict[str, Any], within: tuple[str, ...], depth: int) -> dict[str, Any]:
-        """What the items of a list are; those of a tuple may be any of its kinds."""
+        """Return the schema of the items of a list; those of a tuple may be of any of its kinds."""
         items = schema.get("items")
         kinds = _list(schema.get("prefixItems")) or (_list(items) if isinstance(items, list) else [items])
         cores: list[dict[str, Any]] = []
@@ -197,7 +197,7 @@ class _Core:
         return cores[0] if len(cores) == 1 else {"anyOf": cores} if cores else {"type": "string"}
 
     def _at(self, reference: str) -> Any:
-        """What a reference within the schema stands for; nothing for one that leaves it."""
+        """Return the part of the schema to which a reference leads; nothing for a reference that leaves the schema."""
         found = self._root
         if not reference.startswith("#"):
             return {}
@@ -221,7 +221,7 @@ def _described(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_values(core: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are allowed: texts as an enum, all others in words."""
+    """Return the part with the values that are allowed: texts as an enum, all others in words."""
     values = [schema["const"]] if "const" in schema else _list(schema.get("enum"))
     values = [value for value in values if value is not None]
     if not values:
@@ -245,7 +245,7 @@ def _merged(schema: dict[str, Any], more: Any) -> dict[str, Any]:
 
 
 def _bare(core: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments alone, each with a plain type."""
+    """Return the arguments alone, each with a plain type."""
     properties = {name: _plain(value) for name, value in as_dict(core.get("properties")).items()}
     required = {"required": core["required"]} if core.get("required") else {}
     return {"type": "object", "properties": properties, **required}

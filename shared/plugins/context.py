@@ -1,4 +1,4 @@
-"""What a tool may know about the call that it serves."""
+"""The context of a tool call: the facts of the call that its tool may read."""
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -10,53 +10,54 @@ Report = Callable[[str, float | None], None]
 """Takes a progress message and the fraction done. May be called from any thread; never blocks."""
 
 
-def _unheard(message: str, fraction: float | None) -> None:
-    """Nobody listens: the context was made by a test or outside of a call."""
+def _ignore(message: str, fraction: float | None) -> None:
+    """Ignore progress: a test made the context, or there is no call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The call being served. Annotate a parameter with it and it is filled in; the model never sees it."""
+    """The call being served. A parameter that is annotated with it is filled in, and the model never sees it."""
 
     tool_call_id: str = ""
     idempotency_key: str = ""
-    """The same for every attempt of one call: give it to systems that drop repeats."""
+    """A key that is the same for every attempt of one call: give it to systems that drop repeats."""
     attempt: int = 1
     tenant_id: str = "default"
     user_id: str | None = None
     session_id: str = ""
     task_id: str = ""
     deadline: datetime | None = None
-    """When the whole turn must be over, with time zone; None when nobody set one."""
+    """The time at which the whole turn must be over, with time zone; None when none was set."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """The metadata of the user's message whose turn the call belongs to: texts of the product's own."""
-    report: Report = field(default=_unheard, repr=False, compare=False)
+    """The metadata of the user's message whose turn the call belongs to: texts that the product itself sets."""
+    report: Report = field(default=_ignore, repr=False, compare=False)
 
     def progress(self, message: str, fraction: float | None = None) -> Awaitable[None]:
-        """Tells the clients how far the call is. ``fraction`` is from 0 to 1; not durable, may be dropped.
+        """Tell the clients how far the call is. ``fraction`` is from 0 to 1; progress is not durable and may be
+        dropped.
 
-        It is told when this returns. Plain functions call it as it is, async ones may await it.
+        The clients are told when this returns. Plain functions call it as it is, async ones may await it.
         """
-        self.report(str(message), _between(fraction))
-        return _TOLD
+        self.report(str(message), _clamped(fraction))
+        return _DONE
 
     def progress_sync(self, message: str, fraction: float | None = None) -> None:
-        """The same, under the name that it had for plain functions."""
-        self.report(str(message), _between(fraction))
+        """Tell the clients how far the call is, under the name that this had for plain functions."""
+        self.report(str(message), _clamped(fraction))
 
 
-class _Told:
-    """Awaited as often as one likes."""
+class _Done:
+    """An awaitable that is always done, and may be awaited any number of times."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
 
 
-_TOLD = _Told()
+_DONE = _Done()
 
 
-def _between(fraction: float | None) -> float | None:
+def _clamped(fraction: float | None) -> float | None:
     if fraction is None or math.isnan(fraction):
         return None
     return min(1.0, max(0.0, float(fraction)))

@@ -1,6 +1,6 @@
-"""A registered tool: what the model is told about it and how its arguments become a call."""
+"""The definition of a registered tool: its description for the model, and how its arguments become a call."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -13,45 +13,47 @@ from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.errors import InvalidArguments
 from pentad.shared.plugins.results import clean
 
-_MOST_PROBLEMS = 5
-_MOST_ARGUMENTS = 1_000
-"""Arguments of a call: of more not even what is wrong with each is found out."""
-_MOST_CHARACTERS = 200
-_ASKS_FOR_MORE = frozenset(
+_MAX_PROBLEMS = 5
+_MAX_ARGUMENTS = 1_000
+"""Arguments that a call may have; the mistakes of a call with more are not looked for."""
+_MAX_VALUE_CHARS = 200
+_CONTAINER_MISTAKES = frozenset(
     "list_type dict_type tuple_type set_type frozen_set_type sequence_str model_type dataclass_type".split()
 )
-"""Kinds of mistakes (pydantic's words) that say that a list or an object must stand there."""
+"""Kinds of mistakes (pydantic's words) that mean that a list or an object must stand there."""
+_TYPE_KEYWORDS = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+"""Keywords of a JSON schema, each of which tells the type of a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool that can be called here."""
+    """A tool that this process can call."""
 
     spec: ToolSpec
     function: Callable[..., Any]
     is_async: bool
-    """Whether it runs on the event loop; if not, it needs a thread."""
+    """Whether the tool runs on the event loop; else it needs a thread."""
     model: type[BaseModel]
-    """Validates and coerces the arguments."""
+    """The pydantic model that validates and coerces the arguments."""
     fields: Mapping[str, str]
-    """The model's field names, each with the parameter's name."""
+    """The model's field names, each with the name of its parameter."""
     context_parameters: Sequence[str] = ()
     """Parameters that take the ``ToolContext``."""
     env: Sequence[str] = ()
-    """Variables of the worker's environment that it may see."""
+    """Variables of the worker's environment that the tool may see."""
 
     @property
     def source(self) -> str:
-        """Where it is defined: ``module.function``."""
+        """The place where the tool is defined: ``module.function``."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments for ``function``, without its context. Raises ``InvalidArguments``.
+        """Return the keyword arguments for ``function``, without its context. Raises ``InvalidArguments``.
 
-        Of what does not fit, a JSON text is read where a list or an object is asked for, and a null is left out where
-        there is a default.
+        Two mistakes are mended: a JSON text is read where a list or an object is asked for, and a null is left out
+        where there is a default.
         """
-        if len(args) > _MOST_ARGUMENTS:
+        if len(args) > _MAX_ARGUMENTS:
             raise InvalidArguments(f"tool {self.spec.name!r}: {len(args)} arguments: it takes {self._taken()}")
         while True:
             try:
@@ -68,11 +70,11 @@ class ToolDefinition:
                 return {self.fields[name]: getattr(found, name) for name in found.model_fields_set}
 
     def bind(self, args: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """``validate``, and the context where it is asked for."""
+        """Validate the arguments as ``validate`` does, and add the context where it is asked for."""
         return self.validate(args) | dict.fromkeys(self.context_parameters, context)
 
     def _mended(self, args: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
-        """The arguments without the mistakes that have one reading; None when there are none of these."""
+        """Return the arguments without the mistakes that have one reading; None when there are none of these."""
         mended, changed = deepcopy(args), False
         optional = set(self.fields.values()).difference(self.spec.parameters.get("required", ()))
         problems = error.errors(include_url=False, include_context=False, include_input=False)
@@ -82,14 +84,14 @@ class ToolDefinition:
             if path and path[0] in optional and mended.get(str(path[0]), path) is None:
                 del mended[str(path[0])]
                 changed = True
-            elif problem["type"] in _ASKS_FOR_MORE and path[:-1] not in may_be_text:
-                changed = _read_text(mended, path) or changed
+            elif problem["type"] in _CONTAINER_MISTAKES and path[:-1] not in may_be_text:
+                changed = _replace_json_text(mended, path) or changed
         return mended if changed else None
 
     def _complaint(self, error: ValidationError) -> str:
         problems = error.errors(include_url=False, include_context=False)
-        told = "; ".join(self._problem(problem) for problem in problems[:_MOST_PROBLEMS])
-        more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
+        told = "; ".join(self._problem(problem) for problem in problems[:_MAX_PROBLEMS])
+        more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
         return clean(f"tool {self.spec.name!r}: {told}{more}")
 
     def _problem(self, problem: Any) -> str:
@@ -106,13 +108,13 @@ class ToolDefinition:
         return ", ".join(self.fields.values()) or "no arguments"
 
     def _expected(self, loc: Sequence[Any]) -> str:
-        """The type of a missing top-level argument, when its schema names one."""
+        """Return the type of a missing top-level argument, when its schema names one."""
         schema = self.spec.parameters.get("properties", {}).get(loc[0], {}) if len(loc) == 1 else {}
         return f": expected {schema['type']}" if "type" in schema else ""
 
 
-def _read_text(args: dict[str, Any], path: Sequence[Any]) -> bool:
-    """Whether a text at this place was JSON of a list or an object, which stands there now.
+def _replace_json_text(args: dict[str, Any], path: Sequence[Any]) -> bool:
+    """Replace a text at this place by the list or object that it is in JSON, and return whether it was one.
 
     A path ends with names of types where several are allowed.
     """
@@ -135,5 +137,15 @@ def _lower(text: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
-    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+    text = repr(value[: _MAX_VALUE_CHARS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _MAX_VALUE_CHARS else text[:_MAX_VALUE_CHARS] + "..."
+
+
+def description_gaps(spec: ToolSpec) -> Iterator[str]:
+    """Yield a line for each thing that the model is not told of a tool; its author sees them when the worker starts."""
+    if not spec.description:
+        yield f"tool {spec.name!r} has no docstring: the model is told no more of it than its name"
+    parameters: dict[str, Any] = spec.parameters.get("properties", {})
+    for name, schema in parameters.items():
+        if isinstance(schema, dict) and _TYPE_KEYWORDS.isdisjoint(schema):
+            yield f"tool {spec.name!r}: parameter {name!r} has no type: the model may send anything for it"

@@ -1,4 +1,4 @@
-"""What a docstring says: the description of a tool, and of each parameter (Google, Sphinx or NumPy style)."""
+"""Reads docstrings: the description of a tool, and of each parameter (Google, Sphinx or NumPy style)."""
 
 import re
 from collections.abc import Callable
@@ -23,14 +23,14 @@ _BLANKS = re.compile(r"\n{3,}")
 
 @dataclass(slots=True)
 class Doc:
-    """A docstring taken apart."""
+    """The parts of a docstring."""
 
     description: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
 
 
 def parse_docstring(text: str | None) -> Doc:
-    """The description without its sections, and one text per described parameter."""
+    """Return the description without its sections, and one text for each described parameter."""
     reader = _Reader()
     lines = cleandoc(text or "").splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=False):
@@ -66,7 +66,7 @@ class _Reader:
             self._parse(stripped, indent)
 
     def _opens(self, stripped: str, indent: int, following: str) -> bool:
-        """Whether this line starts a section, which is then the one we are in."""
+        """Open the section that this line starts, and return whether it starts one."""
         if indent == 0 and _SPHINX_FIELD.match(stripped):
             self._open(":param", self._sphinx)
             self._sphinx(stripped, indent)

@@ -15,7 +15,7 @@ Output = type[BaseModel] | Mapping[str, Any]
 """A pydantic model, or a JSON schema."""
 
 _instructions: dict[str, tuple[Instruction, str]] = {}
-"""Each with where it is defined."""
+"""The instructions by name, each with the place where it is defined."""
 
 
 def instruction(
@@ -67,12 +67,12 @@ def instruction(
 
 
 def registered_instructions() -> Mapping[str, Instruction]:
-    """The instructions that the modules imported so far have defined, by name."""
+    """Return the instructions that the modules imported so far have defined, by name."""
     return MappingProxyType({name: made for name, (made, _) in _instructions.items()})
 
 
 def instruction_sources() -> Sequence[str]:
-    """Where each of them is defined: ``module.function``."""
+    """Return the place where each instruction is defined: ``module.function``."""
     return tuple(source for _, source in _instructions.values())
 
 

@@ -1,4 +1,7 @@
-"""Importing the modules that ``PENTAD_PLUGINS`` names."""
+"""Imports the modules that ``PENTAD_PLUGINS`` names, and finds the running program as one of them.
+
+Child processes import by name what ``python my_script.py`` knows as ``__main__``.
+"""
 
 import importlib
 import os
@@ -6,16 +9,20 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.instructions import instruction_sources
+from pentad.shared.plugins.registry import registered_tools
 
 _VARIABLE = re.compile("[A-Z][A-Z0-9_]+")
 _loading = False
 
 
 def load_plugins(modules: Sequence[str]) -> None:
-    """Imports each module from the working directory or ``PYTHONPATH``. Raises ``PluginError`` with its own error."""
+    """Import each module from the working directory or ``PYTHONPATH``. Raises ``PluginError`` with the error of the
+    import."""
     global _loading
     if not modules:
         return
@@ -29,7 +36,7 @@ def load_plugins(modules: Sequence[str]) -> None:
 
 
 def is_loading_plugins() -> bool:
-    """Whether a module is imported for what it defines just now: it is not to begin work of its own."""
+    """Whether a plugin is being imported: its module must not begin work of its own then."""
     return _loading
 
 
@@ -64,7 +71,7 @@ def _does_not_import(module: str, error: BaseException) -> str:
 
 
 def _hint(error: BaseException) -> str:
-    """What to do about a file that this user may not read, and a variable that is not there."""
+    """Return what to do about a file that this user may not read, or a variable that is missing."""
     if isinstance(error, PermissionError):
         return f"; let user {os.geteuid()} read it: chmod a+r"
     if (
@@ -77,8 +84,40 @@ def _hint(error: BaseException) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """File and line of the last frame that is not the import machinery's."""
+    """Return file and line of the last frame that is not one of the import machinery."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     if isinstance(error, SyntaxError) or len(frames) < 2:
         return ""
     return f" ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
+_MAIN = "__main__"
+_ADVICE = "put it into a module of its own, my_tools.py, and name that: pentad.start(plugins=['my_tools'])"
+
+
+def script_plugin() -> str | None:
+    """Return the name under which others import the running program; None when it defines no tool and no instruction.
+
+    Raises ``PluginError`` when it defines some and cannot be imported with what it defines.
+    """
+    sources = [*(tool.source for tool in registered_tools().values()), *instruction_sources()]
+    defined = [source.removeprefix(f"{_MAIN}.") for source in sources if source.startswith(f"{_MAIN}.")]
+    if not defined:
+        return None
+    for name in defined:
+        if "<locals>" in name:
+            raise PluginError(f"{name.rpartition('.')[2]!r} is defined in a function: define it at the module's top")
+    return _name_of(sys.modules[_MAIN], defined[0])
+
+
+def _name_of(main: object, defined: str) -> str:
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:  # python -m NAME
+        return str(spec.name)
+    if file is None:
+        raise PluginError(f"{defined!r} is defined in no file, and tools run in processes of their own: {_ADVICE}")
+    path = Path(file).resolve()
+    found = find_spec(path.stem) if path.stem.isidentifier() else None
+    if found is None or found.origin is None or Path(found.origin).resolve() != path:
+        raise PluginError(f"{defined!r} is defined in {path}, which cannot be imported as {path.stem!r}: {_ADVICE}")
+    return path.stem

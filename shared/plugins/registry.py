@@ -66,7 +66,7 @@ def tool(
 
 
 def registered_tools() -> Mapping[str, ToolDefinition]:
-    """The tools that the modules imported so far have defined, by name."""
+    """Return the tools that the modules imported so far have defined, by name."""
     return MappingProxyType(_tools)
 
 
@@ -80,7 +80,7 @@ def define(
     isolated: bool = False,
     env: Sequence[str] = (),
 ) -> ToolDefinition:
-    """The definition of a function as a tool, without registering it. Raises ``PluginError``."""
+    """Return the definition of a function as a tool, without registering it. Raises ``PluginError``."""
     _check_function(function)
     name = function.__name__ if name is None else name
     options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
@@ -149,7 +149,7 @@ def _check_function(function: Any) -> None:
 
 
 def _is_method(function: FunctionType) -> bool:
-    """Whether its first parameter would have to be bound first."""
+    """Whether the first parameter of a function would have to be bound first."""
     owner = function.__qualname__.rpartition(".")[0]
     first = function.__code__.co_varnames[:1]
     return bool(owner) and not owner.endswith("<locals>") and first in (("self",), ("cls",))

@@ -1,4 +1,4 @@
-"""What a tool returned, as the text that the model reads."""
+"""Turns the return value of a tool into the text that the model reads."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from pydantic_core import to_json
 from pentad.shared.data_urls import data_url
 from pentad.shared.plugins.errors import UnusableResult
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Levels of lists and dicts in which bytes are looked for."""
 
 
 def result_text(tool: str, value: Any) -> str:
-    """Text as it is, anything else as JSON (models, dataclasses, dates and the like included).
+    """Return a text as it is, and anything else as JSON (models, dataclasses, dates and the like included).
 
     Bytes are the text that they are in UTF-8, else a data URL. Raises ``UnusableResult``, which names ``tool``, when
     the value cannot become JSON.
@@ -23,7 +23,7 @@ def result_text(tool: str, value: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """``text`` with what UTF-8 cannot carry (lone surrogates) replaced by question marks."""
+    """Return ``text`` with the characters that UTF-8 cannot carry (lone surrogates) replaced by question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -36,7 +36,7 @@ def _of_bytes(value: bytes) -> str:
 
 def _json(tool: str, value: Any) -> str:
     try:
-        return to_json(_readable(value, _DEEPEST), inf_nan_mode="strings").decode()
+        return to_json(_readable(value, _MAX_DEPTH), inf_nan_mode="strings").decode()
     except Exception as error:  # a serialiser of the user's may raise anything
         raise UnusableResult(
             f"tool {tool!r} returned a {type(value).__name__} that cannot become JSON ({error}): "
@@ -45,7 +45,7 @@ def _json(tool: str, value: Any) -> str:
 
 
 def _readable(value: Any, deeper: int) -> Any:
-    """A value with the bytes in its lists and dicts as text; itself where it has none."""
+    """Return a value with the bytes in its lists and dicts as text; the value itself when it has none."""
     if isinstance(value, bytes | bytearray | memoryview):
         return _of_bytes(bytes(value))
     if not deeper or not isinstance(value, dict | list | tuple):

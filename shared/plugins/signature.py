@@ -1,4 +1,4 @@
-"""From a function's signature to a pydantic model and a JSON schema of its arguments."""
+"""Makes a pydantic model and a JSON schema of the arguments in a function's signature."""
 
 import inspect
 import json
@@ -25,7 +25,7 @@ _KINDS: dict[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a function takes."""
+    """The arguments that a function takes."""
 
     model: type[BaseModel]
     fields: Mapping[str, str]
@@ -35,14 +35,14 @@ class Arguments:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Leaves out titles: they only repeat the names."""
+    """A generator of schemas without titles, which only repeat the names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 def read_arguments(tool: str, function: Callable[..., Any], docs: Mapping[str, str]) -> Arguments:
-    """The arguments of ``function``, described by ``docs``. Raises ``PluginError``."""
+    """Return the arguments of ``function``, described by ``docs``. Raises ``PluginError``."""
     hinted = list(_hinted(tool, function))
     context = tuple(parameter.name for parameter, hint in hinted if _is_context(hint))
     told = [(parameter, hint) for parameter, hint in hinted if parameter.name not in context]
@@ -55,7 +55,7 @@ def read_arguments(tool: str, function: Callable[..., Any], docs: Mapping[str, s
 
 
 def _hinted(tool: str, function: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
-    """Each parameter with its type, forward references resolved."""
+    """Yield each parameter with its type, forward references resolved."""
     namespace = getattr(inspect.unwrap(function), "__globals__", {})
     for parameter in _signature(tool, function).parameters.values():
         problem = _KINDS.get(parameter.kind)
@@ -96,7 +96,7 @@ def _is_context(hint: Any) -> bool:
 
 
 def _field(parameter: inspect.Parameter, hint: Any, docs: Mapping[str, str]) -> Any:
-    """The pydantic field: only what was passed reaches the function, so its own defaults stay its own."""
+    """Return the pydantic field: only passed arguments reach the function, so that its own defaults apply."""
     description = FieldInfo.from_annotation(hint).description or docs.get(parameter.name)
     if parameter.default is inspect.Parameter.empty:
         return Field(alias=parameter.name, description=description)
@@ -135,7 +135,7 @@ def _model(tool: str, definitions: dict[str, Any], fields: Mapping[str, str]) ->
 
 
 def _blame(tool: str, definitions: dict[str, Any], fields: Mapping[str, str], error: Exception) -> str:
-    """Names the parameter whose type no schema can describe."""
+    """Return the error that names the parameter whose type no schema can describe."""
     guilty = [fields[name] for name, (hint, _) in definitions.items() if not _describable(hint)]
     named = f"the type of parameter {guilty[0]!r}" if guilty else "its signature"
     reason = str(error).splitlines()[0]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PROTOCOLS = ("anthropic_chat", "openai_chat", "openai_embedding", "streamed_chat", "offline", "local_embedding")
+PROTOCOLS = ("anthropic.chat", "openai_chat", "openai_embedding", "streamed_chat", "offline.model", "local_embedding")
 CLIENTS = ("anthropic", "openai", "httpx2", "sentence_transformers", "torch")
 _LOADED = """
 import importlib, sys

@@ -6,7 +6,7 @@ from pentad.services.router.domain.rules import Question, Route
 from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.errors import SettingsError
 from pentad.shared.instructions.builtin import ROUTER
-from pentad.shared.models.configured import configured_models, environment_chat
+from pentad.shared.models.configured_models import configured_models, environment_chat
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool, OpenGate

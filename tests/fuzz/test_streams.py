@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pentad.shared.models.answer_reader import AnswerReader
-from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.anthropic.assembly import MessageAssembly
 from pentad.shared.models.assembly import AnswerAssembly, Assembly, TaggedAssembly
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ModelAnswer

@@ -5,7 +5,7 @@ from pentad.services.router.deciding import Deciding
 from pentad.services.router.domain.scoring import WEIGHTS
 from pentad.services.router.weighing import Weighing
 from pentad.shared.models.model_pool import ModelPool, pool_of
-from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings

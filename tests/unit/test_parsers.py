@@ -49,9 +49,9 @@ from pentad.shared.instructions.schema_check import schema_weight
 from pentad.shared.keys import actor_parts
 from pentad.shared.lenient_json import read_lenient
 from pentad.shared.models.loose_values import parse_object
-from pentad.shared.models.model_file import read_model_file
-from pentad.shared.models.offline_intents import Before, wishes
-from pentad.shared.models.offline_memory import from_conversation
+from pentad.shared.models.model_list import read_model_file
+from pentad.shared.models.offline.intents import Before, wishes
+from pentad.shared.models.offline.memory import from_conversation
 from pentad.shared.models.refusal import read_refusal
 from pentad.shared.models.sse_decoder import SseDecoder
 from pentad.shared.models.stated_delay import stated_delay

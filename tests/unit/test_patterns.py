@@ -15,7 +15,7 @@ from pentad.services.task_runner import prompt
 from pentad.services.tool_worker.children import voice
 from pentad.shared import env_file
 from pentad.shared.digests import wording
-from pentad.shared.models import offline_intents, offline_memory
+from pentad.shared.models.offline import intents, memory
 from pentad.shared.models.refusal import MAX_WORDS
 from pentad.shared.recall import importance, proper_names, questions, segment_cues, terms
 from pentad.shared.segments import splitting
@@ -34,12 +34,12 @@ LIMITS: Mapping[str, int] = {
     "pentad/cli/gateway.py": 128,
     "pentad.shared.digests": wording.MOST_CHARS,
     "pentad.shared.models.embeddings": splitting.LONGEST,
-    "pentad.shared.models.offline.": MAX_CONTENT,
-    "pentad.shared.models.offline_intents._ECHO": MAX_CONTENT,
-    "pentad.shared.models.offline_intents._FOLLOW_UP": 80,
-    "pentad.shared.models.offline_intents": offline_intents._READ,
-    "pentad.shared.models.offline_memory": offline_memory._READ,
-    "shared/models/offline": offline_intents._READ,
+    "pentad.shared.models.offline.model": MAX_CONTENT,
+    "pentad.shared.models.offline.intents._ECHO": MAX_CONTENT,
+    "pentad.shared.models.offline.intents._FOLLOW_UP": 80,
+    "pentad.shared.models.offline.intents": intents._MAX_READ_CHARS,
+    "pentad.shared.models.offline.memory": memory._MAX_READ_CHARS,
+    "shared/models/offline": intents._MAX_READ_CHARS,
     "pentad.shared.models.refusal.": MAX_WORDS,
     "pentad.shared.models.refused_": MAX_WORDS,
     "shared/models/refused_": MAX_WORDS,
@@ -77,7 +77,7 @@ def test_patterns_are_found_where_modules_keep_them_and_where_calls_have_them() 
     assert "pentad.contracts.ids._ID" in places
     assert any(place.startswith("pentad.services.router.domain.control_words._PATTERNS") for place in places)
     assert any(place.startswith("pentad.shared.digests.cues._OPENER") for place in places), "within an object"
-    assert any(place.startswith("shared/models/offline_intents.py:") for place in places), "within a call"
+    assert any(place.startswith("shared/models/offline/intents.py:") for place in places), "within a call"
 
 
 @pytest.mark.parametrize("found", EVERY, ids=[f"{n}-{found.place}" for n, found in enumerate(EVERY)])

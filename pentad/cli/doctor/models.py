@@ -54,7 +54,7 @@ def health_findings(health: Sequence[ModelHealth]) -> Iterator[Finding]:
 
 
 async def _of_settings(settings: Settings) -> Finding:
-    from pentad.shared.models.configured import configured_models, environment_chat
+    from pentad.shared.models.configured_models import configured_models, environment_chat
     from pentad.shared.models.model_makers import make_of_entry
 
     try:

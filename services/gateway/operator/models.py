@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pentad.contracts.models import ModelEntry, ModelHealth
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
-from pentad.shared.models.configured import ConfiguredModels
+from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, misplaced
 from pentad.shared.presence.model_health import reported, worst
 from pentad.shared.registries.registrations import REGISTERED_MODELS, Registered

@@ -10,8 +10,8 @@ import pytest
 
 from pentad.cli.doctor.findings import Finding
 from pentad.cli.doctor.models import embedding_finding, model_findings
-from pentad.shared.models import sentence_transformer
-from pentad.shared.models.sentence_transformer import MODEL
+from pentad.shared.models import local_embedding
+from pentad.shared.models.local_embedding import MODEL
 from pentad.shared.presence.in_use import ModelInUse
 from pentad.shared.settings import Settings
 
@@ -121,7 +121,7 @@ def test_a_local_embedding_is_embedded_and_a_missing_extra_says_what_to_install(
 ) -> None:
     settings = Settings(embed_model_type="local")
     assert embedding_finding(None, settings).detail.endswith(f"embedded: {MODEL}")
-    monkeypatch.setattr(sentence_transformer, "find_spec", lambda _: None)
+    monkeypatch.setattr(local_embedding, "find_spec", lambda _: None)
     found = embedding_finding(None, settings)
     assert (found.level, found.do) == ("fail", "pip install 'pentad[local]'")
     assert found.detail.startswith("EMBED_MODEL_TYPE=local needs numpy and onnxruntime")

@@ -49,7 +49,7 @@ async def test_the_models_refusal_reaches_the_caller(store: Store) -> None:
 async def test_what_nobody_can_read_or_has_asked_for_is_dropped_and_the_answer_behind_it_is_taken(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "MOST_REPLY_BYTES", 10_000)
+    monkeypatch.setattr(bounds, "MAX_REPLY_BYTES", 10_000)
     client = EmbeddingClient(store, PATIENCE_S)
     asking = asyncio.create_task(client.embed(["a"], REQUESTER))
     command = await asked(store)

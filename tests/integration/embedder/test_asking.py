@@ -128,7 +128,7 @@ async def test_too_much_at_once_is_refused_before_it_is_sent(client: EmbeddingCl
 
 
 async def test_too_many_requests_at_once_are_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pentad.shared.embedder.embedding_client._MOST_WAITING", 3)
+    monkeypatch.setattr("pentad.shared.embedder.embedding_client._MAX_WAITING", 3)
     client = EmbeddingClient(store, PATIENCE_S)
     asking = [asyncio.create_task(client.embed(["a"], REQUESTER)) for _ in range(3)]
     await asked(store, 3)

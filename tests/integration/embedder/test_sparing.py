@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pentad.shared.embedder.circuit_breaker import CircuitBreakerEmbedder
+from pentad.shared.embedder.embedder import CircuitBreakerEmbedder
 from pentad.shared.embedder.embedding_client import EmbeddingClient
 from pentad.shared.models.circuit import IN_A_ROW
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable

@@ -10,7 +10,7 @@ from pentad.contracts.commands import EmbedCommand
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.streams import EMBED
 from pentad.services.embedding.app import EmbeddingService
-from pentad.services.embedding.watched import WatchedEmbedding
+from pentad.services.embedding.current_model import WatchedEmbedding
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.models.ports import ModelUnavailable

@@ -6,8 +6,7 @@ from pentad.services.embedding.app import EmbeddingService
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.embedder.embedding_client import EmbeddingClient
 from pentad.shared.embedder.vectors import Requester
-from pentad.shared.models.local_embedding import LocalEmbedding
-from pentad.shared.models.sentence_transformer import DIMENSIONS, MODEL
+from pentad.shared.models.local_embedding import DIMENSIONS, MODEL, LocalEmbedding
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.support.waiting import wait_until

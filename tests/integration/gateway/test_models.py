@@ -18,7 +18,7 @@ from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.keys import MODELS_REGISTRY
-from pentad.shared.models.configured import configured_models
+from pentad.shared.models.configured_models import configured_models
 from pentad.shared.presence.model_health import keep_reporting
 from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_MODELS

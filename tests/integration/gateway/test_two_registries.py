@@ -16,7 +16,7 @@ from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY
-from pentad.shared.models.configured import configured_models
+from pentad.shared.models.configured_models import configured_models
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, REGISTERED_MODELS
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store

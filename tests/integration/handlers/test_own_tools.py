@@ -12,7 +12,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.shared.keys import timers
-from pentad.shared.models.anthropic_prompt import anthropic_prompt
+from pentad.shared.models.anthropic.prompt import anthropic_prompt
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import SESSION, Flow, answer

@@ -22,7 +22,7 @@ from pentad.shared.memory.known_points import KnownPoints
 from pentad.shared.memory.recalling import RecallQuestion
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.model_pool import pool_of
-from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.owners import Owner

@@ -24,7 +24,7 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgetter import Forgetter
 from pentad.shared.models.model_pool import pool_of
-from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatModel, ModelCutOff
 from pentad.shared.owners import Owner

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.anthropic_chat import AnthropicChat
+from pentad.shared.models.anthropic.chat import AnthropicChat
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatModel, ChatRequest, ModelAnswer
 from tests.support.models.model_server import Script, ScriptedModel

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.anthropic_chat import AnthropicChat
+from pentad.shared.models.anthropic.chat import AnthropicChat
 from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.protocols import ANTHROPIC, ScriptedProtocol
@@ -182,7 +182,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 async def test_it_is_made_without_its_client_which_comes_with_warming() -> None:
     made = (
-        "import sys; from pentad.shared.models.anthropic_chat import AnthropicChat; "
+        "import sys; from pentad.shared.models.anthropic.chat import AnthropicChat; "
         "m = AnthropicChat(None, None, 'm'); "
         "assert not {'anthropic', 'openai', 'httpx2'} & sys.modules.keys(); m.warm(); "
         "assert 'anthropic' in sys.modules and 'openai' not in sys.modules"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from pentad.shared.models.anthropic_chat import AnthropicChat
+from pentad.shared.models.anthropic.chat import AnthropicChat
 from tests.integration.models.conftest import USER, Bench, Start
 from tests.integration.models.test_learning import tool
 from tests.support.models.protocols import ANTHROPIC, ScriptedProtocol

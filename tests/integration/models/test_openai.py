@@ -113,7 +113,7 @@ async def test_a_listing_without_models_asks_for_the_setting(start: Start) -> No
 
 
 async def test_a_listing_beyond_all_bounds_is_read_no_further(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "MOST_LISTED", 20)
+    monkeypatch.setattr(endpoint, "MAX_LISTING_BYTES", 20)
     bench = await start(model=None)
     with pytest.raises(ModelRefused, match="did not answer with JSON"):
         await bench.ask()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pentad.shared.models.anthropic_chat import AnthropicChat
+from pentad.shared.models.anthropic.chat import AnthropicChat
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import (

@@ -8,7 +8,7 @@ import pytest
 
 from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.errors import SettingsError
-from pentad.shared.instructions.instruction_file import configured_instructions
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.settings import Settings, load_settings
 
 POET: dict[str, Any] = {"name": "poet", "system_prompt": "Rhyme.", "tools": [], "model": "fast"}

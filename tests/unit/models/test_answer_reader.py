@@ -7,7 +7,7 @@ import pytest
 
 from pentad.shared.models import answer_reader
 from pentad.shared.models.answer_reader import AnswerReader
-from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.anthropic.assembly import MessageAssembly
 from pentad.shared.models.assembly import AnswerAssembly, Assembly
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import (
@@ -91,7 +91,7 @@ def _is_whole(protocol: ScriptedProtocol, body: bytes, broken: bool) -> bool:
 
 @protocols
 def test_an_answer_that_never_ends_is_cut_off(protocol: ScriptedProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_reader, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(answer_reader, "MAX_ANSWER_BYTES", 100_000)
     piece = protocol.events(REPLY)[1]
     with pytest.raises(ModelCutOff, match="larger than 100000 bytes"):
         read(protocol, *[piece] * (100_000 // len(piece) + 1))
@@ -99,7 +99,7 @@ def test_an_answer_that_never_ends_is_cut_off(protocol: ScriptedProtocol, monkey
 
 @protocols
 def test_a_document_has_a_bound_of_its_own(protocol: ScriptedProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_reader, "MOST_DOCUMENT", 10_000)
+    monkeypatch.setattr(answer_reader, "MAX_DOCUMENT_BYTES", 10_000)
     with pytest.raises(ModelRefused, match="one document of more than 10000 bytes"):
         read(protocol, b'{"choices":', *[b" " * 1000] * 10)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pentad.contracts.models import ModelEntry
-from pentad.shared.models.answering import ask
 from pentad.shared.models.live_model import LiveModel
+from pentad.shared.models.model_chain import ask
 from pentad.shared.models.model_pool import OpenGate
 from pentad.shared.models.ports import (
     ChatRequest,

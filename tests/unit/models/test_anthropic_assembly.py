@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.anthropic_assembly import MessageAssembly
+from pentad.shared.models.anthropic.assembly import MessageAssembly
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft, Usage
 
 

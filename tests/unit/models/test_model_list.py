@@ -1,7 +1,7 @@
 """Of models from several places: which one counts, which answers where none is named, and who needs whom."""
 
 from pentad.contracts.models import ModelEntry
-from pentad.shared.models.configured import configured_models
+from pentad.shared.models.configured_models import configured_models
 from pentad.shared.models.model_list import ModelList, merged, misplaced
 from pentad.shared.settings import load_settings
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 
 PARAMETERS: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.quotes import Quote, quotation, quote_line
-from pentad.shared.models.offline import OfflineModel
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.ports import ChatRequest
 
 CAT, FERRY = "my cat is called Ada", "The ferry to Bergen leaves at nine."

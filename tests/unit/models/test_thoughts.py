@@ -8,8 +8,8 @@ import pytest
 from pentad.contracts.records import TranscriptMeta
 from pentad.services.task_runner.prompt import assistant
 from pentad.shared.actors.transcript import entry, message_of
-from pentad.shared.models.anthropic_assembly import MessageAssembly
-from pentad.shared.models.anthropic_prompt import anthropic_prompt
+from pentad.shared.models.anthropic.assembly import MessageAssembly
+from pentad.shared.models.anthropic.prompt import anthropic_prompt
 from pentad.shared.models.assembly import Assembly
 from pentad.shared.models.ports import ModelAnswer
 from pentad.shared.models.thoughts import given_ids, openai_messages, without_kept, without_thoughts

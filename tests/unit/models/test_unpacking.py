@@ -10,9 +10,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from pentad.shared.models.bounds import read_at_most
+from pentad.shared.models.response_body import read_at_most, unpacked
 from pentad.shared.models.sse_decoder import PIECE
-from pentad.shared.models.unpacking import unpacked
 
 TEXT = b"".join(b"line %d\n" % number for number in range(20_000))
 

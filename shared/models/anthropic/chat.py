@@ -10,31 +10,33 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.shared.errors import SettingsError
-from pentad.shared.models.anthropic_assembly import MessageAssembly
-from pentad.shared.models.anthropic_prompt import anthropic_prompt, anthropic_tools
+from pentad.shared.models.anthropic.assembly import MessageAssembly
+from pentad.shared.models.anthropic.prompt import anthropic_prompt, anthropic_tools
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.learned_form import REQUIRED
 from pentad.shared.models.model_keys import ANTHROPIC_URL
-from pentad.shared.models.official import anthropic_client
+from pentad.shared.models.official_clients import anthropic_client
 from pentad.shared.models.ports import STALL_S, ChatRequest, DeltaSink, ModelRefused
 from pentad.shared.models.request_change import Change, call_id_form
 from pentad.shared.models.streamed_chat import StreamedChat
 from pentad.shared.models.thoughts import kind_of
 
 _DEFAULTS = {"max_tokens": 16_384, "cache_control": {"type": "ephemeral"}}
-"""The protocol wants a limit of tokens; thinking counts. A prompt is cached, because the next step sends it again."""
-_OURS = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
-_SAMPLING = frozenset({"temperature", "top_k", "top_p"})
+"""Parameters of a request that sets none. The protocol wants a limit of tokens, in which thinking counts. A prompt
+is cached, because the next step sends it again."""
+_RESERVED_FIELDS = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
+_SAMPLING_PARAMETERS = frozenset({"temperature", "top_k", "top_p"})
 _VERSION_WITH_SAMPLING = "2023-06-01"
-"""Of the API: the versions after it refuse these parameters."""
+"""Version of the API that takes these parameters: later versions refuse them."""
 
 
 class AnthropicChat(StreamedChat):
-    """`parameters` go into each request: `max_tokens` (16,384), `temperature`, `thinking`, `cache_control` (None: off).
+    """A chat model in the Anthropic protocol.
 
-    `base_url` may end in `/v1` or not. `stall_s`: seconds of silence within an answer. `direct`: see `Endpoint`.
-    Raises `SettingsError` without the extra `anthropic`, and for parameters that are not the caller's to set.
+    `parameters` go into each request: `max_tokens` (16,384), `temperature`, `thinking`, `cache_control` (None: off).
+    `base_url` may end in `/v1` or not. `stall_s` is the number of seconds of silence within an answer. `direct`: see
+    `Endpoint`. Raises `SettingsError` without the extra `anthropic`, and for parameters that the caller may not set.
     """
 
     _required = REQUIRED | {"max_tokens"}
@@ -53,7 +55,7 @@ class AnthropicChat(StreamedChat):
         if find_spec("anthropic") is None:
             raise SettingsError("this model needs the Anthropic client: pip install 'pentad[anthropic]'")
         given = {**_DEFAULTS, **(parameters or {})}
-        version = None if _SAMPLING.isdisjoint(given) else _VERSION_WITH_SAMPLING
+        version = None if _SAMPLING_PARAMETERS.isdisjoint(given) else _VERSION_WITH_SAMPLING
         url = (base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
         client = partial(anthropic_client, version)
         endpoint = Endpoint(url, api_key, connect_s=connect_s, direct=direct, official=client)
@@ -97,8 +99,8 @@ class AnthropicChat(StreamedChat):
 
 
 def _as_text(fields: dict[str, bytes]) -> dict[str, bytes]:
-    """The fields with text in the place of blocks that are nothing else: some servers know the protocol's short form
-    alone."""
+    """Return the fields with text in place of lists of text blocks: some servers know only the protocol's short
+    form."""
     changed = dict(fields)
     if "system" in fields:
         changed["system"] = to_json(_text_of(from_json(fields["system"])))
@@ -119,9 +121,9 @@ def _thinks_by_budget(parameters: Mapping[str, Any]) -> bool:
 
 
 def _members(parameters: Mapping[str, Any]) -> dict[str, bytes]:
-    """The members of a JSON object, ready JSON by their names; those that are None are left out."""
-    if ours := sorted(_OURS.intersection(parameters)):
-        raise SettingsError(f"a model's parameters may not set {', '.join(ours)}: each request has its own")
+    """Return the members of a JSON object, ready JSON by their names, without those that are None."""
+    if reserved := sorted(_RESERVED_FIELDS.intersection(parameters)):
+        raise SettingsError(f"a model's parameters may not set {', '.join(reserved)}: each request has its own")
     try:
         return {name: to_json(value) for name, value in parameters.items() if value is not None}
     except ValueError as error:

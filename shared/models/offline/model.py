@@ -1,4 +1,5 @@
-"""The offline model: a labelled stand-in for machines without a model. Rules, no knowledge, always the same answer."""
+"""The offline model, a labelled stand-in for machines without a model: it has rules and no knowledge, and always
+gives the same answer."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from pydantic_core import from_json
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.tools import RESERVED_NAMES
 from pentad.shared.models.loose_values import as_dict, as_text
-from pentad.shared.models.offline_intents import Before, Wish, first_lines, plain_number, wishes
-from pentad.shared.models.offline_memory import from_conversation, from_earlier_answer, from_memory, recalled_of
+from pentad.shared.models.offline.intents import Before, Wish, first_lines, plain_number, wishes
+from pentad.shared.models.offline.memory import from_conversation, from_earlier_answer, from_memory, recalled_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 
 OFFLINE = "offline"
@@ -31,30 +32,31 @@ _HONEST_ZH = (
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _RESULT_LIMIT = 2000
-_AT_ONCE = 65_536
-"""Bytes of a prompt that is read in the event loop; a longer one is read in a thread, beside which others run."""
+_MAX_LOOP_BYTES = 65_536
+"""Bytes of a prompt that is read in the event loop; a longer one is read in a thread, beside which other tasks run."""
 
 
 class OfflineModel:
-    """Answers from the messages and tools of the request alone."""
+    """A chat model that answers from the messages and tools of the request alone."""
 
     @property
     def name(self) -> str:
-        """`offline`."""
+        """The name `offline`."""
         return OFFLINE
 
     @property
     def learned(self) -> tuple[str, ...]:
-        return ()  # no server refuses anything
+        """No changes: there is no server that could refuse anything."""
+        return ()
 
     @property
     def place(self) -> None:
-        """None: it runs in this process."""
+        """No address: the model runs in this process."""
         return None
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
-        """See `ChatModel.stream`. Never fails."""
-        large = sum(map(len, request.messages)) > _AT_ONCE
+        """Answer as `ChatModel.stream` says. This never fails."""
+        large = sum(map(len, request.messages)) > _MAX_LOOP_BYTES
         text, calls = await asyncio.to_thread(_answer, request) if large else _answer(request)
         for piece in _pieces(text):
             on_delta("content", piece)
@@ -65,10 +67,10 @@ class OfflineModel:
         return ModelAnswer(text, "", drafts, "tool_calls" if drafts else "stop", usage, self.name)
 
     def warm(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no connection to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,14 @@ def _answer(request: ChatRequest) -> tuple[str, list[Wish]]:
 
 
 def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[Wish]]:
-    """The text to say and the tools to ask for: results that were not told yet first, then what users asked since."""
+    """Return the text to say and the tools to ask for: new results come first, then the requests of users since the
+    last answer."""
     fresh = _since_last_answer(messages)
     results = [outcome for outcome in _outcomes(messages, fresh) if outcome.name not in RESERVED_NAMES]
     earlier, users = _said_by_user(messages[:fresh]), _said_by_user(messages[fresh:])
     before = _before(messages)
     calls = [wish for text in users for wish in wishes(text, tools, before)]
-    told = first_lines([_tell(outcome) for outcome in results], _RESULT_LIMIT)
+    told = first_lines([_result_text(outcome) for outcome in results], _RESULT_LIMIT)
     if told or calls:
         return told, calls
     recalled, own = recalled_of(messages), _said_by_model(messages[:fresh])
@@ -122,7 +125,7 @@ def _since_last_answer(messages: Sequence[dict[str, Any]]) -> int:
 
 
 def _outcomes(messages: Sequence[dict[str, Any]], start: int) -> list[_Outcome]:
-    """The results from `start` on, joined with the calls of the assistant message just before."""
+    """Return the results from `start` on, joined with the calls of the assistant message just before."""
     asked = dict(_calls(messages[start - 1])) if start else {}
     outcomes = []
     for message in messages[start:]:
@@ -140,7 +143,7 @@ def _calls(message: dict[str, Any]) -> Iterator[tuple[str, Wish]]:
 
 
 def _before(messages: Sequence[dict[str, Any]]) -> Before:
-    """The last call with its number, if any, from the newest assistant message that called a tool."""
+    """Return the last call with its number, if any, of the newest assistant message that called a tool."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].get("tool_calls") and (calls := list(_calls(messages[index]))):
             numbers = [plain_number(outcome.result) for outcome in _outcomes(messages, index + 1)[: len(calls)]]
@@ -149,7 +152,7 @@ def _before(messages: Sequence[dict[str, Any]]) -> Before:
     return Before()
 
 
-def _tell(outcome: _Outcome) -> str:
+def _result_text(outcome: _Outcome) -> str:
     error = _error(outcome.result)
     if outcome.name == "calculator" and (expression := as_text(outcome.args.get("expression"))):
         number = plain_number(outcome.result) or outcome.result.strip()
@@ -163,7 +166,7 @@ def _tell(outcome: _Outcome) -> str:
 
 
 def _error(result: str) -> str | None:
-    """The reason when a result says that the call failed, in the usual spellings."""
+    """Return the reason when a result says, in one of the usual spellings, that the call failed; else None."""
     said = _object(result).get("error")
     if said:
         return as_text(said) or json.dumps(said, ensure_ascii=False)
@@ -189,6 +192,6 @@ def _json(data: Any) -> Any:
 
 
 def _pieces(text: str) -> list[str]:
-    """About four parts, cut between words."""
+    """Return the text in about four parts, cut between words."""
     size = max(1, -(-len(text) // 4))
     return re.findall(rf".{{1,{size}}}(?:\S*\s|\S{{0,20}}$)?", text, re.DOTALL)

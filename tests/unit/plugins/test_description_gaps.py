@@ -6,7 +6,7 @@ import pytest
 
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.plugins.context import ToolContext
-from pentad.shared.plugins.doubts import doubts
+from pentad.shared.plugins.definition import description_gaps
 from pentad.shared.plugins.registry import registered_tools, tool
 
 
@@ -41,4 +41,4 @@ def test_what_is_missing_is_named(function: Any, said: list[str], request: pytes
     from pentad.shared.plugins import registry
 
     request.addfinalizer(lambda: registry._tools.pop("doubted", None))
-    assert list(doubts(spec_of(function))) == said
+    assert list(description_gaps(spec_of(function))) == said

@@ -1,4 +1,4 @@
-"""What a user message asks for, by rules: sums, the time, an echo, a tool by its name. Pure text work."""
+"""Finds by rules what a user message asks for: sums, the time, an echo, a tool by its name. Pure work on text."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_READ = 2000  # characters: the rules look back and forth, so what they read is bounded
-_PLAIN = 4096
-"""Characters that are read whatever their width; one may become eighteen."""
+_MAX_READ_CHARS = 2000
+"""Characters of a message that the rules read: they look back and forth, so their text is bounded."""
+_MAX_NORMALISED_CHARS = 4096
+"""Characters of a message that are normalised; one may become eighteen."""
 
 Wish = tuple[str, dict[str, Any]]
-"""A tool's name and the arguments for it."""
+"""The name of a tool and the arguments for it."""
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _OPERATOR = r"(?:\*\*|//|[-+*/%^])"
 _BEFORE, _BEHIND = r"[-+(\s]{0,32}", r"[\s)]{0,32}"
-"""Bounded, or each sign of a long run of them would be the start of another look at the whole run."""
+"""Signs and blanks around a number. They are bounded, or each sign of a long run would begin another search of the
+run."""
 _OPERAND = rf"{_BEFORE}{_NUMBER}{_BEHIND}"
 _SUM = re.compile(rf"(?<![A-Za-z\d_.]){_BEFORE}{_NUMBER}{_BEHIND}(?:{_OPERATOR}{_OPERAND})+(?![A-Za-z0-9_])")
 _DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}:\d{2}(?::\d{2})?")
@@ -57,19 +59,19 @@ _PLACES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What earlier turns leave behind for a follow-up: the last call, and the last number that came out."""
+    """The part of earlier turns on which a follow-up rests: the last call, and the last number that came out."""
 
     call: Wish | None = None
     number: str | None = None
 
 
 def wishes(text: str, tools: Mapping[str, Mapping[str, Any]], before: Before) -> list[Wish]:
-    """The tool calls that a message asks for, only of `tools` (name to JSON schema of its arguments)."""
-    plain = unicodedata.normalize("NFKC", text[:_PLAIN]).translate(_SIGNS) + text[_PLAIN:]
+    """Return the tool calls that a message asks for, only of `tools` (name to JSON schema of its arguments)."""
+    plain = unicodedata.normalize("NFKC", text[:_MAX_NORMALISED_CHARS]).translate(_SIGNS) + text[_MAX_NORMALISED_CHARS:]
     plain = plain.strip()
     if echo := _echo(plain):
         return [wish for wish in echo if wish[0] in tools]
-    plain = plain[:_READ]
+    plain = plain[:_MAX_READ_CHARS]
     found = _sums(plain, before) + _times(plain) or _by_name(plain, tools) or _follow_up(plain, before)
     return [wish for wish in found if wish[0] in tools]
 
@@ -99,7 +101,7 @@ def _sum(expression: str) -> Wish:
 
 
 def _balanced(expression: str) -> str:
-    """Without the brackets that belong to the sentence around it."""
+    """Return the expression without the brackets that belong to the sentence around it."""
     while expression.startswith("(") and expression.count("(") > expression.count(")"):
         expression = expression[1:].lstrip()
     while expression.endswith(")") and expression.count(")") > expression.count("("):
@@ -125,7 +127,7 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _by_name(text: str, tools: Mapping[str, Mapping[str, Any]]) -> list[Wish]:
-    """A tool that the message names, when its arguments can be read off: none, or one text after the name."""
+    """Return the call of a tool that the message names, when its arguments are none, or one text behind the name."""
     lower = text.lower()
     for name, schema in tools.items():
         spoken = re.search(rf"\b{re.escape(name.lower()).replace('_', '[_ ]')}\b", lower)
@@ -161,7 +163,7 @@ def _follow_up(text: str, before: Before) -> list[Wish]:
 
 
 def plain_number(text: str) -> str | None:
-    """The text as a number without a needless `.0`; None when it is not one."""
+    """Return the text as a number without a needless `.0`; None when it is no number."""
     text = text.strip()
     if not re.fullmatch(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", text):
         return None
@@ -169,5 +171,5 @@ def plain_number(text: str) -> str | None:
 
 
 def first_lines(texts: Sequence[str], limit: int) -> str:
-    """The texts one below the other, each cut to `limit` characters."""
+    """Return the texts one below the other, each cut to `limit` characters."""
     return "\n".join(text if len(text) <= limit else text[:limit] + "…" for text in texts)

@@ -1,4 +1,4 @@
-"""The models that a process is told of at its start: those of the file, and the environment's."""
+"""The models that a process knows from its start: those of the file, and those of the environment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.http_url import shown_place
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
-from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.model_keys import ModelKeys, model_keys
-from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged
+from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged, read_model_file
 from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings
@@ -19,18 +18,18 @@ from pentad.shared.settings import Settings
 
 @immutable
 class ConfiguredModels:
-    """What does not change as long as the process runs."""
+    """The models and keys that do not change as long as the process runs."""
 
     environment: tuple[ModelEntry, ...]
     file: tuple[ModelEntry, ...]
     keys: ModelKeys
 
     def and_registered(self, entries: Iterable[ModelEntry]) -> ModelList:
-        """The list of all, with these that were registered."""
+        """Return the list of all models, with these that were registered."""
         return merged(self.environment, self.file, entries)
 
     def check_key(self, known: KnownModel) -> None:
-        """Raises ``SettingsError`` for a registered model that asks for a key which is not its server's."""
+        """Raise ``SettingsError`` for a registered model that asks for a key which may not be sent to its server."""
         if known.source == "registered" and (why := self.keys.refusal(known.entry)) is not None:
             raise SettingsError(f"model {known.entry.id}: {why}")
 
@@ -42,14 +41,14 @@ def configured_models(settings: Settings) -> ConfiguredModels:
 
 
 def environment_chat(settings: Settings) -> ChatModel:
-    """The client of the environment's chat model. Raises ``SettingsError``."""
+    """Make the client of the environment's chat model. Raises ``SettingsError``."""
     key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
     tags = settings.llm_think_tags
     return make_chat_model(settings.llm_model_id, key, settings.llm_base_url, think_tags=tags)
 
 
 def environment_embedding(settings: Settings) -> EmbeddingModel:
-    """The client of the environment's embedding model. Raises ``SettingsError``."""
+    """Make the client of the environment's embedding model. Raises ``SettingsError``."""
     return make_embedding_model(
         kind=settings.embed_model_type,
         name=settings.embed_model_name,
@@ -59,7 +58,8 @@ def environment_embedding(settings: Settings) -> EmbeddingModel:
 
 
 def _chat(settings: Settings) -> ModelEntry:
-    """As an entry, to be shown: nothing secret is in it. It was not checked as entries are."""
+    """Return the environment's chat model as an entry that may be shown: it has nothing secret. It is not checked as
+    entries are."""
     place = environment_chat(settings).place
     return ModelEntry.model_construct(
         id=ENVIRONMENT_IDS["llm"],

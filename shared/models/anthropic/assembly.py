@@ -1,4 +1,4 @@
-"""A streamed answer put together from the events of the Anthropic protocol. Pure but for the delta sink."""
+"""Puts a streamed answer together from the events of the Anthropic protocol. Pure but for the delta sink."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pentad.shared.models.loose_values import as_dict, as_text, token_count
 from pentad.shared.models.ports import DeltaSink, Usage
 from pentad.shared.models.thoughts import BLOCKS, Fragments
 
-_MOST_BLOCKS = 10_000
-"""Blocks of one answer."""
-_CACHED = "cache_read_input_tokens"
-_INPUT = ("input_tokens", "cache_creation_input_tokens", _CACHED)
-"""Their sum is what the prompt took; each is counted once."""
-_FINISH = {
+_MAX_BLOCKS = 10_000
+"""Blocks that one answer may have."""
+_CACHED_NAME = "cache_read_input_tokens"
+_INPUT_NAMES = ("input_tokens", "cache_creation_input_tokens", _CACHED_NAME)
+"""Counts whose sum is the number of tokens of the prompt; each is counted once."""
+_FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -24,7 +24,7 @@ _FINISH = {
     "pause_turn": "length",
     "refusal": "content_filter",
 }
-"""Why an answer ended, in OpenAI's words. A reason that is not known keeps its own."""
+"""OpenAI's words for why an answer ended, by those of this protocol. An unknown reason keeps its own word."""
 
 
 class MessageAssembly(AnswerAssembly):
@@ -39,7 +39,7 @@ class MessageAssembly(AnswerAssembly):
         self._blocks = 0
         self._signed = Fragments()
         self._spoken = self._mixed = False
-        """Whether other blocks than thoughts have come, and thoughts after them."""
+        """Whether other blocks than thoughts have come, and whether thoughts came after them."""
         self._usage: dict[str, int] = {}
 
     def add(self, chunk: dict[str, Any]) -> None:
@@ -62,8 +62,8 @@ class MessageAssembly(AnswerAssembly):
             self._whole(chunk)
 
     def _counted(self) -> Usage:
-        read = sum(self._usage.get(name, 0) for name in _INPUT)
-        return Usage(read, self._usage.get("output_tokens", 0), cached_tokens=self._usage.get(_CACHED, 0))
+        read = sum(self._usage.get(name, 0) for name in _INPUT_NAMES)
+        return Usage(read, self._usage.get("output_tokens", 0), cached_tokens=self._usage.get(_CACHED_NAME, 0))
 
     def _delta(self, index: Any, delta: dict[str, Any]) -> None:
         kind = delta.get("type")
@@ -81,8 +81,8 @@ class MessageAssembly(AnswerAssembly):
     def _start(self, index: Any, block: dict[str, Any]) -> None:
         kind = block.get("type")
         self._blocks += kind != "tool_use"  # of calls the first are read
-        if self._blocks > _MOST_BLOCKS:
-            raise ValueError(f"it has more than {_MOST_BLOCKS} blocks")
+        if self._blocks > _MAX_BLOCKS:
+            raise ValueError(f"it has more than {_MAX_BLOCKS} blocks")
         if kind in ("thinking", "redacted_thinking"):
             self._mixed = self._mixed or self._spoken
             self._think(as_text(block.get("thinking")))
@@ -98,7 +98,8 @@ class MessageAssembly(AnswerAssembly):
             self._calls.add({"index": index, "id": block.get("id"), "function": function})
 
     def _thoughts(self) -> dict[str, Any]:
-        """The signed blocks; they must be given back as they came, and a transcript keeps no order among blocks."""
+        """Return the signed blocks; they must be given back as they came, and a transcript keeps no order among
+        blocks."""
         blocks = [{k: v for k, v in block.items() if k != "index"} for block in self._signed.objects()]
         whole = all(block.get("signature") or block.get("data") for block in blocks)
         return {BLOCKS: blocks} if blocks and whole and not self._mixed else {}
@@ -109,17 +110,17 @@ class MessageAssembly(AnswerAssembly):
 
     def _finish(self, delta: dict[str, Any], usage: Any) -> None:
         reason = as_text(delta.get("stop_reason"))[:NAME_LENGTH]
-        self.finish_reason = _FINISH.get(reason, reason) or self.finish_reason
+        self.finish_reason = _FINISH_REASONS.get(reason, reason) or self.finish_reason
         self._count(usage)
 
     def _count(self, usage: Any) -> None:
-        """Later counts stand for earlier ones: they are of the whole answer so far."""
+        """Take counts of tokens. Later counts replace earlier ones: they are those of the whole answer so far."""
         for name, value in as_dict(usage).items():
-            if value is not None and (name in _INPUT or name == "output_tokens"):
+            if value is not None and (name in _INPUT_NAMES or name == "output_tokens"):
                 self._usage[name] = token_count(value)
 
     def _whole(self, message: dict[str, Any]) -> None:
-        """A message from a server that does not stream."""
+        """Take a whole message of a server that does not stream."""
         self._head(message)
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):

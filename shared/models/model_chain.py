@@ -31,8 +31,8 @@ from pentad.shared.models.ports import (
     ModelUnavailable,
 )
 
-_UNKNOWN_S = 1.0
-"""A model that was registered just now is known a moment later."""
+_UNKNOWN_RETRY_S = 1.0
+"""Seconds after which an unknown model is asked for again: one that was registered just now is known a moment later."""
 Chain = Sequence[LiveModel]
 AnswerOrFailure = ModelAnswer | ModelFailed
 
@@ -40,18 +40,18 @@ AnswerOrFailure = ModelAnswer | ModelFailed
 def ask(
     chain: Chain, request: ChatRequest, on_delta: DeltaSink, gate: ModelGate
 ) -> Coroutine[Any, Any, AnswerOrFailure]:
-    """The answer of the first model that can give one, or why there is none.
+    """Return the answer of the first model that can give one, or the failure.
 
-    One model alone that is well and has no limit is asked directly: nothing is waited for but its answer.
+    One model alone that is well and has no limit is asked directly, without waiting for anything else.
     """
     if len(chain) == 1 and chain[0].at_hand:
         return chain[0].answer(request, on_delta)
     first = max(0, request.cut - 1) % len(chain)
-    return _Asking([*chain[first:], *chain[:first]], request, on_delta, gate).answer()
+    return _ChainCall([*chain[first:], *chain[:first]], request, on_delta, gate).answer()
 
 
-class _Asking:
-    """One call, on its way along a chain."""
+class _ChainCall:
+    """One call, on its way along a chain of models."""
 
     def __init__(self, chain: Chain, request: ChatRequest, on_delta: DeltaSink, gate: ModelGate) -> None:
         self._chain, self._request, self._show, self._gate = chain, request, on_delta, gate
@@ -72,7 +72,7 @@ class _Asking:
         return await self._without_answer(failures, asked)
 
     async def _without_answer(self, failures: Sequence[ModelFailed], asked: bool) -> AnswerOrFailure:
-        """Nobody could answer: wait for a place, or say why and until when."""
+        """Wait for a place when no model could answer, or return the failure with the time until which it lasts."""
         busy = next((m for m, f in zip(self._chain, failures, strict=True) if isinstance(f, ModelBusy)), None)
         if busy is not None:
             return await self._ask(busy, standby=False, wait=True)
@@ -82,7 +82,7 @@ class _Asking:
         return self._together(failures)
 
     def _together(self, failures: Sequence[ModelFailed]) -> ModelFailed:
-        """One failure for all: later when any may answer later, and then at the earliest time that is known."""
+        """Return one failure for all: unavailable when any may answer later, until the earliest time that is known."""
         text = "; ".join(map(str, failures))
         later = [
             model.circuit.left(monotonic()) if not model.circuit.closed else failure.retry_after
@@ -118,7 +118,7 @@ class _Asking:
                 self._gate.leave(model.entry.id, place)
 
     async def _probe(self, model: LiveModel) -> AnswerOrFailure:
-        """Find out whether a model is well again: one call in the whole system, and it must begin in time."""
+        """Find out whether a model is well again by one call in the whole system, which must begin in time."""
         if not model.circuit.may_ask(monotonic()):  # another was quicker while this one waited for its place
             return model.down()
         begin_s = model.entry.begin_s
@@ -135,7 +135,7 @@ class _Asking:
                 self._gate.probed(model.entry.id)
 
     def _closing(self, model: LiveModel) -> DeltaSink:
-        """An answer that begins is proof enough: nobody waits for its end."""
+        """Return a sink that closes the circuit when the answer begins: its end need not be waited for."""
 
         def shown(kind: Literal["content", "thinking"], text: str) -> None:
             if not model.circuit.closed:
@@ -147,13 +147,14 @@ class _Asking:
 
 
 def _earliest(later: Sequence[float | None]) -> float | None:
-    """The least of these seconds, None when one is not known."""
+    """Return the least of these seconds, None when one is not known."""
     known = [seconds for seconds in later if seconds is not None]
     return min(known) if len(known) == len(later) else None
 
 
 def _final(text: str, failures: Sequence[ModelFailed]) -> ModelRefused:
-    """One refusal for those of several models. Where one finds the request too long, a shorter one may be answered."""
+    """Return one refusal for those of several models. When one finds the request too long, a shorter one may be
+    answered."""
     too_long = [failure for failure in failures if isinstance(failure, ModelTooLong)]
     if too_long:
         return ModelTooLong(text, max((failure.limit or 0 for failure in too_long), default=0) or None)
@@ -161,5 +162,5 @@ def _final(text: str, failures: Sequence[ModelFailed]) -> ModelRefused:
 
 
 def unknown(model_id: str | None) -> ModelUnavailable:
-    """The failure of a call to a model that is not there: it may be in a moment."""
-    return ModelUnavailable(f"there is no chat model {model_id!r}: register it, or name another", _UNKNOWN_S)
+    """Return the failure of a call to an unknown model: it may be known in a moment."""
+    return ModelUnavailable(f"there is no chat model {model_id!r}: register it, or name another", _UNKNOWN_RETRY_S)

@@ -1,7 +1,7 @@
-"""A conversation in the form of the Anthropic protocol, from messages in OpenAI chat form. Pure: bytes in, bytes out.
+"""Turns a conversation in OpenAI chat form into that of the Anthropic protocol. Pure: bytes in, bytes out.
 
-There a conversation begins with the user, the roles take turns, no text is blank, and the results of tool calls are
-blocks of the user's message that follows the calls.
+In this protocol a conversation begins with the user, the roles take turns, no text is blank, and the results of tool
+calls are blocks of the user's message that follows the calls.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.loose_values import as_dict, as_text, parse_object
 from pentad.shared.models.thoughts import signed_blocks
 
-_FAILED = "error: "
-"""What the result of a failed tool call begins with."""
-_BEGINS = b'{"type":"text","text":"[The conversation goes on.]"}'
-"""Stands where the protocol wants a user's message and there is none."""
+_ERROR_PREFIX = "error: "
+"""The text with which the result of a failed tool call begins."""
+_FILLER_BLOCK = b'{"type":"text","text":"[The conversation goes on.]"}'
+"""The block that stands where the protocol wants a user's message and there is none."""
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
@@ -30,26 +30,27 @@ class AnthropicPrompt:
     system: bytes
     messages: bytes
     unsigned: bool
-    """The assistant's last turn has called tools: its answer is under way, without the thoughts that it began with."""
+    """Whether the assistant's last turn has called tools without signed thoughts: its answer is under way, without
+    the thoughts with which it began."""
 
 
 @immutable
-class _Said:
-    """What one message says: blocks of a turn of `role`. Results come before all other blocks."""
+class _Content:
+    """The content of one message: blocks of a turn of `role`. Results come before all other blocks."""
 
     role: str
     results: tuple[bytes, ...] = ()
     blocks: tuple[bytes, ...] = ()
     unsigned: bool = False
-    """It calls tools, and says nothing of the thoughts before that."""
+    """Whether the message calls tools without the signed thoughts before the calls."""
 
 
 def anthropic_prompt(messages: Sequence[bytes], model: str) -> AnthropicPrompt:
-    """The conversation as `model` is sent it. Raises `ValueError` for a message that is not a JSON object."""
+    """Return the conversation as `model` is sent it. Raises `ValueError` for a message that is not a JSON object."""
     system: list[bytes] = []
     turns = _Turns()
     for raw in messages:
-        said = _said(raw, model)
+        said = _content_of(raw, model)
         if said.role == "system" and turns.empty:
             system += said.blocks
         elif said.results or said.blocks:
@@ -59,13 +60,13 @@ def anthropic_prompt(messages: Sequence[bytes], model: str) -> AnthropicPrompt:
 
 @lru_cache(maxsize=8)
 def anthropic_tools(tools: bytes) -> bytes:
-    """The tools, a JSON array, from a JSON array in OpenAI form."""
+    """Return the tools as a JSON array of this protocol, from a JSON array in OpenAI form."""
     listed = from_json(tools)
     return to_json([_tool(as_dict(as_dict(entry).get("function"))) for entry in listed])
 
 
 class _Turns:
-    """Puts what is said one after the other into turns."""
+    """Joins the messages of one role that follow each other into turns."""
 
     def __init__(self) -> None:
         self._closed: list[bytes] = []
@@ -75,7 +76,7 @@ class _Turns:
         self.empty = True
         self.unsigned = False
 
-    def add(self, said: _Said) -> None:
+    def add(self, said: _Content) -> None:
         role = "assistant" if said.role == "assistant" else "user"
         if role != self._role:
             self._turn(role)
@@ -86,7 +87,7 @@ class _Turns:
         self.empty = False
 
     def messages(self) -> list[bytes]:
-        """All turns. The last is the user's: a model is asked to go on with no turn of its own."""
+        """Return all turns. The last is the user's: a model is not asked to continue a turn of its own."""
         if self._role == "assistant":
             self._turn("user")
         self._close()
@@ -97,28 +98,28 @@ class _Turns:
         self._role = role
 
     def _close(self) -> None:
-        blocks = b",".join([*self._results, *self._blocks]) or _BEGINS
+        blocks = b",".join([*self._results, *self._blocks]) or _FILLER_BLOCK
         self._closed.append(b'{"role":"%s","content":[%s]}' % (self._role.encode(), blocks))
         self._results, self._blocks = [], []
 
 
-def _said(raw: bytes, model: str) -> _Said:
+def _content_of(raw: bytes, model: str) -> _Content:
     message = parse_object(raw)
     role, content = as_text(message.get("role")), as_text(message.get("content"))
     if role == "tool":
-        return _Said(role, results=(_result(as_text(message.get("tool_call_id")), content),))
+        return _Content(role, results=(_result(as_text(message.get("tool_call_id")), content),))
     blocks = [b'{"type":"text","text":%s}' % to_json(content)] if content.strip() else []
     calls = message.get("tool_calls") if role == "assistant" else None
     if calls and isinstance(calls, list):
         blocks += [_call(as_dict(call)) for call in calls]
         signed = [to_json(block) for block in signed_blocks(message, model)]
-        return _Said(role, blocks=(*signed, *blocks), unsigned=not signed)
-    return _Said(role, blocks=tuple(blocks))
+        return _Content(role, blocks=(*signed, *blocks), unsigned=not signed)
+    return _Content(role, blocks=tuple(blocks))
 
 
 def _result(call_id: str, content: str) -> bytes:
     told = b',"content":' + to_json(content) if content.strip() else b""
-    failed = b',"is_error":true' if content.startswith(_FAILED) else b""
+    failed = b',"is_error":true' if content.startswith(_ERROR_PREFIX) else b""
     return b'{"type":"tool_result","tool_use_id":%s%s%s}' % (to_json(call_id), told, failed)
 
 
@@ -127,12 +128,12 @@ def _call(call: dict[str, Any]) -> bytes:
     return b'{"type":"tool_use","id":%s,"name":%s,"input":%s}' % (
         to_json(as_text(call.get("id"))),
         to_json(as_text(function.get("name"))),
-        _input(as_text(function.get("arguments"))),
+        _arguments(as_text(function.get("arguments"))),
     )
 
 
-def _input(arguments: str) -> bytes:
-    """The arguments as they are; what is no JSON object, as text within one."""
+def _arguments(arguments: str) -> bytes:
+    """Return the arguments as they are; arguments that are no JSON object, as a text within one."""
     try:
         if not arguments.strip():
             return b"{}"
