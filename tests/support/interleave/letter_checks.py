@@ -8,7 +8,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.records import TaskRecord
-from pentad.services.gateway.domain.redrive import GoOn, Redrive, Say
+from pentad.services.gateway.domain.redrive import ContinueTask, Redrive, SendMessages
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
 from tests.support.interleave.operators import Ledger
 
@@ -32,13 +32,13 @@ def letter_problems(ledger: Ledger, records: Mapping[str, TaskRecord], cancelled
 def times_said(ledger: Ledger, message_id: str) -> int:
     """How often a message that was accepted once is routed: once more for each time it was said again."""
     aside = sum(message_id in _ids(letter) for letter in ledger.letters.values() if letter.kind == "session_mail")
-    again = sum(m.message_id == message_id for p in _sent(ledger) if isinstance(p, Say) for m in p.messages)
+    again = sum(m.message_id == message_id for p in _sent(ledger) if isinstance(p, SendMessages) for m in p.messages)
     return 1 - aside + again
 
 
 def was_set_aside(ledger: Ledger, message_id: str) -> bool:
     """Whether it is in a letter, or was said again because of one: then it is out of order."""
-    again = (m.message_id for p in _sent(ledger) if isinstance(p, Say) for m in p.messages)
+    again = (m.message_id for p in _sent(ledger) if isinstance(p, SendMessages) for m in p.messages)
     return message_id in again or any(message_id in _ids(letter) for letter in ledger.letters.values())
 
 
@@ -56,7 +56,7 @@ def _ids(letter: DeadLetter) -> list[str]:
 
 
 def _calls_sent(ledger: Ledger) -> Iterator[tuple[str, Any]]:
-    yield from ((plan.task, call) for plan in _sent(ledger) if isinstance(plan, GoOn) for call in plan.calls)
+    yield from ((plan.task, call) for plan in _sent(ledger) if isinstance(plan, ContinueTask) for call in plan.calls)
 
 
 def _calls_set_aside(ledger: Ledger) -> Iterator[tuple[str, Any]]:

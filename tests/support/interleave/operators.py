@@ -119,7 +119,7 @@ class Editor(Operator):
 
     async def edit(self, letter: DeadLetter) -> Mapping[str, Any] | None:
         try:
-            body = proposal(letter, await self._letters.surroundings(letter))
+            body = proposal(letter, await self._letters.context_of(letter))
         except UnfitError:
             return None
         if body is None:
