@@ -1,7 +1,7 @@
 """The registry of streams as an AsyncAPI 3.0 document. ``python -m pentad.contracts.asyncapi`` prints it.
 
-What Redis Streams need and AsyncAPI has no word for stands in ``x-`` fields: the entry field that holds the JSON, the
-consumer group, the dead-letter sibling, and how long entries are kept.
+Facts about Redis Streams for which AsyncAPI has no word are in ``x-`` fields: the entry field that holds the JSON, the
+consumer group, the dead-letter stream, and the retention of entries.
 """
 
 import json
@@ -19,7 +19,7 @@ from pentad.contracts.streams import EVENTS, INBOUND, STREAMS, Stream
 Document = dict[str, Any]
 
 FIELD = "data"
-"""The field of a stream's entry that holds the JSON."""
+"""Field of a stream's entry that holds the JSON."""
 
 _ABOUT = (
     f"Streams of Redis. An entry's field `{FIELD}` holds one JSON object; what else an entry has is Pentad's own. A "
@@ -40,7 +40,7 @@ _RETENTION = {
 
 
 def document(shards: int = 1) -> Document:
-    """Every stream, what it carries, who writes and who reads, for an installation with this many shards."""
+    """Return the AsyncAPI document of all streams for an installation with this many shards."""
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -61,18 +61,18 @@ def document(shards: int = 1) -> Document:
 
 
 def carried() -> tuple[type[Contract], ...]:
-    """Every contract that a stream carries, once, in the order of the registry."""
+    """Return every contract that a stream carries, each once, in the order of the registry."""
     return tuple(dict.fromkeys(contract for stream in STREAMS.values() for contract in stream.carries))
 
 
 def type_name(contract: type[Contract]) -> str:
-    """The ``type`` that its JSON says, or for contracts without one their name in the same spelling."""
+    """Return the ``type`` in the contract's JSON, or for a contract without one its class name in the same spelling."""
     field = contract.model_fields.get("type")
     return str(field.default) if field else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", contract.__name__).lower()
 
 
 def schemas() -> dict[str, Any]:
-    """JSON schemas of what is carried and of all it contains, by class name."""
+    """Return the JSON schemas of all contracts that streams carry and of their parts, by class name."""
     found: dict[str, Any] = models_json_schema(
         [(contract, "validation") for contract in carried()], ref_template="#/components/schemas/{model}"
     )[1]["$defs"]
@@ -137,7 +137,7 @@ def _message(contract: type[Contract]) -> Document:
 
 
 def _parameters(shards: int) -> Document:
-    """The shard's braces belong to the key: they are a Redis hash tag, not AsyncAPI's."""
+    """Return the parameters of the addresses. The shard's braces belong to the Redis key: they are a hash tag."""
     tags = ["{" + str(shard) + "}" for shard in range(shards)]
     shard = {
         "description": f'crc32("TENANT/SESSION") mod {shards}, in literal braces: a Redis hash tag.',

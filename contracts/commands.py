@@ -1,4 +1,4 @@
-"""What is asked for: the user's message, a tool call, an embedding. One reader group each."""
+"""The commands on work streams: a user's message, a tool call, an embedding. One consumer group reads each."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,16 +9,16 @@ from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timesta
 from pentad.contracts.tools import Effect
 
 MAX_CONTENT = 65_536
-"""Characters of one user message."""
+"""Characters that one user message may have."""
 NEW_TASK = "new"
-"""In place of a task's id: a new task. None of ours is called so."""
+"""The word that asks for a new task where a task's id is expected. No task has it as its id."""
 MAX_METADATA = 16_384
-"""Characters of a message's metadata, names and values together."""
+"""Characters that a message's metadata may have, names and values together."""
 MetadataText = Annotated[str, StringConstraints(max_length=4096)]
 
 
 class InboundMessage(Contract):
-    """What a producer appends to ``pentad:inbound``: only ``content`` is required."""
+    """A message that a producer appends to ``pentad:inbound``: only ``content`` is required."""
 
     version: Literal[1] = 1
     content: str = Field(min_length=1, max_length=MAX_CONTENT)
@@ -26,14 +26,14 @@ class InboundMessage(Contract):
     message_id: ExternalId | None = None
     """The producer's idempotency key: accepted once in a session for 24 hours."""
     task_id: Identifier | None = None
-    """Straight to this task; ``new``: to one of its own."""
+    """The task that gets the message, without routing; ``new``: a new task of its own."""
     user_id: ExternalId | None = None
     tenant_id: Identifier = DEFAULT_TENANT
     instruction: Identifier | None = None
-    """What to run; absent: what its task runs, and ``executor`` for a new one."""
+    """The instruction to run; absent: the one that the task runs already, and ``executor`` for a new task."""
     metadata: dict[MetadataText, MetadataText] = Field(default_factory=dict, max_length=64)
-    """Texts of the producer's own, carried along: told with ``message_routed`` and ``task_start``, given to tools, and
-    kept in the record."""
+    """Texts of the producer's own that Pentad carries along: they are in ``message_routed`` and ``task_start``, given
+    to tools, and kept in the task's record."""
     deadline: Timestamp | None = None
     budget: Budget | None = None
     traceparent: str | None = Field(default=None, max_length=256)
@@ -47,21 +47,22 @@ class InboundMessage(Contract):
 
     @property
     def due(self) -> int:
-        """The deadline as it is counted inside: ms since the epoch, 0 for none."""
+        """The deadline in milliseconds since the epoch; 0 for none."""
         return due_of(self.deadline)
 
 
 class WakeUp(Contract):
-    """ "This actor has mail." Carries no work: the mailbox does, and the mail says why it exists."""
+    """A notice that an actor has mail. It carries no work: the mailbox does, and each piece of mail says its cause."""
 
     type: Literal["wake_up"] = "wake_up"
     version: Literal[1] = 1
     actor: str
-    """``TENANT/SESSION`` on the sessions' stream, the session as its keys name it; ``TENANT/TASK`` on the others."""
+    """``TENANT/SESSION`` on the stream of sessions, with the session encoded as in its keys; ``TENANT/TASK``
+    elsewhere."""
 
 
 class ToolCallCommand(Envelope):
-    """Run a tool. ``tool_call_id`` is the idempotency key of every attempt."""
+    """The command to run a tool. ``tool_call_id`` is the idempotency key of every attempt."""
 
     type: Literal["tool_call_command"] = "tool_call_command"
     version: Literal[1] = 1
@@ -74,11 +75,11 @@ class ToolCallCommand(Envelope):
     """Seconds from the start of the call."""
     user_id: str | None = None
     metadata: dict[str, str] | None = None
-    """Of the user's message whose turn this belongs to; absent: it has none."""
+    """Metadata of the user's message whose turn the call belongs to; absent: it has none."""
 
 
 class EmbedCommand(Envelope):
-    """Embed these texts; the answer goes to the caller's reply stream."""
+    """The command to embed texts; the answer goes to the caller's reply stream."""
 
     type: Literal["embed_command"] = "embed_command"
     version: Literal[1] = 1
@@ -86,8 +87,9 @@ class EmbedCommand(Envelope):
     reply_to: str
     """Key of the stream that takes the ``EmbedReply``; it has a TTL."""
     cached_for: Annotated[str, StringConstraints(max_length=160)] | None = None
-    """Who shares the cached vectors of these texts: a user, a session, a task; None: the session that is named. Nobody
-    else's request is answered sooner because of them, so that no answer's time tells what others have said."""
+    """The user, session or task for which the vectors of these texts are cached; None: the session that is named.
+    Requests of others are not answered from this cache, so that the time of an answer does not show what somebody else
+    has said."""
 
 
 class EmbedReply(Envelope):
@@ -99,30 +101,31 @@ class EmbedReply(Envelope):
     vectors: list[list[float]] = Field(default_factory=list)
     error: str | None = None
     refuses_all: bool | None = None
-    """These texts are not at fault: the model refuses every request until somebody mends it, so wait and ask again."""
+    """Whether the model refuses every request until a person mends it. These texts are not at fault: ask again
+    later."""
 
 
 class MemoryRequest(Contract):
-    """A call of the memory that an archiver has open; the answer goes to the caller's reply stream."""
+    """A call to the memory that an archiver has opened; the answer goes to the caller's reply stream."""
 
     type: Literal["memory_request"] = "memory_request"
     version: Literal[1] = 1
     request_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     at: Timestamp
-    """When it was asked."""
+    """Time of the request: RFC 3339."""
     wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 2_000
-    """How long whoever asks waits: an answer after that reaches nobody."""
+    """Milliseconds for which the caller waits; nobody reads an answer that comes later."""
     call: Annotated[str, StringConstraints(max_length=32)]
-    """The method of the port: ``search``, ``upsert`` of the vectors, ``graph.links`` of the graph. Its selections and
-    owners name the tenant."""
+    """The method of the port: ``search`` and ``upsert`` for vectors, ``graph.links`` for the graph. The selections and
+    owners among the arguments name the tenant."""
     args: Any
-    """What the method is given, as an array."""
+    """Array of the method's arguments."""
     reply_to: Annotated[str, StringConstraints(max_length=128)]
     """Key of the stream that takes the ``MemoryReply``; it has a TTL."""
 
 
 class MemoryReply(Contract):
-    """What the call has given back, or the reason why it was not done."""
+    """The result of a call to the memory, or the reason why it failed."""
 
     type: Literal["memory_reply"] = "memory_reply"
     version: Literal[1] = 1
@@ -130,18 +133,18 @@ class MemoryReply(Contract):
     result: Any = None
     error: str | None = None
     refused: bool = False
-    """The same call can never be done; else it may be tried again."""
+    """Whether the same call will always fail; if not, it may be tried again."""
 
 
 class EraseCommand(Contract):
-    """Erase all that is known of a task, a session or an end user. A mark beside its keys says up to when."""
+    """The command to erase all data of a task, a session or a user, up to the time that a mark beside its keys says."""
 
     type: Literal["erase_command"] = "erase_command"
     version: Literal[1] = 1
     kind: Literal["task", "session", "user"]
     tenant_id: Identifier
     name: ExternalId
-    """Of what is to be erased."""
+    """Id of the task, session or user to erase."""
 
 
 Command = Annotated[

@@ -1,4 +1,4 @@
-"""Which day it is in a time zone, and how a model is told."""
+"""The current day in a time zone, and the words in which a model is told it."""
 
 from datetime import UTC, date, datetime, tzinfo
 from zoneinfo import ZoneInfo
@@ -7,25 +7,25 @@ from pentad.contracts.envelope import Contract
 
 
 class LocalDate(Contract):
-    """A day, and the time zone in which it is that day."""
+    """A day together with its time zone."""
 
     date: date
     time_zone: str
-    """An IANA name."""
+    """IANA name of the time zone."""
 
     @classmethod
     def of(cls, at_ms: int, time_zone: str) -> "LocalDate":
-        """The day at this time, in ms since the epoch. Raises ``ValueError`` for an unknown zone."""
+        """Return the day at a time in milliseconds since the epoch. Raises ``ValueError`` for an unknown zone."""
         return cls(date=datetime.fromtimestamp(at_ms / 1000, zone_of(time_zone)).date(), time_zone=time_zone)
 
     @property
     def told(self) -> str:
-        """The end of a system prompt: the same words all day long, so that a model server's cache serves them."""
+        """The end of a system prompt: the same words all day long, so that the model server can cache the prompt."""
         return f"\n\nToday is {self.date:%A}, {self.date.isoformat()} (time zone {self.time_zone})."
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of an IANA name. Raises ``ValueError``."""
+    """Return the time zone of an IANA name. Raises ``ValueError`` for an unknown name."""
     if name.upper() in ("UTC", "Z"):
         return UTC
     try:

@@ -1,4 +1,4 @@
-"""Dead letters: what was set aside, for whom it was, why, and what had led to it."""
+"""Dead letters: entries, mail and tool calls that were set aside, with their addressee, reason and causes."""
 
 from typing import Literal
 
@@ -13,20 +13,20 @@ LinkKind = Literal["message", "task", "step", "call", "entry", "cause"]
 
 
 class Link(Contract):
-    """One step of what led to a dead letter."""
+    """One cause in the chain that led to a dead letter."""
 
     kind: LinkKind
-    """``cause``: all that is known is that this was its direct cause."""
+    """The kind of the cause; ``cause``: a direct cause of which nothing but the id is known."""
     id: str
 
 
 class DeadLetter(Contract):
-    """What was set aside: what it was, for whom, why, and what led to it."""
+    """An entry, mail or a tool call that was set aside, with its addressee, the reason and the chain of its causes."""
 
     version: Literal[1] = 1
     kind: LetterKind
-    """An entry of a stream, what was said in a session and not routed, the mail of a task that could not be handled, or
-    a tool call."""
+    """The kind of the letter: an entry of a stream, messages of a session that were not routed, mail of a task that
+    could not be handled, or a tool call."""
     stream: str
     """The key of the stream whose entry was set aside."""
     entry_id: str
@@ -34,24 +34,28 @@ class DeadLetter(Contract):
     session_id: str | None = None
     task_id: str | None = None
     tool_call_id: str | None = None
-    """For whom it was, as far as that is known."""
+    """The tool call that was set aside, if it is known; the three fields above name its tenant, session and task."""
     reason: str
     attempts: int
     at: str
     body: dict[str, str]
-    """What was set aside: an entry's fields, or each piece of mail as ``NUMBER KIND`` with its body. Bytes that are not
-    UTF-8 are written with ``\\xNN``."""
+    """The content that was set aside: an entry's fields, or each piece of mail as ``NUMBER KIND`` with its body. Bytes
+    that are not UTF-8 are written as ``\\xNN``."""
     clipped: bool = False
-    """The body was longer than what is kept of it."""
+    """Whether the body was longer than the part that is kept."""
     chain: list[Link] = Field(default_factory=list)
-    """From the user's message to this, as far as it is known."""
+    """Causes from the user's message to this letter, as far as they are known."""
 
 
 FOR_WHOM = ("tenant_id", "session_id", "task_id", "tool_call_id")
 
 
 def named_in(text: str) -> dict[str, str]:
-    """The ids that a JSON object names; what is no object, or no id, names nothing; nor does one of too many values."""
+    """Return the ids that a JSON object names.
+
+    Values that are no valid id are left out. The result is empty for a text that is no JSON object or has too many
+    values.
+    """
     try:
         found = read_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What every event carries beside its own fields (law 9): enough to say what it is, whose it is and why it exists."""
+"""The envelope: the fields of every event and command that say what it is, whose it is and why it exists (law 9)."""
 
 from typing import Any, Self
 
@@ -8,37 +8,37 @@ from pentad.contracts.ids import Timestamp, milliseconds
 
 
 class Contract(BaseModel):
-    """Frozen data. Unknown fields are dropped, so that a newer writer does not stop an older reader.
+    """The base of all data that is exchanged: frozen, without infinite numbers and NaN, which JSON cannot express.
 
-    No number is infinite or none at all: JSON could not say it.
+    Unknown fields are dropped, so that a newer writer does not stop an older reader.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     @classmethod
     def type_name(cls) -> str:
-        """The ``type`` that its JSON says; empty for a contract without one."""
+        """Return the ``type`` in the contract's JSON; empty for a contract without one."""
         field = cls.model_fields.get("type")
         return str(field.default) if field else ""
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
-        """What ``cls(**fields)`` is, for those who make many: in two thirds of its time. Raises as that does."""
+        """Return ``cls(**fields)``, and raise the same errors, in two thirds of the time: for code that makes many."""
         made: Self = cls.__pydantic_validator__.validate_python(fields)
         return made
 
     def to_json(self) -> bytes:
-        """The wire form: compact JSON without absent fields."""
+        """Return the wire form: compact JSON without absent fields."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True)
 
 
 def due_of(deadline: str | None) -> int:
-    """A deadline in ms since the epoch; 0 for none."""
+    """Return a deadline in milliseconds since the epoch; 0 for none."""
     return max(1, milliseconds(deadline)) if deadline else 0
 
 
 class Budget(Contract):
-    """What one turn may still use. An absent field is no limit."""
+    """The limits of what one turn may still use. An absent field is no limit."""
 
     tokens: int | None = Field(default=None, ge=0, le=10**15)
     """Input and output tokens together."""
@@ -51,27 +51,27 @@ class Envelope(Contract):
 
     event_id: str
     at: str
-    """When it was made: RFC 3339, UTC, milliseconds."""
+    """Time at which the event or command was made: RFC 3339, UTC, with milliseconds."""
     tenant_id: str
     session_id: str
     task_id: str | None = None
     correlation_id: str | None = None
     """``message_id`` of the user's message whose turn this belongs to."""
     causation_id: str | None = None
-    """What made this directly: a step, a call, an inbound entry."""
+    """Id of the direct cause: a step, a tool call or an inbound entry."""
     traceparent: str | None = None
-    """W3C trace context, carried along unchanged when nothing traces."""
+    """W3C trace context, passed on unchanged when tracing is off."""
     deadline: Timestamp | None = None
     budget: Budget | None = None
-    """What is left of the turn's budget."""
+    """The rest of the turn's budget."""
 
     @property
     def due(self) -> int:
-        """The deadline as it is counted inside: ms since the epoch, 0 for none."""
+        """The deadline in milliseconds since the epoch; 0 for none."""
         return due_of(self.deadline)
 
     def led_to(self) -> dict[str, Any]:
-        """The fields of what this causes: whose it is, why it exists, and what bounds it (law 9)."""
+        """Return the envelope fields of an event or command that this one causes: owner, cause and limits (law 9)."""
         return {
             "tenant_id": self.tenant_id,
             "session_id": self.session_id,

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class ErrorCode(StrEnum):
-    """``code`` of an ``error`` event, and ``reason`` of a failed ``task_end``."""
+    """The ``code`` of an ``error`` event, and the ``reason`` of a failed ``task_end``."""
 
     BAD_MESSAGE = "bad_message"
     UNKNOWN_TASK = "unknown_task"

@@ -1,4 +1,4 @@
-"""What clients are told, in order, on their session's event stream. The entry id is the cursor."""
+"""The events that clients get, in order, from the event stream of their session. The entry id is the cursor."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -10,34 +10,35 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.tools import Effect, ToolOutcome
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
-"""The finish reason of an answer that a message has cut short."""
+"""Finish reason of an answer that a new message has cut short."""
 _ARGS = ".args"
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]
 Decision = Literal["new", "append", "reopen", "control", "rejected"]
 ControlAction = Literal["cancel", "progress", "pause", "resume"]
-"""What a person asks for in words: "cancel that", "how far are you"."""
+"""Action on a task that a person requests in words, such as "cancel that" or "how far are you"."""
 RoutingStage = Literal["rule", "similarity", "model"]
-"""What decided where a message goes: a rule, the weighing of its words and meaning, or a model."""
+"""Stage of routing that decided to which task a message goes: a rule, the similarity of words and meaning, or a
+model."""
 
 
 def message_ref(step: int) -> str:
-    """Under which name the text of a step is kept."""
+    """Return the name under which the text of a step is kept."""
     return f"message-{step}"
 
 
 def args_ref(tool_call_id: str) -> str:
-    """Under which name the arguments of a call are kept."""
+    """Return the name under which the arguments of a tool call are kept."""
     return f"{tool_call_id}{_ARGS}"
 
 
 def call_of_args(ref: str) -> str | None:
-    """The call whose arguments a name of `args_ref` means; None for any other name."""
+    """Return the id of the tool call from a name that `args_ref` has made; None for any other name."""
     return ref.removesuffix(_ARGS) if ref.endswith(_ARGS) else None
 
 
 class TaskUsage(Contract):
-    """What a task has used so far."""
+    """Tokens and dollars that a task has used so far."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -45,13 +46,13 @@ class TaskUsage(Contract):
 
 
 class ClientEvent(Envelope):
-    """The base of everything on an event stream."""
+    """The base of all events on an event stream."""
 
     version: Literal[1] = 1
 
 
 class MessageRouted(ClientEvent):
-    """Which task a message went to, and why."""
+    """A message was routed: to which task, and why."""
 
     type: Literal["message_routed"] = "message_routed"
     message_id: str
@@ -59,28 +60,28 @@ class MessageRouted(ClientEvent):
     confidence: float
     reason: str
     stage: RoutingStage | None = None
-    """None: written before 0.2."""
+    """The stage that decided; events of versions before 0.2 have none."""
     candidates: list[str] = Field(default_factory=list)
-    """The tasks that it could have gone to."""
+    """Ids of the tasks that the message could have gone to."""
     scores: dict[str, float] | None = None
-    """How likely each of them is, 0 to 1, where they were weighed; what is missing to 1 are tasks that are less likely,
-    and a new one."""
+    """Probability of each candidate, 0 to 1, if they were compared; the rest up to 1 is for less likely tasks and for a
+    new task."""
     metadata: dict[str, str] | None = None
-    """The metadata of the message; absent: it has none."""
+    """Metadata of the message; absent: it has none."""
 
 
 class ControlResult(ClientEvent):
-    """A message that only said what to do with a task: it is done, and no task got the message."""
+    """A message asked only for an action on a task: the action is done, and no task gets the message."""
 
     type: Literal["control_result"] = "control_result"
     message_id: str
     action: ControlAction
     content: str
-    """What came of it, in the message's language."""
+    """Result of the action, in the language of the message."""
 
 
 class PastEffect(Contract):
-    """A tool call whose effect may have happened: nothing takes it back."""
+    """A tool call whose effect may have happened and is not undone."""
 
     tool_call_id: str
     tool: str
@@ -88,18 +89,18 @@ class PastEffect(Contract):
 
 
 class MessageMoved(ClientEvent):
-    """A person moved a message to another task, which answers it. ``task_id`` is the task that it was taken from."""
+    """A person moved a message to another task, which answers it. ``task_id`` is the task that had it before."""
 
     type: Literal["message_moved"] = "message_moved"
     message_id: str
     from_task_id: str
     to_task_id: str
     emptied: bool = False
-    """The first task had no other message: it is cancelled. One that was live still gets its ``task_end``."""
+    """Whether the first task had no other message and is cancelled. A live task still gets its ``task_end``."""
     effects: list[PastEffect] = Field(default_factory=list)
-    """What the first task did for the message, as far as it was no mere reading."""
+    """Tool calls that the first task made for the message, those aside that only read."""
     later_steps: list[int] = Field(default_factory=list)
-    """Steps of the first task whose answers came after the message and stay: they may rest on it."""
+    """Steps of the first task that came after the message and stay: their answers may be based on it."""
 
 
 class TaskStart(ClientEvent):
@@ -108,11 +109,11 @@ class TaskStart(ClientEvent):
     type: Literal["task_start"] = "task_start"
     goal: str
     metadata: dict[str, str] | None = None
-    """The metadata of the message with which it begins; absent: it has none."""
+    """Metadata of the message with which the task begins; absent: it has none."""
 
 
 class Delta(ClientEvent):
-    """A piece of an attempt's text. Written outside the transaction; void once ``attempt`` grows."""
+    """A piece of an attempt's text, written outside the transaction. It is void once ``attempt`` grows."""
 
     step: int
     attempt: int
@@ -122,48 +123,48 @@ class Delta(ClientEvent):
 
 
 class Thinking(Delta):
-    """A piece of what the model thinks aloud."""
+    """A piece of the model's reasoning."""
 
     type: Literal["thinking"] = "thinking"
 
 
 class Content(Delta):
-    """A piece of the answer."""
+    """A piece of the model's answer."""
 
     type: Literal["content"] = "content"
 
 
 class MessageEvent(ClientEvent):
-    """The whole text of a step, durable, after its deltas."""
+    """The whole text of a step: durable, and written after the step's deltas."""
 
     type: Literal["message"] = "message"
     step: int
     attempt: int
     content: str
     finish_reason: str | None = None
-    """In OpenAI's words why the model stopped, or `INTERRUPTED`. Absent: written before 0.2."""
+    """Reason why the model stopped, in OpenAI's words, or `INTERRUPTED`. Events of versions before 0.2 have none."""
     model: str | None = None
-    """What the model that answered calls itself."""
+    """Name of the model that answered, as its server gives it."""
     model_id: str | None = None
-    """Its id in the registry; absent for the environment's."""
+    """Id of that model in the registry; absent for the model that the environment names."""
     ref: str | None = None
-    """Where the whole text is kept when ``content`` was cut."""
+    """Name under which the whole text is kept when ``content`` was cut."""
 
 
 class ToolCallEvent(ClientEvent):
-    """The model asked for a tool."""
+    """The model called a tool."""
 
     type: Literal["tool_call"] = "tool_call"
     tool_call_id: str
     tool: str
     args: dict[str, Any] | str
-    """The raw text when it does not parse, or when it was cut."""
+    """Arguments of the call; the raw text when they do not parse or were cut."""
     ref: str | None = None
-    """Where the whole arguments are kept when ``args`` was cut."""
+    """Name under which the whole arguments are kept when ``args`` was cut."""
 
 
 class ToolProgress(ClientEvent):
-    """A running tool says how far it is. Not durable."""
+    """A running tool reported its progress. This event is not durable."""
 
     type: Literal["tool_progress"] = "tool_progress"
     tool_call_id: str
@@ -182,18 +183,18 @@ class ToolResultEvent(ClientEvent):
     error: str | None = None
     duration_ms: int = 0
     ref: str | None = None
-    """Where the whole result is kept when ``result`` was cut."""
+    """Name under which the whole result is kept when ``result`` was cut."""
 
     @classmethod
     def of(
         cls, envelope: Mapping[str, Any], call: str, tool: str, outcome: ToolOutcome, ref: str | None = None
     ) -> "ToolResultEvent":
-        """The event of this outcome. ``envelope``: its other fields; ``ref``: as of the event."""
+        """Return the event for this outcome. ``envelope`` holds the fields of `Envelope`."""
         return cls.from_fields({**envelope, "tool_call_id": call, "tool": tool, **outcome.told, "ref": ref})
 
 
 class ApprovalRequest(ClientEvent):
-    """A person must allow this call."""
+    """A tool call waits for a person's approval."""
 
     type: Literal["approval_request"] = "approval_request"
     tool_call_id: str
@@ -203,7 +204,7 @@ class ApprovalRequest(ClientEvent):
 
 
 class TaskStatusEvent(ClientEvent):
-    """A task's status changed without its ending."""
+    """The status of a task changed, and the task goes on."""
 
     type: Literal["task_status"] = "task_status"
     status: Literal["pending", "active", "waiting", "stale"]
@@ -211,25 +212,25 @@ class TaskStatusEvent(ClientEvent):
 
 
 class TaskEnd(ClientEvent):
-    """A task ended; each ``task_start`` has one."""
+    """A task ended; each ``task_start`` is followed by one ``task_end``."""
 
     type: Literal["task_end"] = "task_end"
     status: EndStatus
     reason: str = ""
     detail: str | None = None
-    """The reason in words, where it needs some: what failed, and what to do about it."""
+    """Explanation of the reason, if there is one: what failed, and what to do about it."""
     queues: bool | None = None
-    """True: the instruction queues messages. This ends the turn of the message that ``correlation_id`` names, and no
-    other: what else was said to the task has turns of its own."""
+    """Whether the instruction queues messages. If so, this event ends only the turn of the message that
+    ``correlation_id`` names: other messages to the task have turns of their own."""
     finish_reason: str | None = None
-    """Why the model stopped, as the last `message` says it: of a completed task `length` and `content_filter` mean that
-    its answer is not whole. Absent where no answer ended it."""
+    """Reason why the model stopped, as in the last `message`: `length` and `content_filter` mean that the answer of a
+    completed task is incomplete. Absent if the task did not end with an answer."""
     steps: int = 0
     usage: TaskUsage = TaskUsage()
 
 
 class Snapshot(ClientEvent):
-    """What a client needs to go on when its cursor is gone."""
+    """The state of a session, from which a client continues when its cursor is too old."""
 
     type: Literal["snapshot"] = "snapshot"
     tasks: list[dict[str, Any]]
@@ -237,14 +238,14 @@ class Snapshot(ClientEvent):
 
 
 class ErrorEvent(ClientEvent):
-    """Something was refused or went wrong, and what to do about it."""
+    """A request was refused or an error happened; the message says what to do about it."""
 
     type: Literal["error"] = "error"
     code: ErrorCode
     message: str
     message_id: str | None = None
     retry_after: float | None = None
-    """Seconds."""
+    """Seconds after which to try again."""
 
 
 SessionEvent = Annotated[
@@ -268,4 +269,4 @@ SessionEvent = Annotated[
 event_adapter: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
 
 EPHEMERAL = frozenset({"thinking", "content", "tool_progress"})
-"""Written outside the transaction; every other event is durable and written exactly once."""
+"""Types of the events that are written outside the transaction; all others are durable and written exactly once."""

@@ -1,4 +1,4 @@
-"""What clients are shown of long-term memory: hits with their anchors, what an anchor opens to, what is known."""
+"""The views of long-term memory that clients get: hits with their anchors, opened anchors, and the knowledge graph."""
 
 from enum import StrEnum
 from typing import Any, Literal
@@ -10,228 +10,231 @@ from pentad.contracts.records import SegmentType
 
 
 class MemoryKind(StrEnum):
-    """Which memory it is."""
+    """The kind of a memory."""
 
     WORKING = "working"
-    """What is said in a conversation now: its tasks that have not been archived."""
+    """Messages of the current conversation: those of its tasks that are not archived yet."""
     EPISODIC = "episodic"
-    """What was said, as it was said."""
+    """Words as they were said in finished tasks."""
     SEMANTIC = "semantic"
-    """What is known."""
+    """Nodes of the graph: facts, concepts and other knowledge taken from tasks."""
 
 
 class QuotedSegment(Contract):
-    """A piece of what was said in a task."""
+    """A segment of a task's transcript, quoted."""
 
     id: str
     type: SegmentType
     content: str
     speaker: str
-    """The user's name, else the role."""
+    """Name of the user who said it, else the role."""
     anchor: str
     task_id: str
     at: str | None
-    """When it was said; None where that is not known."""
+    """Time at which the segment was said; None if unknown."""
 
 
 class PathEdge(Contract):
-    """An edge along which a walk went, from one of its ends to the other."""
+    """An edge of the graph that a walk followed, from ``source`` to ``target``."""
 
     source: str
     target: str
     type: str
-    """As of `KnownEdge`."""
+    """Type of the edge, as in `KnownEdge`."""
     weight: float
 
 
 class FoundMemory(Contract):
-    """A memory that a question found."""
+    """A memory that a search found."""
 
     id: str
     kind: str
-    """A `MemoryKind`. What is ``semantic`` has the id of its node."""
+    """Kind of the memory, a `MemoryKind`. A ``semantic`` one has the id of its node."""
     type: str
     content: str
     score: float
-    """0 to 1: how it compares with the others that were found, not whether it answers."""
+    """Rank among the hits, 0 to 1; it does not say whether the memory answers the question."""
     parts: dict[str, float]
-    """What the score is made of, each part with its weight."""
+    """Parts of the score by name, each with its weight applied."""
     anchor: str
-    """Opens the place in its task where it stands. An opaque string."""
+    """Opaque string that opens the place in the task where the memory comes from."""
     task_id: str
     at: str | None
     importance: float | None = None
-    """0 to 1: how much it matters; None where that is not known."""
+    """Importance, 0 to 1; None if unknown."""
     anchors: list[str] | None = None
-    """Where the same owner says the same words in several places: all of them, ``anchor`` the first."""
+    """Anchors of all places where the same owner said the same words, if there are several; ``anchor`` is the first."""
     true_from: str | None = None
-    """Of what is known alone: since when it is true; where no time was told, since it was said."""
+    """Time since which a ``semantic`` memory is true: since it was said, if no other time was given."""
     true_until: str | None = None
-    """The first moment at which it is true no more; None: it still is."""
+    """Time from which on it is no longer true; None if it still is."""
     metadata: dict[str, Any] | None = None
-    """Of what is known alone: what a client keeps with it."""
+    """Data that a client keeps with a ``semantic`` memory."""
     path: list[PathEdge] | None = None
-    """Of what a walk through the graph came to: the edges from this node to the one where the walk began."""
+    """Edges from this node to the start of the walk through the graph, if a walk found it."""
 
 
 class RecalledTask(Contract):
-    """A task that hits are from, or that a walk from them has come to."""
+    """A task from which hits come, or which a walk from the hits reached."""
 
     task_id: str
     at: str | None
-    """When the newest of it was said that was come to; None where that is not known."""
+    """Time of the newest words of the task that were found; None if unknown."""
     hits: list[str]
-    """Ids of the hits that are from it, the best first."""
+    """Ids of the hits that come from the task, the best first."""
 
 
 class RecalledMemories(Contract):
-    """What a question finds, and the tasks that it is from."""
+    """The result of a search: memories, and the tasks from which they come."""
 
     hits: list[FoundMemory]
-    """The best first."""
+    """Memories, the best first."""
     tasks: list[RecalledTask]
-    """Those of the best hits first, then those that a walk has come to; at most 20."""
+    """Tasks of the best hits first, then tasks that a walk reached; at most 20."""
 
 
 class OpenedAnchor(Contract):
-    """The very words that an anchor points at, with what stands before and after them in their task."""
+    """The exact words that an anchor points at, with the segments before and after them in their task."""
 
     anchor: str
     focus: QuotedSegment
     before: list[QuotedSegment]
-    """The nearest last."""
+    """Segments before the words, the nearest last."""
     after: list[QuotedSegment]
-    """The nearest first."""
+    """Segments after the words, the nearest first."""
 
 
 class KeptEpisode(Contract):
-    """What somebody had kept without saying it in a task."""
+    """The answer to a client that stored an episode without saying it in a task."""
 
     task_id: str
-    """Stands for the task that it would have been said in."""
+    """Id that stands for the task in which the episode would have been said."""
     anchor: str
-    """Opens it. An opaque string."""
+    """Opaque string that opens the episode."""
     at: str
 
 
 class MemoryStats(Contract):
-    """What a tenant's memory holds now."""
+    """The size of a tenant's memory."""
 
     segments: int
     tasks: int
     nodes: int = 0
-    """Of the graph of what is known."""
+    """Nodes of the knowledge graph."""
     edges: int = 0
     lag_s: float | None = None
-    """How long the task that has waited longest waits to be remembered; 0: none waits, None: not asked."""
+    """Seconds that the longest waiting task has waited to be remembered; 0: none waits; None: not asked for."""
 
 
 class SupportingStatement(Contract):
-    """A statement that a node rests on."""
+    """A statement that supports a node."""
 
     anchor: str
     """Opens it. An opaque string."""
     task_id: str
     at: str | None
-    """When it was made; None where that is not known."""
+    """Time at which the statement was made; None if unknown."""
 
 
 class KnownNode(Contract):
-    """Something known, with what it rests on."""
+    """A node of the knowledge graph, with the statements that support it."""
 
     id: str
     kind: str
-    """``concept``, ``fact``, ``procedure``, ``question``, ``answer``; ``entity``: a name; ``task``: its text is the
-    task's id."""
+    """Kind of the node: ``concept``, ``fact``, ``procedure``, ``question``, ``answer``; ``entity``: a name; ``task``:
+    its text is the task's id."""
     text: str
     user_id: str | None
-    """The user whose it is; None: a session's, or shared by all of the tenant."""
+    """Id of the user who owns the node; None: a session owns it, or the whole tenant shares it."""
     session_id: str | None = None
-    """The session whose alone it is, where no user was named; None: a user's, or shared by all of the tenant."""
+    """Id of the session that owns the node, if no user was named; None: a user owns it, or the whole tenant shares
+    it."""
     importance: float
     learned_at: str
     true_from: str | None
-    """None: always, as far as is known."""
+    """Time since which the node is true; None: no start is known."""
     true_until: str | None
-    """The first moment at which it is true no more; None: it still is."""
+    """Time from which on the node is no longer true; None if it still is."""
     supported_by: int
-    """How many statements it rests on."""
+    """Number of statements that support the node."""
     supports: list[SupportingStatement]
-    """The newest of them first, at most 50."""
+    """Statements that support the node, the newest first, at most 50."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """What a client keeps with it; empty where none does."""
+    """Data that a client keeps with the node; empty if there is none."""
 
 
 class ReachedNode(KnownNode):
-    """A node that a walk came to."""
+    """A node that a walk through the graph reached."""
 
     depth: int
-    """Edges from its start."""
+    """Number of edges between the start of the walk and this node."""
     cost: float
-    """Of the way here: the less, the closer."""
+    """Cost of the path to this node: the lower, the closer."""
     came_from: str | None
-    """The node before it; None at a start."""
+    """Id of the node before this one on the path; None for a start."""
 
 
 class KnownEdge(Contract):
-    """How two nodes belong together."""
+    """An edge of the knowledge graph: how two nodes belong together."""
 
     source: str
     target: str
     type: str
-    """``related_to``, ``followed_by``, ``contradicts``, ``derived_from``, ``part_of``."""
+    """Type of the edge: ``related_to``, ``followed_by``, ``contradicts``, ``derived_from``, ``part_of``."""
     weight: float
-    """0 to 1: how closely."""
+    """Strength of the edge, 0 to 1."""
     id: str | None = None
-    """Made from its ends, type and owner: the same wherever it is shown. None: an earlier gateway does not say it."""
+    """Id made from the edge's ends, type and owner: the same wherever the edge is shown. Earlier gateways do not give
+    it."""
     user_id: str | None = None
-    """Whose it is, as of a `KnownNode`."""
+    """Id of the user who owns the edge, as in `KnownNode`."""
     session_id: str | None = None
-    """Likewise."""
+    """Id of the session that owns the edge, as in `KnownNode`."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """What a client keeps with it; empty where none does."""
+    """Data that a client keeps with the edge; empty if there is none."""
 
 
 class Neighbourhood(Contract):
-    """What lies around a node, in the order in which it was come to; the node itself is the first.
+    """The surroundings of one or more nodes, in the order in which a walk reached them.
 
-    Of several, depth first comes to one after the other; else all of them are the first.
+    The starts come first; in a depth-first walk from several, each start comes before the nodes reached from it.
     """
 
     nodes: list[ReachedNode]
     edges: list[KnownEdge]
-    """Between these nodes, the heaviest first."""
+    """Edges between these nodes, the heaviest first."""
 
 
 class MemoryDamage(Contract):
-    """Something is wrong with a store of the memory."""
+    """A fault of one of the memory's stores."""
 
     store: Literal["vectors", "graph"]
     what: str
     do: str
-    """What to do about it."""
+    """Advice on what to do about the fault."""
 
 
 class MemoryRebuild(Contract):
-    """How far a rebuild of the memory is: of all tenants, from their records and from the tasks in Redis."""
+    """The progress of a rebuild of the memory of all tenants from their records and from the tasks in Redis."""
 
     stage: str | None
-    """``forgotten``, ``live``, ``records``, ``links``, ``links again``, then ``ended``; None: there was none lately."""
+    """Stage of the rebuild: ``forgotten``, ``live``, ``records``, ``links``, ``links again``, then ``ended``; None:
+    there was no rebuild lately."""
     done: int = 0
-    """Tasks and records that it has gone through, those that failed included."""
+    """Number of tasks and records that were processed, including those that failed."""
     total: int = 0
-    """As many as there were when it began."""
+    """Number of tasks and records at the beginning of the rebuild."""
     failed: int = 0
     left_out: int = 0
-    """Edges that were added by hand under an earlier version: no record says what they were."""
+    """Number of edges that were lost: a person added them under an earlier version, and no record contains them."""
     failures: list[str] = Field(default_factory=list)
-    """Some tasks that failed, each with the reason."""
+    """Some of the tasks that failed, each with the reason."""
     waits_for: str | None = None
-    """What is away, so that nothing happens now."""
+    """Name of the unavailable store or model for which the rebuild waits."""
     started_at: str | None = None
     ended_at: str | None = None
     damage: list[MemoryDamage] = Field(default_factory=list)
-    """What is wrong with the stores, as archivers have seen it last."""
+    """Faults of the stores that archivers found last."""
 
     @property
     def has_ended(self) -> bool:

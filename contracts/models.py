@@ -1,4 +1,4 @@
-"""A model as an operator registers it, and what running processes say of how it does."""
+"""Models as operators register them, and their health as running processes report it."""
 
 import json
 import re
@@ -22,76 +22,87 @@ ModelKind = Literal["llm", "embedding"]
 ModelProtocol = Literal["openai", "anthropic", "dashscope", "offline", "simple", "local"]
 ThinkTagsHabit = Literal["written", "begun"]
 ModelState = Literal["ok", "failing", "probing", "open"]
-"""``failing``: some of the last calls failed. ``open``: it is not asked. ``probing``: one call finds out whether it is
-well again."""
+"""State of a model's circuit breaker. ``failing``: some of the last calls failed. ``open``: no calls are made.
+``probing``: one call finds out whether the model works again."""
 
 MAX_PARAMETERS = 16_384
-"""Bytes of a model's parameters as JSON."""
+"""Bytes that a model's parameters may have as JSON."""
 _PROTOCOLS: dict[str, tuple[str, ...]] = {
     "llm": ("openai", "anthropic", "dashscope", "offline"),
     "embedding": ("openai", "dashscope", "simple", "local"),
 }
 _WITH_TAGS = ("openai", "dashscope")
 _WITHOUT_ENDPOINT = ("offline", "simple", "local")
-_OURS = ("messages", "model", "tools", "tool_choice", "functions", "system", "stream", "stream_options", "n")
-"""Parts of a request that are not an operator's to set."""
-_LONGEST = 65_536
-"""Numbers of a vector."""
+_RESERVED_PARAMETERS = (
+    "messages",
+    "model",
+    "tools",
+    "tool_choice",
+    "functions",
+    "system",
+    "stream",
+    "stream_options",
+    "n",
+)
+"""Fields of a request that operators cannot set."""
+_MAX_DIMENSIONS = 65_536
+"""Dimensions that a vector may have."""
 _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,120}_API_KEY")
 _INLINE = frozenset({"api_key", "apikey", "apiKey", "api-key", "key", "token", "secret"})
 _VISIBLE = re.compile(r"[!-~]+")
 
 
 class Prices(Contract):
-    """What a model costs, in US dollars for a million tokens."""
+    """The prices of a model, in US dollars for a million tokens."""
 
     model_config = ConfigDict(extra="forbid")
 
     input: float = Field(default=0.0, ge=0, le=1e6)
     output: float = Field(default=0.0, ge=0, le=1e6)
     cached_input: float | None = Field(default=None, ge=0, le=1e6)
-    """Of input tokens that the server had in its cache; None: as of others."""
+    """Price of input tokens that the server had in its cache; None: the price of other input tokens."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: price for name, price in serialize(self).items() if price is not None}
 
     def usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """What so many tokens cost. ``cached_tokens``: of the input tokens."""
+        """Return the price of a call in US dollars. ``cached_tokens`` are a part of the input tokens."""
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = input_tokens - cached_tokens
         return (self.input * fresh + cached * cached_tokens + self.output * output_tokens) / 1e6
 
 
 class ModelEntry(Contract):
-    """One model of the registry. A field that it does not know is refused: it may be misspelled, or mean something."""
+    """One model of the registry. Unknown fields are refused: they may be misspelled, or meant for a newer version."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: Identifier
-    """What instructions, fallbacks and metrics call it."""
+    """Name of the model in instructions, fallbacks and metrics."""
     kind: ModelKind = "llm"
     protocol: ModelProtocol = "openai"
     endpoint: Annotated[str, StringConstraints(max_length=2048)] | None = None
-    """The base address, http or https; None: that of the protocol's own provider."""
+    """Base address, http or https; None: the address of the protocol's own provider."""
     model: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """The server's name for it; None: the first that the server lists."""
+    """Name of the model at its server; None: the first model that the server lists."""
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """Sent with each request as they are: ``temperature``, ``max_tokens`` and so on."""
+    """Parameters that are sent with each request as they are: ``temperature``, ``max_tokens`` and so on."""
     api_key_env: Annotated[str, StringConstraints(max_length=128)] | None = None
-    """The environment variable that holds its key, in the services that ask it."""
+    """Environment variable with the API key, in the services that call the model."""
     fallbacks: Annotated[tuple[Identifier, ...], Field(max_length=8)] = ()
-    """Asked in this order when this one cannot answer. Their own fallbacks are not asked."""
+    """Ids of the models that are called in this order when this one cannot answer; their own fallbacks are not
+    called."""
     concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Calls at once, in the whole system."""
+    """Number of simultaneous calls in the whole system."""
     prices: Prices | None = None
     think_tags: ThinkTagsHabit | None = None
-    """How it writes its thoughts into the answer: ``written``, between <think> and </think> at the beginning;
-    ``begun``, likewise, but its server has put the first tag into the prompt. None: it does not."""
+    """How the model writes its reasoning into the answer: ``written``: between <think> and </think> at the beginning;
+    ``begun``: the same, but the server has put the first tag into the prompt. None: it does not."""
     begin_s: Annotated[float, Field(ge=0.1, le=3600)] = 60.0
     """Seconds within which an answer must begin when another model can take over."""
     default: bool = False
-    """Used where no model is named: one of each kind."""
+    """Whether the model is used where no model is named. One model of each kind is the default."""
 
     @model_validator(mode="before")
     @classmethod
@@ -123,8 +134,8 @@ class ModelEntry(Contract):
     @field_validator("parameters")
     @classmethod
     def _can_be_sent(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if ours := sorted(set(_OURS).intersection(value)):
-            raise ValueError(f"{ours[0]} is not for the registry to set: each request has its own")
+        if reserved := sorted(set(_RESERVED_PARAMETERS).intersection(value)):
+            raise ValueError(f"{reserved[0]} is not for the registry to set: each request has its own")
         try:
             size = len(json.dumps(value, allow_nan=False).encode())
         except (TypeError, ValueError, RecursionError) as error:
@@ -157,17 +168,17 @@ class ModelEntry(Contract):
         if set(self.parameters) - {"dimensions"}:
             raise ValueError("parameters: an embedding model has `dimensions` alone")
         length = self.parameters.get("dimensions", 1)
-        if type(length) is not int or not 0 < length <= _LONGEST:
-            raise ValueError(f"parameters: dimensions must be a number from 1 to {_LONGEST}")
+        if type(length) is not int or not 0 < length <= _MAX_DIMENSIONS:
+            raise ValueError(f"parameters: dimensions must be a number from 1 to {_MAX_DIMENSIONS}")
 
 
 def is_model_key_name(variable: str) -> bool:
-    """Whether a variable may hold a model's key."""
+    """Return whether an environment variable may hold a model's key."""
     return _KEY_NAME.fullmatch(variable) is not None and not variable.startswith("PENTAD_")
 
 
 def _check_endpoint(value: str) -> None:
-    """Raise ``ValueError`` for what is no plain address. The value is not repeated: it may hold a secret."""
+    """Raise ``ValueError`` for a text that is no plain address, without the text: it may contain a secret."""
     try:
         parts = urlsplit(value)
         host, _ = parts.hostname, parts.port
@@ -182,25 +193,24 @@ def _check_endpoint(value: str) -> None:
 
 
 MOST_LEARNED = 32
-"""Things learned of a model that its health tells."""
+"""Adaptations to a model's server that its health may list."""
 
 
 class ModelHealth(Contract):
-    """How a model does in one process."""
+    """The health of a model in one process."""
 
     id: Identifier
     kind: ModelKind
     state: ModelState
     since: str
-    """When it came into this state: RFC 3339."""
+    """Time at which the model came into this state: RFC 3339."""
     error: str | None = None
-    """Why the last failed call failed; None when none has."""
+    """Reason of the last failed call; None if no call has failed."""
     refused: bool = False
-    """It is refused for a reason that only a person can mend: a wrong key, an unknown model, no credit."""
+    """Whether calls are refused for a reason that only a person can mend: a wrong key, an unknown model, no credit."""
     learned: tuple[str, ...] = ()
-    """How the process asks it otherwise than it asks others, because its server has refused a request, and in which
-    words."""
+    """Adaptations of requests to the model's server after it has refused a request, each with the server's words."""
     model: str | None = None
-    """What the process asks for."""
+    """Name of the model in the requests of the process."""
     place: str | None = None
-    """Where it asks; None for what answers in the process itself."""
+    """Address of the model's server; None for a model that runs inside the process."""

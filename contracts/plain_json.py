@@ -1,4 +1,4 @@
-"""JSON of others, read as RFC 8259 has it."""
+"""Reading of JSON that comes from outside, as RFC 8259 defines it."""
 
 import gc
 import json
@@ -10,20 +10,23 @@ from pydantic_core import from_json
 
 _STRICT = json.JSONEncoder(allow_nan=False)
 _DIGITS_ALIKE = bytes.maketrans(b"123456789E", b"000000000e")
-_LARGE = (b"0e", b"0" * 300)
-"""Bytes, digits taken for zeros, one of which every number beyond a double's range has in it, and few texts have."""
+_LARGE_NUMBER_MARKS = (b"0e", b"0" * 300)
+"""Byte sequences, with all digits written as 0: each number beyond a double's range has one of them, and few texts
+do."""
 _LARGE_TEXT = 1 << 16
-"""Characters of a text for which the garbage collector waits, and in whose texts no numbers are looked for."""
+"""Characters from which on a text is read with the garbage collector off, and its strings are not searched for
+numbers."""
 
 MOST_VALUES = 50_000
-"""Values of one text: to make them, to write them down and to let them go is some 30 ms each."""
+"""Values that one text may have: to create, to serialise and to free so many takes about 30 ms each."""
 
 
 @contextmanager
 def collector_waits(text: bytes | str) -> Iterator[None]:
-    """Keep the garbage collector from looking through the values of a large JSON text while they are made.
+    """Turn the garbage collector off while the values of a large JSON text are created.
 
-    It would look through all of them again and again: 1 MiB of empty arrays takes 60 ms with it and 12 ms without.
+    The collector would go through all of them again and again: 1 MiB of empty arrays takes 60 ms with it, 12 ms
+    without.
     """
     waits = len(text) > _LARGE_TEXT and gc.isenabled()
     if waits:
@@ -36,9 +39,9 @@ def collector_waits(text: bytes | str) -> Iterator[None]:
 
 
 def values_in(text: bytes | str, most: int) -> int:
-    """How many values a JSON text has, about, told without making them; of more than ``most`` only that they are more.
+    """Return about how many values a JSON text has, without creating them; above ``most`` the number is not exact.
 
-    The signs before values are counted, and where they are too many once more without what stands within texts.
+    The signs before values are counted; if there are more than ``most``, once more without those inside strings.
     """
     signs: Any = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
     found: int = sum(map(text.count, signs))
@@ -46,25 +49,25 @@ def values_in(text: bytes | str, most: int) -> int:
 
 
 def _outside_texts(text: bytes | str) -> Any:
-    """A JSON text without what its texts and names say."""
+    """Return a JSON text without its strings and names."""
     if isinstance(text, bytes):
         return b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     return "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
 
 
 def _may_be_too_large(numbers: bytes | str) -> bool:
-    """Whether a number of this JSON text could be beyond a double's range."""
+    """Return whether a number in this JSON text could be beyond a double's range."""
     written = numbers.encode("utf-8", "replace") if isinstance(numbers, str) else numbers
     alike = written.translate(_DIGITS_ALIKE)
-    return any(large in alike for large in _LARGE)
+    return any(mark in alike for mark in _LARGE_NUMBER_MARKS)
 
 
 def read_json(text: bytes | str, most_values: int | None = MOST_VALUES) -> Any:
-    """What a JSON text says. Raises ``ValueError`` for what is not JSON, and for more values than ``most_values``.
+    """Read a JSON text. Raises ``ValueError`` for a text that is not JSON or has more than ``most_values`` values.
 
-    No JSON is also ``NaN`` and ``Infinity``, which many writers put out, and a number beyond a double's range, which
-    would be read as infinite: neither could be written down again as JSON. ``most_values``: None for any number, where
-    nothing else waits.
+    ``NaN`` and ``Infinity``, which many programs write, are refused, and so are numbers beyond a double's range, which
+    would be read as infinite: neither could be written as JSON again. ``most_values`` may be None where reading may
+    take long, because no event loop waits.
     """
     if most_values is not None and values_in(text, most_values) > most_values:
         raise ValueError(f"it has more than {most_values:,} values")

@@ -1,7 +1,7 @@
-"""What a model is shown of long-term memory: words that were said elsewhere, quoted as data in one text.
+"""The form in which a model is shown memories: words of other tasks, quoted as data in one text.
 
-Each line between the marks is JSON, and no text in it has a ``<`` of its own: so no quoted words end the quotation,
-begin another, or name an anchor that is not theirs.
+Each line between the marks is JSON in which ``<`` is escaped, so that quoted words cannot end the quotation, begin
+another, or name an anchor of other words.
 """
 
 import json
@@ -20,38 +20,38 @@ _BEGIN, _END = "<recalled>", "</recalled>"
 _NOT_PLAIN = re.compile(
     "[<>\x7f-\x9f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
-"""What could look like a mark of ours, end a line, or change how others look: written as JSON's escapes."""
-MOST_CHARS = 1 << 20
-"""Of a text that is read back."""
+"""Characters that are escaped as in JSON: they could look like a mark, end a line, or change how other text looks."""
+MAX_QUOTATION_CHARS = 1 << 20
+"""Characters that a quotation which is read back may have."""
 
 
 class Quote(Contract):
-    """Words of an earlier task."""
+    """A quotation of what was said in an earlier task."""
 
     quote: int = Field(ge=1)
-    """Its number among those beside it."""
+    """Number of the quote in the text that contains it."""
     type: str
-    """What it was when it was said: ``user_message``, ``response``, ``tool_result``."""
+    """Kind of the quoted segment: ``user_message``, ``response``, ``tool_result``."""
     at: str = ""
-    """When it was said: RFC 3339; empty where that is not known."""
+    """Time at which the words were said: RFC 3339; empty if unknown."""
     text: str
     anchor: str
     focus: bool | None = None
-    """Set on the one that an anchor was opened for."""
+    """Whether this is the quote whose anchor was opened; absent for all others."""
 
 
 class RelatedTask(Contract):
-    """A task that is quoted."""
+    """A task from which quotes come."""
 
     task: str
     at: str = ""
-    """When the newest of the words was said."""
+    """Time at which the newest of the quoted words were said."""
     quotes: list[int] = Field(default_factory=list)
-    """Numbers of what is quoted of it."""
+    """Numbers of the quotes that come from the task."""
 
 
 def quote_line(said: Contract) -> str:
-    """One line of a quotation. Half a character is `?`."""
+    """Return one line of a quotation. Unpaired surrogates become `?`."""
     told = json.dumps(said.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"))
     return _NOT_PLAIN.sub(_escaped, told.encode("utf-8", "replace").decode())
 
@@ -62,14 +62,14 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def quotation(lines: Sequence[str]) -> str:
-    """The whole text. ``lines``: of `quote_line`."""
+    """Return the text of a whole quotation, from lines of `quote_line`."""
     return "\n".join([HEAD, _BEGIN, *lines, _END])
 
 
 def quotes_in(text: str) -> list[Quote]:
-    """The quotes of a text that `quotation` has made, in order; none of any other."""
+    """Return the quotes in a text that `quotation` has made, in order; none for any other text."""
     begins = f"{HEAD}\n{_BEGIN}\n"
-    if len(text) > MOST_CHARS or not text.startswith(begins) or not text.endswith(_END):
+    if len(text) > MAX_QUOTATION_CHARS or not text.startswith(begins) or not text.endswith(_END):
         return []
     return list(_read(text[len(begins) : -len(_END)].split("\n")))
 

@@ -1,4 +1,4 @@
-"""What is kept: messages of a transcript, steps with their context manifest, tasks, and anchors into them."""
+"""The data that is kept of tasks: transcripts, steps with their manifests, records, and anchors into them."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args
@@ -11,20 +11,16 @@ from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.ids import Identifier, Timestamp
 from pentad.contracts.recalls import RecallOutcome, RecallWalk
 
-"""``nothing``: no memory is about it. ``no_memory``: the tenant has none. ``off``: by a setting or the instruction.
-``away``: the store or the embedding model. ``late``: no answer in time. ``busy``: as many as may be are under way.
-``failed``: refused, or by a mistake of ours."""
-
 
 class FunctionCall(Contract):
-    """The function part of a tool call, in OpenAI chat form."""
+    """The function of a tool call, in OpenAI chat form."""
 
     name: str
     arguments: str
 
 
 class ToolCall(Contract):
-    """A tool call as the model is shown it."""
+    """A tool call in the form that the model gets."""
 
     id: str
     type: Literal["function"] = "function"
@@ -41,78 +37,80 @@ class ChatMessage(Contract):
 
 
 class TranscriptMeta(Contract):
-    """What we know of a message beside what the model is sent."""
+    """The data that is kept with a message and not sent to the model."""
 
     at: str
     step: int | None = None
     attempt: int | None = None
     model: str | None = None
     model_id: str | None = None
-    """Of the registry's model that answered; absent for the environment's."""
+    """Id in the registry of the model that answered; absent for the model that the environment names."""
     finish_reason: Literal["interrupted"] | None = None
-    """Set on an answer that a message has cut short."""
+    """Finish reason of an answer that a new message has cut short; absent for all others."""
     message_id: str | None = None
     user_id: str | None = None
-    """Who said it, where a user is named: what is remembered of this turn belongs to them."""
+    """User who sent the message, if one is named: the memories of this turn belong to them."""
     memory_session: str | None = None
-    """The session that alone owns what is remembered of this turn: set on a message without a user, unless the tenant
-    shares it."""
+    """Session that owns the memories of this turn: set on a message without a user, unless the whole tenant shares
+    them."""
     origin: Literal["repair", "context", "recalled"] | None = None
-    """Set on what nobody said to this task: ``repair`` asks for an answer again that did not fit, ``context`` was said
-    in the session before the task began, ``recalled`` quotes long-term memory. None of it is remembered again."""
+    """Origin of a message that nobody sent to this task: ``repair`` asks again for an answer that did not fit,
+    ``context`` was said in the session before the task began, ``recalled`` quotes memories. No such message is
+    remembered again."""
     task_id: str | None = None
-    """Of what was said in the session before: in which task."""
+    """Id of the task to which a message of origin ``context`` was sent."""
     deadline: Timestamp | None = None
-    """The deadline of a user's message. When the message is moved to another task, its deadline, budget, metadata and
-    trace context go with it."""
+    """Deadline of a user's message. When the message is moved to another task, its deadline, budget, metadata and trace
+    context go with it."""
     budget: Budget | None = None
     metadata: dict[str, str] | None = None
     traceparent: str | None = None
 
 
 class Exclusion(Contract):
-    """An entry of a transcript that is no message: a person moved one away.
+    """An entry of a transcript that says that a person moved a message to another task.
 
-    Prompts that contain this entry leave out the entry itself and what stands at ``positions``: the message and its
-    direct answer, tool calls together with their results. Prompts of steps before it have them. In digests it counts
-    like any other entry.
+    Prompts that contain this entry leave out the entry itself and the entries at ``positions``: the message and its
+    direct answer, tool calls together with their results. Prompts of earlier steps keep them. Digests contain the
+    exclusion like any other entry.
     """
 
     role: Literal["exclusion"] = "exclusion"
     positions: list[int]
     to: str
-    """Where a person wanted the message: a task's id, or ``new``."""
+    """Target that the person chose: a task's id, or ``new``."""
     to_task_id: str
 
 
 class Manifest(Contract):
-    """What exactly a step's prompt was made of, so that it can be rebuilt, replayed and compared.
+    """The exact parts of a step's prompt, so that the prompt can be rebuilt, replayed and compared.
 
-    ``digest`` is chained: SHA-256 over the digest of the step before and the bytes of the messages added since.
+    ``digest`` is chained: SHA-256 of the previous step's digest and the bytes of the messages that were added since.
     """
 
     messages: tuple[int, int]
-    """Range of transcript positions, end exclusive. What an ``Exclusion`` in it names was left out, and so was that."""
+    """Range of transcript positions, end exclusive, without the exclusions in it and the entries that they name."""
     instruction: str
     instruction_version: str | None = None
-    """Which version of it; its content is kept under ``instruction:VERSION``."""
+    """Version of the instruction, whose content is kept under ``instruction:VERSION``."""
     tools: str
-    """Digest of the tool schemas offered."""
+    """Digest of the schemas of the offered tools."""
     model: str
     model_id: str | None = None
-    """Of the registry's model that answered; absent for the environment's."""
+    """Id in the registry of the model that answered; absent for the model that the environment names."""
     memories: list[str] = Field(default_factory=list)
-    """Anchors of what was recalled for this step, which is the task's first: the transcript begins with its text."""
+    """Anchors of the memories that were recalled for a task's first step; their text is at the transcript's
+    beginning."""
     recall: RecallOutcome | None = None
-    """What came of recalling, of a task's first step; absent of others."""
+    """Outcome of recalling memories for a task's first step; absent for other steps."""
     today: LocalDate | None = None
-    """The day that the system prompt ended with; absent of steps before prompts had one."""
+    """Day at the end of the system prompt; absent for steps of versions whose prompts had none."""
     walk: RecallWalk | None = None
-    """How the graph was walked for it, if it was, or a model was asked how."""
+    """Walk through the graph while recalling; absent if there was none and no model was asked for one."""
     tool_choice: Literal["none"] | None = None
-    """``none``: tools were offered that the model could not call any more; absent: it could call those offered."""
+    """Whether the model could call the offered tools. ``none``: it could not call them any more; absent: it could."""
     told_schema: bool | None = None
-    """True: the model's server was told the schema of the instruction's output; absent: it was not."""
+    """Whether the model's server got the schema of the instruction's output; absent: it did not."""
     digest: str
 
 
@@ -128,39 +126,40 @@ class StepRecord(Contract):
 
 
 class StepPrompt(Contract):
-    """What one step asked its model, rebuilt from what is kept of its task."""
+    """The request of one step to its model, rebuilt from the data that is kept of its task."""
 
     task_id: Identifier
     step: int
     at: str
-    """When the step was committed: RFC 3339."""
+    """Time at which the step was committed: RFC 3339."""
     instruction: str
     instruction_version: str | None = None
     model: str
-    """The model that answered, as its server names it; ``redriven``: nobody was asked, a person redrove tool calls."""
+    """Name of the model that answered, as its server gives it; ``redriven``: a person redrove tool calls, without a
+    model."""
     model_id: str | None = None
-    """Of the registry's model that answered; absent for the environment's."""
+    """Id in the registry of the model that answered; absent for the model that the environment names."""
     messages: list[dict[str, Any]]
-    """The messages in OpenAI chat form, the system message first. Ids of tool calls are Pentad's own: each kind of
-    server was sent them in the form that it takes."""
+    """Messages in OpenAI chat form, the system message first. Ids of tool calls are Pentad's own: servers got them in
+    the form that they accept."""
     tools: list[dict[str, Any]] | None = None
-    """The tools that were offered, in OpenAI's form; absent: none."""
+    """Tools that were offered, in OpenAI's form; absent: none."""
     tool_choice: Literal["none"] | None = None
-    """``none``: tools were offered that the model could not call any more."""
+    """Whether the model could call the offered tools. ``none``: it could not call them any more; absent: it could."""
     answer_schema: dict[str, Any] | None = None
-    """The JSON Schema that the model's server was told for the answer; absent: none."""
+    """JSON Schema for the answer that the model's server got; absent: none."""
     digest: str
-    """The digest of the request, as the step's manifest has it."""
+    """Digest of the request, as in the step's manifest."""
     proved: bool
-    """Whether the rebuilt request has that digest: then it is the one that was sent, byte for byte."""
+    """Whether the rebuilt request has that digest, and is the one that was sent, byte for byte."""
 
 
 class SegmentType(StrEnum):
-    """What a segment of a transcript was when it was said."""
+    """The kind of text from which a segment of a transcript comes."""
 
     USER_MESSAGE = "user_message"
     REASONING = "reasoning"
-    """What a model says beside the tools that it calls."""
+    """Text of a model that also calls tools."""
     TOOL_CALL = "tool_call"
     TOOL_RESULT = "tool_result"
     RESPONSE = "response"
@@ -170,34 +169,34 @@ AnchorNumber = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Anchor(Contract):
-    """Points at the exact place a memory came from. Clients get it as an opaque string."""
+    """The exact place in a task from which a memory comes. Clients get it as an opaque string."""
 
     task_id: Identifier
     step: AnchorNumber
-    """Which iteration of the task: the step that said it, else the last step before it, 0 for none."""
+    """Step in which the words were said, else the last step before them; 0 for none."""
     position: AnchorNumber
-    """Index in the task's transcript."""
+    """Index of the message in the task's transcript."""
     part: AnchorNumber
-    """Of the message there: 0 for what it says, n for its n-th tool call."""
+    """Part of the message: 0 for its text, n for its n-th tool call."""
     segment: AnchorNumber
-    """Number of the segment in that text."""
+    """Number of the segment in the text of that part."""
     start: AnchorNumber
     end: AnchorNumber
-    """The range of its characters in that text, end exclusive."""
+    """End of the segment's characters in that text, exclusive."""
     type: SegmentType
     at: Annotated[str, Field(max_length=40)]
-    """When it was said: RFC 3339; empty where that is not known."""
+    """Time at which the words were said: RFC 3339; empty if unknown."""
     quote: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    """Digest of the characters in the range."""
+    """Digest of the characters from ``start`` to ``end``."""
 
 
 ShownStatus = TaskStatus | Literal["unreadable"]
-"""A task's status, or that what is kept of it cannot be read."""
+"""Status of a task; ``unreadable``: the data that is kept of it cannot be read."""
 SHOWN_STATUSES: tuple[str, ...] = (*get_args(TaskStatus), "unreadable")
 
 
 class Task(Contract):
-    """A task as inspection shows it."""
+    """A task in the form that inspection shows."""
 
     task_id: str
     session_id: str
@@ -210,34 +209,34 @@ class Task(Contract):
     steps: int
     usage: TaskUsage
     waiting_for: list[str] = Field(default_factory=list)
-    """Open tool calls, or what a person is asked for."""
+    """Ids of open tool calls, or the question that a person is asked."""
     archived_at: str | None = None
     reason: str | None = None
-    """Why it has ended, as its ``task_end`` says it; None while it has not."""
+    """Reason of the task's end, as in its ``task_end``; None before the end."""
     detail: str | None = None
-    """The same in words, where there are any."""
+    """Explanation of the reason, if there is one."""
 
 
 class UnreadableTask(Task):
-    """A task of which nothing but its id and age is known: what is kept of it is damaged, or of a newer version."""
+    """A task of which only the id and the age are known: its data is damaged, or of a newer version."""
 
     status: Literal["unreadable"] = "unreadable"  # type: ignore[assignment]
     problem: str
 
 
 class TaskRecord(Contract):
-    """A finished task, whole, as the archiver writes it."""
+    """The whole record of a finished task, as the archiver writes it."""
 
     version: Literal[1] = 1
     tenant_id: str
     task: Task
     messages: list[dict[str, Any]]
-    """The transcript: OpenAI chat form plus ``step attempt at model`` where they apply."""
+    """Transcript in OpenAI chat form, with ``step``, ``attempt``, ``at`` and ``model`` where they apply."""
     steps: list[StepRecord]
     materials: dict[str, Any] = Field(default_factory=dict)
-    """What the manifests name by digest: tool schemas, instructions. Of what a person has added to the memory by hand:
-    the node or edge, and when it was added last."""
+    """Tool schemas and instructions, by the digests in the manifests. For knowledge that a person has added by hand:
+    the node or edge, and the time at which it was last added."""
     results: dict[str, str] | None = None
-    """Results of tools of which the transcript has a part, whole, by the ids of their calls; None: it has all."""
+    """Whole results of tools, by the ids of their calls, if the transcript has only parts of them; None: it has all."""
     extraction: dict[str, Any] | None = None
-    """What a model has said is known from it, kept before it is used: it is asked once."""
+    """Knowledge that a model found in the task, kept before it is used, so that the model is asked once."""

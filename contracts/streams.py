@@ -1,6 +1,6 @@
-"""The registry of streams: for each its key, what it carries, who writes, who reads, and how long it keeps.
+"""The registry of streams: the key of each, the contracts that it carries, its writers and readers, and its retention.
 
-Keys that must commit together share the hash tag ``{shard}``. ``pentad:inbound`` and ``pentad:dead`` stand outside.
+Keys that are committed together share the hash tag ``{shard}``; ``pentad:inbound`` and ``pentad:dead`` have none.
 """
 
 import re
@@ -47,24 +47,25 @@ Retention = Literal["consumed", "capped", "kept"]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One row of the registry."""
+    """A stream of the registry."""
 
     name: str
     template: str
-    """The key; ``{shard}``, ``{tenant}``, ``{session}``, ``{queue}`` and ``{reply}`` are filled in."""
+    """Template of the key; ``{shard}``, ``{tenant}``, ``{session}``, ``{queue}`` and ``{reply}`` are replaced."""
     description: str
     carries: tuple[type[Contract], ...]
     writers: tuple[str, ...]
     readers: tuple[str, ...]
     group: str | None
-    """The consumer group; None where every reader has a cursor of its own."""
+    """Name of the consumer group; None if every reader has a cursor of its own."""
     dead: str | None
-    """Name of the dead-letter sibling."""
+    """Name of the stream that takes the dead letters."""
     retention: Retention
-    """``consumed``: cut below what every group has consumed. ``capped``: by length and TTL. ``kept``: by a person."""
+    """Rule by which entries are removed. ``consumed``: after every group has consumed them. ``capped``: by length and
+    TTL. ``kept``: only by a person."""
 
     def key(self, shard: int = 0, **parts: str) -> str:
-        """The Redis key; the shard's hash tag has literal braces."""
+        """Return the Redis key, in which the shard's hash tag has literal braces."""
         key = _of_shard(self.template, shard)
         for name, value in parts.items():
             key = key.replace(f"{{{name}}}", value)
@@ -167,7 +168,7 @@ ARCHIVE = Stream(
 REMEMBER = Stream(
     "remember",
     "pentad:{shard}:remember",
-    "Tasks that ended: what was said in them is to be found from now on. For any archiver that has the memory.",
+    "Tasks that ended, to be written to long-term memory by any archiver that has it.",
     (WakeUp,),
     ("task-runner", "archiver", "gateway", "tool-worker"),
     ("archiver",),
@@ -178,7 +179,7 @@ REMEMBER = Stream(
 LEARN = Stream(
     "learn",
     "pentad:{shard}:learn",
-    "Tasks that are remembered: what is known from them is to be in the graph. For any archiver that has the graph.",
+    "Remembered tasks whose knowledge is to be written to the graph by any archiver that has it.",
     (WakeUp,),
     ("archiver",),
     ("archiver",),
@@ -189,7 +190,7 @@ LEARN = Stream(
 EXTRACT = Stream(
     "extract",
     "pentad:{shard}:extract",
-    "Tasks that are archived: a model says what is known from them. For any archiver that has the graph.",
+    "Archived tasks in which a model looks for knowledge, for any archiver that has the graph.",
     (WakeUp,),
     ("archiver",),
     ("archiver",),
@@ -211,7 +212,7 @@ MEMORY = Stream(
 MEMORY_REPLY = Stream(
     "memory-reply",
     "pentad:{shard}:memory:reply:{reply}",
-    "What calls of the memory gave back to one caller; ends with its TTL.",
+    "Results of calls to the memory for one caller; ends with its TTL.",
     (MemoryReply,),
     ("archiver",),
     ("gateway", "task-runner", "tool-worker", "archiver"),
@@ -222,7 +223,7 @@ MEMORY_REPLY = Stream(
 ERASE = Stream(
     "erase",
     "pentad:{shard}:erase",
-    "What is to be erased everywhere, for any archiver: sessions and tasks in their shard, users in the first.",
+    "Requests to erase data everywhere, for any archiver: sessions and tasks in their shard, users in the first.",
     (EraseCommand,),
     ("gateway",),
     ("archiver",),
@@ -233,7 +234,7 @@ ERASE = Stream(
 EVENTS = Stream(
     "events",
     "pentad:{shard}:events:{tenant}:{session}",
-    "What a session's clients are told. The entry id is the cursor.",
+    "Events for a session's clients. The entry id is the cursor.",
     (
         MessageRouted,
         ControlResult,
@@ -294,24 +295,24 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
 )
 
 IN_SHARDS = "pentad:{*}:*"
-"""A pattern of Redis for every key that lies in a shard, streams and others."""
+"""Redis pattern that matches all keys of all shards, those of streams and others."""
 _IN_SHARD = re.compile(r"pentad:\{(\d+)\}:(.+)")
 
 
 def split_key(key: str) -> tuple[int, str] | None:
-    """The shard that a key lies in and what its name is there, or None for a key outside of shards."""
+    """Return the shard of a key and the rest of its name; None for a key that has no shard."""
     found = _IN_SHARD.fullmatch(key)
     return (int(found[1]), found[2]) if found else None
 
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
-    """Every work stream of a shard with its key: what must be trimmed, watched and given its group."""
+    """Return every work stream of a shard with its key: these are trimmed, watched and given consumer groups."""
     work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, ERASE)
     fixed = [(stream, stream.key(shard)) for stream in work]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]
 
 
 def work_stream(key: str) -> Stream | None:
-    """The work stream of a shard that has this key; None for another key, and for a queue of tool calls."""
+    """Return the work stream of a shard that has this key; None for any other key, and for a queue of tool calls."""
     shard = (split_key(key) or (0, ""))[0]
     return next((stream for stream, its_key in queues_of(shard, ()) if its_key == key), None)

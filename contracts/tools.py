@@ -1,4 +1,4 @@
-"""What a tool is to everyone who did not write it: its name, its schema and what running it twice would mean."""
+"""Tools as all but their authors see them: name, schema, the effect of running twice, and the outcome of a call."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,18 +7,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 TIMEOUT_S = 60.0
-"""Seconds that a call may take whose tool does not say how long."""
+"""Seconds that a call may take if its tool has no time limit of its own."""
 
 
 class Effect(StrEnum):
-    """What a call does to the world, which decides what may happen after a crash (law 10)."""
+    """The effect of a call on the world, which decides what may happen after a crash (law 10)."""
 
     PURE = "pure"
-    """Reads only. May run any number of times."""
+    """The call only reads, and may run any number of times."""
     IDEMPOTENT = "idempotent"
-    """Running it again with the same idempotency key has no further effect. May be retried."""
+    """A second run with the same idempotency key has no further effect: the call may be retried."""
     UNSAFE = "unsafe"
-    """Must never run twice: a call whose outcome is unknown is reported as unknown."""
+    """The call must never run twice: if its outcome is unknown, it is reported as unknown."""
 
 
 class ToolSpec(BaseModel):
@@ -35,31 +35,31 @@ class ToolSpec(BaseModel):
     """Seconds, counted from the start of the call."""
     queue: str = Field(default="default", pattern=r"^[a-z0-9-]{1,32}$")
     isolated: bool = False
-    """Each call has a process of its own."""
+    """Whether each call has a process of its own."""
 
 
 RESERVED_NAMES = frozenset({"ask_user", "complete_task"})
-"""Tools that the task-runner answers itself: no tool of a worker may have such a name. All other names are free."""
+"""Names of the tools that the task-runner answers itself: tools of workers may have any other name."""
 MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET = "memory_search", "memory_expand", "memory_forget"
 RESULT_READ = "result_read"
-"""The built-in tool that reads a result on, of which a prompt holds a part."""
+"""Name of the built-in tool that reads the rest of a result of which a prompt has only a part."""
 RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
-"""Built-in tools that name what is in long-term memory: what they are asked and what they give is not remembered."""
+"""Names of the built-in tools that show memories: neither their arguments nor their results are remembered."""
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """How a tool call ended, or one attempt of it: the one form from the tool to the transcript."""
+    """The outcome of a tool call, or of one attempt at it: the one form from the tool to the transcript."""
 
     kind: OutcomeKind
-    """``crashed``: the call brought its process down. ``interrupted``: its process was lost and the call may not be to
-    blame; only an attempt ends so. ``cancelled``: the tool cancelled itself, or its task gave it up. ``unknown``: an
-    unsafe call had started, and nobody knows what it has done."""
+    """Kind of the outcome. ``crashed``: the call brought its process down. ``interrupted``: its process was lost,
+    perhaps not because of the call; only an attempt ends so. ``cancelled``: the tool cancelled itself, or its task gave
+    it up. ``unknown``: an unsafe call had started, and its effect is unknown."""
     text: str
-    """The result of what is ``ok``, the reason of all else."""
+    """Result of a call that is ``ok``, else the reason of its failure."""
     duration_ms: int | None = None
-    """None: it did not run to its end."""
+    """Milliseconds that the call took; None if it did not run to its end."""
     starts: int = 1
 
     @property
@@ -68,22 +68,22 @@ class ToolOutcome:
 
     @property
     def result(self) -> str | None:
-        """The result; None of what is not ``ok``."""
+        """Result of the call; None if it is not ``ok``."""
         return self.text if self.ok else None
 
     @property
     def error(self) -> str | None:
-        """The reason; None of what is ``ok``."""
+        """Reason of the failure; None if the call is ``ok``."""
         return None if self.ok else self.text
 
     @property
     def for_model(self) -> str:
-        """What the model is told."""
+        """Text that the model gets as the result of its call."""
         return self.text if self.ok else f"error: {self.text}"
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a ``tool_result`` event says of it."""
+        """Fields of a ``tool_result`` event for this outcome."""
         ok, text = self.kind == "ok", self.text
         return {
             "result": text if ok else None,
@@ -93,5 +93,5 @@ class ToolOutcome:
 
     @property
     def counted_as(self) -> str:
-        """Its label in the metrics."""
+        """Label of the outcome in the metrics."""
         return "error" if self.kind in ("crashed", "interrupted") else self.kind

@@ -1,4 +1,4 @@
-"""When a message's turn ends, and which events belong to it: the one rule, for the gateway and for clients."""
+"""The rule that says which events belong to a message's turn and when the turn ends, for the gateway and clients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,39 +22,40 @@ _SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended. ``reason`` is the event's own: an error code and text, or what is waited for."""
+    """The end of a turn. ``reason`` is that of the event: an error code and text, or what the task waits for."""
 
     outcome: Outcome
     reason: str = ""
     detail: str = ""
-    """Why a task failed, in words, where its end has some."""
+    """Explanation of a task's failure, if its ``task_end`` has one."""
 
     @property
     def why(self) -> str:
-        """All that is known of the reason, in one text."""
+        """Reason and explanation in one text."""
         return ": ".join(filter(None, (self.reason, self.detail)))
 
     @property
     def ok(self) -> bool:
-        """Whether there is an answer, or a question to the person."""
+        """Whether the turn ended with an answer or with a question to the person."""
         return self.outcome in ("completed", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTracker:
-    """One message's turn as far as its events have told. Immutable: ``after`` gives the next state."""
+    """The state of a message's turn after the events seen so far. It is immutable: ``after`` returns the next state."""
 
     message_id: str
     task_id: str | None = None
-    """Where the message was routed; None until that is known."""
+    """Task to which the message was routed; None until that is known."""
     routed: bool = False
-    """Whether its ``message_routed`` was seen."""
+    """Whether the ``message_routed`` of the message was seen."""
     end: TurnEnd | None = None
     leaves: str | None = None
-    """The task that was asked to give the message to another, until it has: what that one does meanwhile is its own."""
+    """The task from which the message is being moved away: until it has gone, events of that task are not this
+    turn's."""
 
     def concerns(self, event: SessionEvent) -> bool:
-        """Whether the event belongs to this turn. Gaps (``cursor_expired``, ``snapshot``) concern everyone."""
+        """Return whether an event belongs to this turn; gaps (``cursor_expired``, ``snapshot``) belong to all turns."""
         if isinstance(event, Snapshot) or _is_gap(event):
             return True
         if self.leaves is not None:
@@ -68,7 +69,7 @@ class TurnTracker:
         return event.correlation_id == self.message_id
 
     def after(self, event: SessionEvent) -> "TurnTracker":
-        """The turn once ``event`` has happened. An ended turn stays as it is."""
+        """Return the state after ``event``. An ended turn stays as it is."""
         if self.end is not None or not self.concerns(event):
             return self
         match event:
@@ -87,11 +88,11 @@ class TurnTracker:
         return self._with_task(event.task_id)._after_task_event(event)
 
     def ended(self, outcome: Outcome, reason: str = "", detail: str | None = None) -> "TurnTracker":
-        """The same turn, ended."""
+        """Return this turn, ended."""
         return replace(self, end=TurnEnd(outcome, reason, detail or ""))
 
     def settled(self, task: Mapping[str, Any]) -> "TurnTracker":
-        """The turn judged by its task as inspection shows it: over when that has ended or waits for a person."""
+        """Return the turn after a look at its task, as inspection shows it: ended if the task has ended or waits."""
         status = task.get("status")
         if status not in _SETTLED:
             return self
@@ -134,7 +135,7 @@ def _is_moved(event: SessionEvent, message_id: str) -> bool:
 
 
 def _is_kept(event: SessionEvent, task_id: str) -> bool:
-    """Whether this says that the task could not give the message away after all."""
+    """Return whether this event says that the task keeps the message, because it cannot be moved."""
     return isinstance(event, ErrorEvent) and event.task_id == task_id and event.code is ErrorCode.NOT_ALLOWED
 
 

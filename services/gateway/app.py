@@ -75,11 +75,11 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
 )
-"""Every group of routes but health and metrics, which all services have."""
+"""All groups of routes but health and metrics, which every service has."""
 
 
 class GatewayService:
-    """The edge: takes messages, relays events, answers questions. Keeps nothing that another gateway could not."""
+    """The gateway service: accepts messages, relays events and answers queries. It keeps no state of its own."""
 
     name = "gateway"
 
@@ -111,7 +111,7 @@ class GatewayService:
         self._ids = IdsWatch(store)
 
     def _make_groups(self, inbox: Inbox) -> tuple[object, ...]:
-        """The groups of routes, and what of the inside starts and stops with the gateway."""
+        """Make the groups of routes, and the parts that start and stop with the gateway."""
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
         records = Records(settings.records_url)
         queries = Queries(store, records, shards)
@@ -174,16 +174,16 @@ class GatewayService:
         return open_to(app, self._settings.pentad_cors_origins)
 
     def _unstarted(self) -> str | None:
-        """Why clients are not served yet; None once they are."""
+        """Return the reason why clients are not served yet; None once they are."""
         return None if self._started else self._store.trouble or "not all that it needs is there yet"
 
     @property
     def address(self) -> str:
-        """``http://HOST:PORT``, once the port is claimed."""
+        """Address of the gateway, ``http://HOST:PORT``, once the port is claimed."""
         return self._server.address
 
     async def start(self) -> None:
-        """Claim the port, wait for Redis, relay, serve. A wait that lasts is told to whoever asks meanwhile."""
+        """Claim the port, wait for Redis, start the relay, and serve. During a long wait, requests get its reason."""
         self._server.claim()
         serving = await self._reach_redis()
         self._background.run(self._ask_redis())
@@ -197,8 +197,10 @@ class GatewayService:
         self._started = True
 
     async def _reach_redis(self) -> bool:
-        """Wait for Redis; whether the port is served by then. A port that is claimed and never answers would look to
-        probes like a process that hangs."""
+        """Wait for Redis, and return whether the server was started meanwhile.
+
+        A claimed port without answers would look to probes like a process that hangs.
+        """
         reaching = asyncio.create_task(self._agree())
         try:
             done, _ = await asyncio.wait({reaching}, timeout=_START_QUIETLY_S)
@@ -214,7 +216,7 @@ class GatewayService:
         await agree(self._store, self._settings.pentad_shards)
 
     async def stop(self) -> None:
-        """Close WebSockets with 1012, end streams and waits, let answers finish."""
+        """Close WebSockets with 1012, end streams and waits, and let answers finish."""
         self._streams.closing.set()
         await self._server.stop()
         await self._relay.stop()
@@ -228,7 +230,7 @@ class GatewayService:
         await self._store.close()
 
     async def _ask_redis(self) -> None:
-        """An unready gateway gets no requests: without this it would never learn that Redis is back."""
+        """Ping Redis regularly: an unready gateway gets no requests that would show that Redis is available again."""
         while True:
             with contextlib.suppress(OutageError):
                 await self._store.call("PING")
@@ -248,9 +250,9 @@ class GatewayService:
 def build(
     settings: Settings, host: str, port: int | None = None, others: Sequence[RunnableService] = ()
 ) -> GatewayService:
-    """The gateway, ready to start. ``others``: services of the same process, whose health it speaks for.
+    """Return the gateway, ready to start. ``others``: services of the same process whose health it reports.
 
-    Raises ``SettingsError`` for an open gateway that others than this machine could reach.
+    Raises ``SettingsError`` for an open gateway that other machines could reach.
     """
     if not settings.api_keys and not is_loopback(host):
         raise SettingsError(f"PENTAD_API_KEYS is not set: a gateway on {host} needs it, as key:tenant,...")

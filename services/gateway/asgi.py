@@ -1,4 +1,4 @@
-"""The gateway's ASGI app: who may come in, the WebSocket, and Starlette for the rest."""
+"""The gateway's ASGI app: it checks access, and passes requests to the WebSocket or to Starlette."""
 
 import asyncio
 import contextlib
@@ -32,8 +32,8 @@ class GatewayApp:
         routes: "Sequence[Route]",
         unstarted: Callable[[], str | None],
     ) -> None:
-        """``routes``: those of REST, and those of health and metrics, which need no API key. ``unstarted``: why nothing
-        else is served yet; None once it is."""
+        """``routes``: the routes of REST, and those of health and metrics, which need no API key. ``unstarted`` returns
+        the reason why nothing else is served yet, or None."""
         self._access, self._tokens, self._websockets, self._unstarted = access, tokens, websockets, unstarted
         self._rest = _rest(routes)
 
@@ -93,7 +93,7 @@ def _rest(routes: "Sequence[Route]") -> Any:
 
 
 async def _on_problem(request: "Request", error: Exception) -> "Response":
-    """A refusal that a handler has raised."""
+    """Answer with the refusal that a handler raised."""
     assert isinstance(error, ProblemError)
     return error.response()
 
@@ -115,7 +115,7 @@ async def _on_http(request: "Request", error: Exception) -> "Response":
 
 
 async def _on_gone(request: "Request", error: Exception) -> "Response":
-    """The client left in the middle of its body: nobody reads this."""
+    """Answer a client that left in the middle of its body; nobody reads the answer."""
     return ProblemError(400, "the body is not complete").response()
 
 
@@ -124,7 +124,7 @@ async def _on_bug(request: "Request", error: Exception) -> "Response":
 
 
 async def _deny(problem: ProblemError, receive: Any, send: Any) -> None:
-    """Answer a handshake with a problem document instead."""
+    """Refuse a WebSocket handshake with a problem document."""
     headers = [(name.encode(), value.encode()) for name, value in problem.headers().items()]
     await send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": problem.body()})

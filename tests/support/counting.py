@@ -1,4 +1,4 @@
-"""What the metrics of this process say, and how much its counters have grown since."""
+"""Readings of this process's metrics, and the growth of its counters since a moment."""
 
 import re
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 
 
 class Counts:
-    """What the counters say from now on: others of this process may have counted before."""
+    """The growth of counters from now on: other tests of this process may have counted before."""
 
     def __init__(self) -> None:
         self._before = _samples()
 
     def of(self, metric: Metric[Counter], **labels: str) -> float:
-        """By how much the samples with these labels have grown together."""
+        """Return the growth of the samples with these labels together."""
         return self._grown(metric.name, labels)
 
     def observed(self, metric: Metric[Histogram], **labels: str) -> float:
-        """How many values a histogram has been given since."""
+        """Return the number of values that a histogram has got since."""
         return self._grown(f"{metric.name}_count", labels)
 
     def seconds(self, metric: Metric[Histogram], **labels: str) -> float:
-        """What they come to."""
+        """Return the sum of the values that a histogram has got since."""
         return self._grown(f"{metric.name}_sum", labels)
 
     def _grown(self, name: str, labels: Mapping[str, str]) -> float:
@@ -35,7 +35,7 @@ class Counts:
 
 
 def reading(metric: Metric[Gauge], **labels: str) -> float:
-    """What a gauge shows under these labels."""
+    """Return the value of a gauge with these labels."""
     return _sum(_samples(), metric.name, labels)
 
 

@@ -26,7 +26,7 @@ def terms(text: str) -> SparseVector:
 
 
 def point(name: str, owner: Owner = ADA, text: str = "", dense: tuple[float, ...] = (1, 0, 0), **fields: Any) -> Point:
-    """A point that is called so; its text is also its words."""
+    """Return a point with this name, whose text is also its words."""
     given = {"kind": "episodic", "type": "response", "task": "task-0-1", "session": "s1", "position": 0, "at": 1000}
     rest = {"importance": 0.5, "anchor": f"anchor-{name}", "text": text or name}
     payload = Payload(owner=owner, **{**given, **rest, **fields})
@@ -36,10 +36,10 @@ def point(name: str, owner: Owner = ADA, text: str = "", dense: tuple[float, ...
 
 
 def near(vector: tuple[float, ...], selection: Selection, limit: int = 10) -> DenseQuery:
-    """Whose text's vector is near."""
+    """Return a query for points whose dense vector is near."""
     return DenseQuery(vector, Dense.TEXT, selection, limit)
 
 
 def saying(text: str, selection: Selection, limit: int = 10) -> SparseQuery:
-    """Which has these words."""
+    """Return a query for points that have these words."""
     return SparseQuery(terms(text), Sparse.WORDS, selection, limit)

@@ -1,4 +1,4 @@
-"""What a task-runner's handler recalls with, over a memory of the test's own."""
+"""The recall of a task-runner's handler, over a memory of the test's own."""
 
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.graph_store import Graph
@@ -20,7 +20,7 @@ def recalling(
     graph: Graph | None = None,
     chooser: WalkChooser | None = None,
 ) -> Recalling:
-    """With the embedding that needs no model. Without a memory nothing is recalled."""
+    """Return a recall with the embedding that needs no model. Without a memory nothing is recalled."""
     memory = MemorySearch(vectors or ArchiverVectors(store), HashingEmbedder())
     walks = HitWalks(graph or ArchiverGraph(store), timeout_s)
     return Recalling(memory, walks, TenantMemories(store), tokens if vectors is not None else 0, timeout_s, chooser)

@@ -1,4 +1,4 @@
-"""How slow this machine is just now, so that bounds of time hold on slow and on busy ones."""
+"""A measure of how slow this machine is now, so that time bounds hold on slow and busy machines."""
 
 import re
 from time import thread_time
@@ -6,11 +6,11 @@ from time import thread_time
 _REFERENCE = re.compile("[x\x7f-\x9f]")
 _TEXT = "a" * (1 << 20)
 _QUIET_S = 0.004
-"""What a search of the text takes on the machine that the bounds were set on."""
+"""Seconds that a search of the text takes on the machine on which the bounds were set."""
 
 
 def slowness() -> float:
-    """The seconds that work takes here for each second on a quiet machine; 1.0 at least."""
+    """Return the seconds that work takes here for each second on a quiet machine, at least 1.0."""
     return max(1.0, min(_seconds() for _ in range(3)) / _QUIET_S)
 
 

@@ -1,4 +1,4 @@
-"""What the handling of steps costs, counted: bytes to and from Redis, bytes of JSON and of hashes, memory held."""
+"""Counts of the costs of handling steps: bytes to and from Redis, bytes of JSON and of hashes, and memory."""
 
 import hashlib
 import sys
@@ -29,7 +29,7 @@ class CostMeter:
         monkeypatch.setattr(hashlib, "sha256", self._counted_hash)
 
     async def of(self, work: Callable[[], Awaitable[Any]]) -> dict[str, int]:
-        """What this costs, in bytes, by what they are used for."""
+        """Return the cost of some work in bytes, by their use."""
         self._bytes.clear()
         sent, received = await self._network()
         tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Waiting in tests: ask until it is so, and say what was waited for when it never is."""
+"""Waiting in tests: poll until a condition holds, and name the condition if it never does."""
 
 import asyncio
 import time
@@ -7,12 +7,12 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 PATIENCE_S = 60.0
-"""How long a test waits for what must come. None that passes waits so long: it is for a machine that is busy with much
-else. Whoever waits for something of its own gives no other limit, unless the limit is the promise."""
+"""Seconds that a test waits for an event that must come. No passing test waits so long: the limit is for busy machines.
+Tests give no other limit, unless the limit itself is the promise."""
 
 
 def in_time() -> asyncio.Timeout:
-    """A block that must end: ``async with in_time(): ...``. Raises ``TimeoutError`` when patience is over."""
+    """Return a time limit for a block: ``async with in_time(): ...``. Raises ``TimeoutError`` after `PATIENCE_S`."""
     return asyncio.timeout(PATIENCE_S)
 
 
@@ -21,7 +21,7 @@ async def wait_until(what: str, ask: Callable[[], Awaitable[T]], seconds: float 
 @overload
 async def wait_until(what: str, ask: Callable[[], T], seconds: float = ...) -> T: ...
 async def wait_until(what: str, ask: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
-    """Ask until the answer is true, and return it. Raises ``AssertionError`` naming ``what`` when time is up."""
+    """Poll ``ask`` until its answer is true, and return it. Raises ``AssertionError`` with ``what`` after the limit."""
     limit = time.monotonic() + seconds
     while True:
         answer = ask()

@@ -25,7 +25,7 @@ from tests.support.slowness import slowness
 LONGEST = 1 << 20
 """Bytes of a text that nothing else bounds: what a request's body, a tool's result or an answer may have."""
 LIMITS: Mapping[str, int] = {
-    "pentad.contracts.ids._NAME": ids._LONGEST_NAME,
+    "pentad.contracts.ids._NAME": ids._MAX_NAME,
     "pentad.contracts.instructions._PLACEHOLDER": 65_536,
     "pentad.services.router.domain.control_words": MOST_CONTROL_CHARS,
     "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,

@@ -1,4 +1,4 @@
-"""The routes that everybody may ask, without a key: what this is, and its interfaces as documents."""
+"""The routes that need no key: a welcome page, and the documents of the interfaces."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pentad.services.gateway.api_docs.welcome import as_data, as_page
 from pentad.services.gateway.edge.http import answer
 from pentad.services.gateway.edge.operations import open_operation
-from pentad.services.gateway.edge.schemas import ANY, Json, gives
+from pentad.services.gateway.edge.schemas import ANY_OBJECT, Json, gives
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 
 class DocumentRoutes:
-    """Documents about the gateway."""
+    """Routes of the documents about the gateway."""
 
     def __init__(self, openapi: Callable[[], Json]) -> None:
-        """``openapi``: makes the OpenAPI document, when it is first asked for."""
+        """``openapi`` makes the OpenAPI document when it is first requested."""
         self._openapi = cache(openapi)
 
-    @open_operation("GET", "/", "What this is, and where to go on; a page for browsers", _200=gives("", ANY))
+    @open_operation("GET", "/", "What this is, and where to go on; a page for browsers", _200=gives("", ANY_OBJECT))
     async def get_welcome(self, request: "Request") -> "Response":
-        """What this is: a page for browsers, JSON for everybody else."""
+        """Return a description of the gateway: a page for browsers, JSON for all other clients."""
         from starlette.responses import HTMLResponse
 
         if "text/html" in request.headers.get("accept", ""):
             return HTMLResponse(as_page(), headers={"content-security-policy": "default-src 'none'"})
         return answer(as_data())
 
-    @open_operation("GET", "/openapi.json", "This document", _200=gives("", ANY))
+    @open_operation("GET", "/openapi.json", "This document", _200=gives("", ANY_OBJECT))
     async def get_openapi(self, request: "Request") -> "Response":
-        """The REST interface."""
+        """Return the OpenAPI document of the REST interface."""
         return answer(self._openapi())
 
-    @open_operation("GET", "/asyncapi.json", "The streams behind", _200=gives("", ANY))
+    @open_operation("GET", "/asyncapi.json", "The streams behind", _200=gives("", ANY_OBJECT))
     async def get_asyncapi(self, request: "Request") -> "Response":
-        """The streams."""
+        """Return the AsyncAPI document of the streams."""
         from pentad.contracts.asyncapi import document as streams
 
         return answer(streams())

@@ -1,4 +1,4 @@
-"""`GET /openapi.json`: the REST interface as a document, made of the operations that handlers are declared with."""
+"""`GET /openapi.json`: the OpenAPI document, made from the operations that are declared beside their handlers."""
 
 from collections.abc import Sequence
 
@@ -23,12 +23,14 @@ from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.edge.operations import described_open, paths_of
-from pentad.services.gateway.edge.schemas import ANY, REFS, TEXT, Json, gives, object_of, ref
+from pentad.services.gateway.edge.schemas import ANY_OBJECT, REFS, TEXT, Json, gives, object_of, ref
 
 _HEALTH_PATHS: dict[str, Json] = {
     "/healthz": {"get": described_open("Whether the process is well", _200=gives("it is"), _503=gives("it is not"))},
     "/readyz": {
-        "get": described_open("Whether it can serve", _200=gives("yes", ANY), _503=gives("what is missing", ANY))
+        "get": described_open(
+            "Whether it can serve", _200=gives("yes", ANY_OBJECT), _503=gives("what is missing", ANY_OBJECT)
+        )
     },
     "/metrics": {
         "get": described_open(
@@ -38,7 +40,7 @@ _HEALTH_PATHS: dict[str, Json] = {
         )
     },
 }
-"""What every service answers (`pentad.shared.service.http`), the gateway among them."""
+"""Paths that every service has (`pentad.shared.service.http`), the gateway, too."""
 
 
 def _schemas() -> Json:
@@ -60,7 +62,7 @@ def _schemas() -> Json:
 
 
 def document(groups: Sequence[type]) -> Json:
-    """The OpenAPI 3.1 document of these groups of routes."""
+    """Return the OpenAPI 3.1 document of these groups of routes."""
     about = (
         "An agent's sessions, tasks and tools. Events also come over the WebSocket /v1/ws: docs/clients.md, and "
         "/asyncapi.json for their fields."

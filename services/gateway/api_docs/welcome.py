@@ -1,4 +1,4 @@
-"""``GET /``: what answers here and where to go on, for whoever opened the address. The same for everybody."""
+"""``GET /``: a description of the gateway with links, for anybody who opens the address."""
 
 from html import escape
 
@@ -14,12 +14,12 @@ DOCS = "README.md and docs/ of the repository"
 
 
 def as_data() -> dict[str, object]:
-    """For programs."""
+    """Return the description for programs."""
     return {"about": ABOUT, **{name: path for name, (path, _) in PLACES.items()}, "docs": DOCS}
 
 
 def as_page() -> str:
-    """For people. Nothing in it comes from the request."""
+    """Return the description as an HTML page for people. It contains nothing from the request."""
     rows = "".join(f"<dt>{_link(path)}</dt><dd>{escape(text)}</dd>" for path, text in PLACES.values())
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Pentad</title></head>"
@@ -28,5 +28,5 @@ def as_page() -> str:
 
 
 def _link(path: str) -> str:
-    """What a browser can open is a link."""
+    """Return a path as HTML: a link if a browser can open it."""
     return path if path.startswith("/v1/") else f"<a href='{path}'>{path}</a>"

@@ -1,4 +1,4 @@
-"""What a client says to add a node or an edge by hand. Pure."""
+"""Reading of requests to add a node or an edge to the graph by hand. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,19 +10,19 @@ from pentad.shared.graph.knowledge import EdgeType, NodeKind
 from pentad.shared.graph.metadata import metadata_text
 from pentad.shared.immutable import immutable
 
-MOST_TEXT = 2_000
-"""Characters of what is known."""
+MAX_TEXT = 2_000
+"""Characters that the text of a node or edge may have."""
 KINDS = tuple(kind for kind in NodeKind if kind not in (NodeKind.ENTITY, NodeKind.TASK))
-"""What a person may add; the others are found in tasks."""
-_OF_A_NODE = ("kind", "text", "user_id", "importance", "true_from", "true_until", "metadata")
-_OF_AN_EDGE = ("source", "target", "type", "weight", "text", "user_id", "metadata")
-_SURE = 0.5
-"""Importance and weight where none is said."""
+"""Kinds of nodes that a person may add; the others come from tasks only."""
+_NODE_FIELDS = ("kind", "text", "user_id", "importance", "true_from", "true_until", "metadata")
+_EDGE_FIELDS = ("source", "target", "type", "weight", "text", "user_id", "metadata")
+_DEFAULT_SHARE = 0.5
+"""Default of importance and weight."""
 
 
 @immutable
 class NodeAddition:
-    """Something that a person knows."""
+    """A request to add a node: something that a person knows."""
 
     kind: NodeKind
     text: str
@@ -31,27 +31,27 @@ class NodeAddition:
     true_from: int | None
     true_until: int | None
     metadata: str | None
-    """JSON in the form in which it is kept; None: nothing is said, and what is there stays."""
+    """Metadata as JSON in its stored form; None: the present metadata stays."""
 
 
 @immutable
 class EdgeAddition:
-    """How two nodes belong together, as a person says."""
+    """A request to add an edge: how two nodes belong together."""
 
     source: str
     target: str
     type: EdgeType
     weight: float
     text: str | None
-    """Why; None: nothing is said of that."""
+    """Reason for the edge; None if none is given."""
     user: str | None
     metadata: str | None
-    """As of a node."""
+    """Metadata as JSON in its stored form; None: the present metadata stays."""
 
 
 def read_node(body: Mapping[str, Any]) -> NodeAddition:
-    """As a client writes it. Raises ``UnreadableError``."""
-    _check(body, _OF_A_NODE)
+    """Read a client's request to add a node. Raises ``UnreadableError``."""
+    _check(body, _NODE_FIELDS)
     kind = body.get("kind")
     if kind not in KINDS:
         raise UnreadableError(f"kind: one of {', '.join(KINDS)} is expected")
@@ -64,8 +64,8 @@ def read_node(body: Mapping[str, Any]) -> NodeAddition:
 
 
 def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
-    """As a client writes it. Raises ``UnreadableError``."""
-    _check(body, _OF_AN_EDGE)
+    """Read a client's request to add an edge. Raises ``UnreadableError``."""
+    _check(body, _EDGE_FIELDS)
     source, target = _node(body, "source"), _node(body, "target")
     if source == target:
         raise UnreadableError("target: another node than the source is expected")
@@ -77,15 +77,15 @@ def read_edge(body: Mapping[str, Any]) -> EdgeAddition:
 
 
 def _check(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
-    """A misspelt ``user_id`` would make what is one user's everybody's."""
+    """Refuse unknown fields: a misspelt ``user_id`` would share a user's knowledge with the whole tenant."""
     if unknown := sorted(body.keys() - set(fields)):
         raise UnreadableError(f"{unknown[0][:64]!r} is none of {', '.join(fields)}")
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
     text = body.get(name)
-    if not isinstance(text, str) or len(text) > MOST_TEXT or not any(map(str.isalnum, text)):
-        raise UnreadableError(f"{name}: 1 to {MOST_TEXT} characters with a letter or digit are expected")
+    if not isinstance(text, str) or len(text) > MAX_TEXT or not any(map(str.isalnum, text)):
+        raise UnreadableError(f"{name}: 1 to {MAX_TEXT} characters with a letter or digit are expected")
     return text
 
 
@@ -112,7 +112,7 @@ def _user(body: Mapping[str, Any]) -> str | None:
 
 
 def _share(body: Mapping[str, Any], name: str) -> float:
-    number = body.get(name, _SURE)
+    number = body.get(name, _DEFAULT_SHARE)
     if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
         raise UnreadableError(f"{name}: a number from 0 to 1 is expected")
     return float(number)

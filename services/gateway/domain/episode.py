@@ -1,4 +1,4 @@
-"""What a client wants kept as if it had been said in a task. Pure."""
+"""Reading of requests to store an episode: words that are remembered as if they had been said in a task. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,23 +8,23 @@ from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.immutable import immutable
 
 MOST_CHARS = 65_536
-"""Of what was said, like a message."""
+"""Characters that an episode may have, as many as a message."""
 _FIELDS = ("text", "user_id", "at")
 
 
 @immutable
 class EpisodeToKeep:
-    """Something that was said elsewhere."""
+    """A request to store words that were said elsewhere."""
 
     text: str
     user: str | None
-    """Who said it; None: nobody in particular."""
+    """User who said the words; None: the whole tenant shares them."""
     at: str | None
-    """When, in RFC 3339; None: now."""
+    """Time at which the words were said: RFC 3339; None: now."""
 
 
 def read_episode(body: Mapping[str, Any]) -> EpisodeToKeep:
-    """As a client writes it. Raises ``UnreadableError``."""
+    """Read a client's request to store an episode. Raises ``UnreadableError``."""
     if unknown := sorted(body.keys() - set(_FIELDS)):
         raise UnreadableError(f"{unknown[0][:64]!r} is none of {', '.join(_FIELDS)}")
     text, user = body.get("text"), body.get("user_id")

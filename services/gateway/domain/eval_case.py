@@ -1,6 +1,6 @@
-"""A message that a person moved, as an evaluation case: what routing knew, and where the message belongs. Pure.
+"""Evaluation cases of moved messages: the data that routing had, and the task where the message belongs. Pure.
 
-The form is that of labelled messages, which ``make eval-routing`` reads.
+They have the form of the labelled messages that ``make eval-routing`` reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,26 +12,26 @@ from pentad.shared.actors.transcript import remaining
 from pentad.shared.immutable import immutable
 
 MOST_TURNS = 32
-"""Of a task: its first, and the last."""
+"""Turns that a case has of one task: the first one, and the last ones."""
 MOST_CHARS = 1_000
-"""Of what somebody said."""
+"""Characters that a case has of one message."""
 Case = dict[str, Any]
 Line = dict[str, Any]
-"""An entry of a transcript as inspection shows it."""
+"""Entry of a transcript in the form that inspection shows."""
 
 
 @immutable
 class MovedMessage:
-    """What was moved."""
+    """A message that a person moved."""
 
     message_id: str
     content: str
     at: str
-    """When it was routed."""
+    """Time at which the message was routed."""
 
 
-def said_before(moved: MovedMessage, lines: Sequence[Line]) -> list[Line]:
-    """What was said in a task when the message came, without the message: its first turn, and the last ones."""
+def lines_before(moved: MovedMessage, lines: Sequence[Line]) -> list[Line]:
+    """Return the first and the last lines of a task that were said before the moved message came."""
     found = []
     for line in remaining(lines):
         if line.get("message_id") == moved.message_id or str(line.get("at", "")) > moved.at:
@@ -44,9 +44,9 @@ def said_before(moved: MovedMessage, lines: Sequence[Line]) -> list[Line]:
 def case_of(
     name: str, moved: MovedMessage, to: str, said: Mapping[str, Sequence[Line]], about: Mapping[str, str]
 ) -> Case | None:
-    """The case; None when there was no task to choose. ``said``: as `said_before` gives it, by task.
+    """Return the case; None if there was no task to choose. ``said``: the result of `lines_before` for each task.
 
-    ``to``: a task's id, or `NEW_TASK`; one that began later was a new one then. ``about``: where it comes from.
+    ``to``: a task's id, or `NEW_TASK`; a task that began after the message counts as new. ``about``: the case's origin.
     """
     live = sorted((task for task in said if said[task]), key=lambda task: _spoken_at(said[task]), reverse=True)
     if not live:
@@ -57,9 +57,9 @@ def case_of(
 
 
 def labelled(case: Case, to: str) -> Case:
-    """The case with another word on where its message belongs: the last one counts.
+    """Return the case with a new answer to where its message belongs: the last answer counts.
 
-    Raises ``KeyError`` and ``TypeError`` for what is no case.
+    Raises ``KeyError`` and ``TypeError`` for data that is no case.
     """
     ranks = {task["id"]: task["last_active_rank"] for task in case["tasks"]}
     gold = to if to in ranks else NEW_TASK
@@ -74,7 +74,7 @@ def _is_said(line: Line) -> bool:
 
 
 def _spoken_at(said: Sequence[Line]) -> str:
-    """When its user spoke to a task last."""
+    """Return the time of the last user message of a task."""
     return max((str(line.get("at", "")) for line in said if line["role"] == "user"), default="")
 
 
@@ -85,7 +85,7 @@ def _task(task: str, rank: int, said: Sequence[Line]) -> dict[str, Any]:
 
 
 def _text(line: Line) -> str:
-    """Of an answer its beginning and its end, as a session keeps it."""
+    """Return the text of a line; of a long answer the beginning and the end, as a session keeps it."""
     text: str = line["content"]
     return excerpt(text) if line["role"] == "assistant" else text[:MOST_CHARS]
 

@@ -1,4 +1,4 @@
-"""What a client says to open an anchor. Pure."""
+"""Reading of requests to open an anchor. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,17 @@ WINDOW_DEFAULT = 2
 
 @immutable
 class Expansion:
-    """An anchor, and how many segments are wanted on each side."""
+    """A request to open an anchor with a number of segments on each side."""
 
     anchor: str
     window: int
     user: str | None = None
     session: str | None = None
-    """With a user or a session only what they see is shown."""
+    """Session whose memories are shown. If a user or a session is given, only segments that they may see are shown."""
 
 
 def read_expansion(body: Mapping[str, Any]) -> Expansion:
-    """As a client writes it. Raises ``UnreadableError``."""
+    """Read a client's request to open an anchor. Raises ``UnreadableError``."""
     anchor, window = body.get("anchor"), body.get("window", WINDOW_DEFAULT)
     if not isinstance(anchor, str):
         raise UnreadableError("anchor: the `anchor` of a memory hit is expected")

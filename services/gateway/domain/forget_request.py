@@ -1,4 +1,4 @@
-"""What a client wants forgotten. Pure."""
+"""Reading of requests to forget memories, and to undo that. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -17,43 +17,43 @@ _CURSOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99}):(" + _UUID.pattern + r")
 _CONDITIONS = ("ids", "task_id", "since", "until", "importance_below")
 _KINDS = (MemoryKind.EPISODIC, MemoryKind.SEMANTIC)
 _STRUCTURE = (NodeKind.ENTITY, NodeKind.TASK)
-"""Nodes that hold others together: they go with what they rest on, or by their ids."""
+"""Kinds of nodes that connect others: they are forgotten with their statements, or by their ids."""
 
 
 @immutable
 class ForgetRequest:
-    """Segments and nodes that meet all of these; None: whatever it is."""
+    """A request to forget the segments and nodes that meet all conditions. None is no condition."""
 
     ids: tuple[str, ...] | None = None
     task: str | None = None
     user: str | None = None
-    """Of this user alone."""
+    """User to whom the request is limited; None: memories of all owners."""
     since: int | None = None
-    """The first ms that is meant."""
+    """Start of the time range, in milliseconds since the epoch."""
     until: int | None = None
-    """The first ms that is not meant any more."""
+    """End of the time range, exclusive, in milliseconds since the epoch."""
     kind: MemoryKind | None = None
-    """What was said, or what is known."""
+    """Kind of the memories: ``episodic`` or ``semantic``."""
     importance_below: float | None = None
     cursor: tuple[str, str | None] | None = None
-    """Where to go on: a collection, and a point in it; or the graph, and a node."""
+    """Position at which to go on: a collection and a point in it, or the graph and a node."""
 
     def means_importance(self, importance: float) -> bool:
-        """Whether something of this importance is meant; what earlier versions wrote is 0, which says nothing."""
+        """Return whether a memory of this importance meets the request; 0, as earlier versions wrote, means unknown."""
         return self.importance_below is None or 0 < importance < self.importance_below
 
 
 @immutable
 class UndoRequest:
-    """What a model had forgotten, and a client wants found again."""
+    """A request to find memories again that a model had forgotten."""
 
     anchor: str
     user: str | None = None
-    """Of this user alone."""
+    """User to whom the request is limited; None: memories of all owners."""
 
 
 def read_undo(body: Mapping[str, Any]) -> UndoRequest:
-    """As a client writes it. Raises ``UnreadableError``."""
+    """Read a client's request to undo a model's forgetting. Raises ``UnreadableError``."""
     if unknown := sorted(body.keys() - {"anchor", "user_id"}):
         raise UnreadableError(f"{unknown[0][:64]!r} is none of: anchor, user_id")
     anchor = body.get("anchor")
@@ -63,7 +63,7 @@ def read_undo(body: Mapping[str, Any]) -> UndoRequest:
 
 
 def is_meant(node: MemoryNode, asked: ForgetRequest) -> bool:
-    """Whether a node meets the request. One is of a task when it rests on nothing else."""
+    """Return whether a node meets the request. It belongs to a task if all its statements come from that task."""
     learned = (asked.since or 0) <= node.learned_at and (asked.until is None or node.learned_at < asked.until)
     named = node.kind is not NodeKind.TASK if asked.ids is not None else node.kind not in _STRUCTURE
     return (
@@ -76,7 +76,7 @@ def is_meant(node: MemoryNode, asked: ForgetRequest) -> bool:
 
 
 def read_forgetting(body: Mapping[str, Any]) -> ForgetRequest:
-    """As a client writes it. Raises ``UnreadableError``."""
+    """Read a client's request to forget memories. Raises ``UnreadableError``."""
     if unknown := sorted(body.keys() - {*_CONDITIONS, "user_id", "kind", "cursor"}):
         raise UnreadableError(f"{unknown[0][:64]!r} is no condition: {', '.join(_CONDITIONS)}")
     if not any(body.get(name) is not None for name in _CONDITIONS):

@@ -1,4 +1,4 @@
-"""What a client's frame or body asks for. Pure."""
+"""Reading of clients' frames and bodies. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -12,21 +12,21 @@ from pentad.shared.kinds import ControlKind
 
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
 _COMMANDS = frozenset({"message", "ping", "move", *_CONTROLS})
-_LATER = frozenset({"approve"})
-_OF_A_RUN = frozenset({"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget"})
+_UNAVAILABLE_COMMANDS = frozenset({"approve"})
+_RUN_FIELDS = frozenset({"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget"})
 
 
 def control_of(command: str) -> ControlKind | None:
-    """What this frame asks a task to do; None when it asks none."""
+    """Return the kind of control that a command asks of a task; None for a command of another kind."""
     return next((kind for kind in _CONTROLS if kind == command), None)
 
 
 class UnreadableError(PentadError):
-    """What a client sent cannot be read; its text says what is wrong. The same again ends the same way."""
+    """A client's request cannot be read; the text says why. The same request would fail again."""
 
 
 def read_object(raw: bytes | str) -> dict[str, Any]:
-    """A JSON object. Raises ``UnreadableError``."""
+    """Read a JSON object. Raises ``UnreadableError``."""
     try:
         body = read_json(raw)
     except ValueError as error:
@@ -37,9 +37,9 @@ def read_object(raw: bytes | str) -> dict[str, Any]:
 
 
 def read_message(body: Mapping[str, Any], tenant: str, session: str, message_id: str) -> InboundMessage:
-    """A user's message; tenant and session are ours, whatever the client wrote. Raises ``UnreadableError``.
+    """Read a user's message. Raises ``UnreadableError``.
 
-    ``message_id``: its id when the client gave none.
+    ``tenant`` and ``session`` replace those in the body. ``message_id`` is used if the client gave none.
     """
     given = {name: value for name, value in body.items() if name != "version" and value is not None}
     ours = {"tenant_id": tenant, "session_id": session}
@@ -50,9 +50,9 @@ def read_message(body: Mapping[str, Any], tenant: str, session: str, message_id:
 
 
 def read_run(body: Mapping[str, Any], instruction: str) -> dict[str, Any]:
-    """The message, as a body, that runs an instruction with what this body says. Raises ``UnreadableError``."""
-    if unknown := sorted(set(body) - _OF_A_RUN):
-        raise UnreadableError(f"{unknown[0][:100]}: not known here; there are: {', '.join(sorted(_OF_A_RUN))}")
+    """Return the body of the message that runs an instruction with this input. Raises ``UnreadableError``."""
+    if unknown := sorted(set(body) - _RUN_FIELDS):
+        raise UnreadableError(f"{unknown[0][:100]}: not known here; there are: {', '.join(sorted(_RUN_FIELDS))}")
     text = body.get("input")
     if not isinstance(text, str) or not 1 <= len(text) <= MAX_CONTENT:
         raise UnreadableError(f"input: a text of 1 to {MAX_CONTENT} characters is expected")
@@ -63,7 +63,7 @@ def read_run(body: Mapping[str, Any], instruction: str) -> dict[str, Any]:
 
 
 def complaints(error: ValidationError) -> list[str]:
-    """What is wrong, without the values; five lines at most."""
+    """Return the mistakes of a validation error without the values, at most five."""
     return [
         f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg'].removeprefix('Value error, ')[:300]}"
         for e in error.errors(include_input=False, include_url=False)[:5]
@@ -71,10 +71,10 @@ def complaints(error: ValidationError) -> list[str]:
 
 
 def command_of(frame: Mapping[str, Any]) -> str:
-    """The type of a client's frame. Raises ``UnreadableError`` for what this version does not take."""
+    """Return the type of a client's frame. Raises ``UnreadableError`` for a type that this version does not support."""
     kind = frame.get("type")
-    if not isinstance(kind, str) or kind not in _COMMANDS | _LATER:
+    if not isinstance(kind, str) or kind not in _COMMANDS | _UNAVAILABLE_COMMANDS:
         raise UnreadableError(f"type must be one of {', '.join(sorted(_COMMANDS))}")
-    if kind in _LATER:
+    if kind in _UNAVAILABLE_COMMANDS:
         raise UnreadableError(f"{kind!r} is not available in this version")
     return kind

@@ -1,4 +1,4 @@
-"""What a turn's events say of the instruction that it ran. Pure."""
+"""The result of an instruction's run, made from the events of its turn. Pure."""
 
 from collections.abc import Iterable
 
@@ -11,9 +11,9 @@ from pentad.services.gateway.domain.waited_turn import WaitedTurn, known_event
 
 
 def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, checked: str | None) -> InstructionRun:
-    """The run at its turn's end. ``checked``: the JSON of an answer that fits the instruction's schema.
+    """Return the run at the end of its turn. ``checked``: the JSON of an answer that fits the instruction's schema.
 
-    Its data is never what was not checked: the runner's version of the instruction may be an older one.
+    An unchecked answer never becomes data: the runner may have an older version of the instruction.
     """
     events = [event for event in map(known_event, turn.events) if event is not None]
     ended = next((event for event in reversed(events) if isinstance(event, TaskEnd)), None)

@@ -1,4 +1,4 @@
-"""Whether a person may move a message from one task to another. Pure."""
+"""The rules by which a person may move a message from one task to another. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,26 +13,26 @@ from pentad.shared.immutable import immutable
 
 
 class UnmovableError(PentadError):
-    """It cannot be moved so; the text says why, and what to do instead."""
+    """The message cannot be moved as requested; the text says why, and what to do instead."""
 
 
 @immutable
 class MoveRequest:
-    """What a person asks for."""
+    """A person's request to move a message."""
 
     message_id: str
     to: str
-    """A task's id, or `NEW_TASK`."""
+    """Id of the task that gets the message, or `NEW_TASK`."""
 
 
 @immutable
 class Whereabouts:
-    """Where a task has a message."""
+    """The place of a message in a task."""
 
     number: int = 0
-    """Among its mail; 0: in its transcript."""
+    """Number of the message in the task's mail; 0: it is in the transcript."""
     moved_to: tuple[str, ...] = ()
-    """It was moved away: where a person wanted it, and the task that got it."""
+    """Target that the person chose and the task that got the message; empty if it was not moved away."""
 
 
 @immutable
@@ -40,13 +40,13 @@ class Destination:
     """The task that is to get the message."""
 
     header: TaskHeader | None = None
-    """None: it is not in Redis."""
+    """Header of the task; None if the task is not in Redis."""
     archived: bool = False
-    """It has a record."""
+    """Whether the task has a record."""
 
 
 def read_move(body: Mapping[str, Any]) -> MoveRequest:
-    """A move as a client writes it. Raises ``UnreadableError``."""
+    """Read a client's request to move a message. Raises ``UnreadableError``."""
     message_id, to = body.get("message_id"), body.get("to")
     if not isinstance(message_id, str) or not is_external_id(message_id):
         raise UnreadableError("message_id: a message's id is expected")
@@ -56,7 +56,7 @@ def read_move(body: Mapping[str, Any]) -> MoveRequest:
 
 
 def check_destination(source: TaskHeader, to: str, found: Destination) -> None:
-    """Raises ``UnmovableError`` when that task cannot take a message of this one."""
+    """Raise ``UnmovableError`` if the destination cannot take a message of the source."""
     header = found.header
     if to == source.task_id:
         raise UnmovableError("the message is in this task already")
@@ -70,7 +70,7 @@ def check_destination(source: TaskHeader, to: str, found: Destination) -> None:
 
 
 def is_repeat(request: MoveRequest, source: str, found: Whereabouts) -> bool:
-    """Whether this very move has been carried out. Raises ``UnmovableError`` when another has."""
+    """Return whether this move was carried out before. Raises ``UnmovableError`` if another one was."""
     if not found.moved_to:
         return False
     if request.to not in found.moved_to:
@@ -80,7 +80,7 @@ def is_repeat(request: MoveRequest, source: str, found: Whereabouts) -> bool:
 
 
 def in_transcript(newest_first: Iterable[Mapping[str, Any]], message_id: str) -> Whereabouts | None:
-    """What a transcript says of a message, if anything. The newest word counts: it may have been moved back."""
+    """Return the place of a message by a transcript; None if it is not there. The newest entry counts."""
     for line in newest_first:
         if line.get("message_id") != message_id or line.get("origin"):
             continue

@@ -1,6 +1,6 @@
-"""How a dead letter is redriven: what is sent, and to whom. Pure.
+"""Planning of redrives: what a redrive of a dead letter sends, and where. Pure.
 
-What is sent is a JSON object, so that a person can look at it, edit it and send it back: a message,
+A redrive sends a JSON object, so that a person can look at it, edit it and send it back: a message,
 ``{"messages": [...]}`` for the mail of a task, a tool call, or the command of another work stream.
 """
 
@@ -27,40 +27,40 @@ C = TypeVar("C", bound=Contract)
 
 
 class UnfitError(PentadError):
-    """It cannot be redriven so; the text says what to do instead."""
+    """The dead letter cannot be redriven as requested; the text says what to do instead."""
 
 
 @immutable
-class Surroundings:
-    """What is known of a letter's task now."""
+class LetterContext:
+    """The present state of a dead letter's task."""
 
     status: str = ""
-    """Of the task in Redis; '' when it is not there."""
+    """Status of the task in Redis; '' if it is not there."""
     archived: bool = False
-    """It has a record."""
-    said: InboundMessage | None = None
-    """The user's message that the letter goes back to, as its task's transcript has it."""
+    """Whether the task has a record."""
+    message: InboundMessage | None = None
+    """The user's message that led to the letter, as it is in the task's transcript."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the task can take more."""
+    def accepts_mail(self) -> bool:
+        """Whether the task can get mail."""
         return self.status not in ("", "cancelled")
 
 
 @immutable
-class Say:
-    """Messages are said again in their session."""
+class SendMessages:
+    """A plan to send messages to their session again."""
 
     tenant: str
     session: str
     messages: tuple[InboundMessage, ...]
     new: bool = False
-    """They were never accepted under their ids."""
+    """Whether the messages were never accepted under their ids."""
 
 
 @immutable
-class GoOn:
-    """A task goes on where it stopped, or makes tool calls again."""
+class ContinueTask:
+    """A plan to let a task continue where it stopped, or make tool calls again."""
 
     tenant: str
     task: str
@@ -68,34 +68,34 @@ class GoOn:
 
 
 @immutable
-class Append:
-    """An entry goes back to its stream."""
+class AppendEntry:
+    """A plan to append an entry to its stream again."""
 
     stream: str
     data: bytes
 
 
 @immutable
-class Wake:
-    """An actor is woken."""
+class WakeActor:
+    """A plan to wake an actor."""
 
     actor: SessionKeys | TaskKeys
 
 
-Redrive = Say | GoOn | Append | Wake
+Redrive = SendMessages | ContinueTask | AppendEntry | WakeActor
 
 _GONE = "its task is gone or was cancelled: nobody waits for it. Discard it, or send a message to its session"
 
 
-def proposal(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
-    """What a redrive sends when nothing is edited. None: nothing is said, the task goes on.
+def proposal(letter: DeadLetter, context: LetterContext) -> dict[str, Any] | None:
+    """Return the body that a redrive sends if a person edits nothing; None if the task continues without new mail.
 
-    Raises ``UnfitError`` when there is nothing of which it could be made: then an edit must say all.
+    Raises ``UnfitError`` if no body can be made of the letter, so that an edit must give all of it.
     """
     if letter.kind == "task_mail":
-        return _mail_again(letter, around)
-    if _asks_again(letter, around):
-        return {"messages": _plain(_said(around))}
+        return _mail_again(letter, context)
+    if _asks_again(letter, context):
+        return {"messages": _plain(_said(context))}
     if letter.clipped:
         raise UnfitError("its body was longer than what is kept of it: say with an edit what is to be sent")
     text = next((v for n, v in letter.body.items() if n == "data"), None)
@@ -104,20 +104,20 @@ def proposal(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
     return _object(text)
 
 
-def _mail_again(letter: DeadLetter, around: Surroundings) -> dict[str, Any] | None:
-    """What of a task's mail is sent again: what users have said, or else the calls that were redriven."""
-    messages = _messages_of(letter, around)
+def _mail_again(letter: DeadLetter, context: LetterContext) -> dict[str, Any] | None:
+    """Return the part of a task's mail that is sent again: messages of users, or else redriven tool calls."""
+    messages = _messages_of(letter, context)
     if messages:
         return {"messages": _plain(messages)}
-    if not around.goes_on:
-        return {"messages": _plain(_said(around))}
+    if not context.accepts_mail:
+        return {"messages": _plain(_said(context))}
     calls = [call for redrive in _read_mail(letter, REDRIVE, RedriveMail) for call in redrive.calls]
     return {"calls": [call.model_dump(mode="json") for call in calls]} if calls else None
 
 
-def _asks_again(letter: DeadLetter, around: Surroundings) -> bool:
-    """A call whose task is archived is made by a task that begins with what that one knew."""
-    return letter.kind == "call" and not around.goes_on and around.archived
+def _asks_again(letter: DeadLetter, context: LetterContext) -> bool:
+    """Return whether the user's message is sent again, because the task of the tool call is archived."""
+    return letter.kind == "call" and not context.accepts_mail and context.archived
 
 
 def _object(text: str | None) -> dict[str, Any]:
@@ -134,20 +134,20 @@ def _plain(messages: Sequence[InboundMessage]) -> list[dict[str, Any]]:
     return [message.model_dump(mode="json", exclude_none=True) for message in messages]
 
 
-def _said(around: Surroundings) -> tuple[InboundMessage, ...]:
-    if around.said is None:
+def _said(context: LetterContext) -> tuple[InboundMessage, ...]:
+    if context.message is None:
         raise UnfitError(_GONE)
-    return (around.said,)
+    return (context.message,)
 
 
-def _messages_of(letter: DeadLetter, around: Surroundings) -> tuple[InboundMessage, ...]:
-    """What users have said in a task's mail; it goes to that task again while there is one."""
-    named = {"task_id": letter.task_id} if around.goes_on or around.archived else {}
+def _messages_of(letter: DeadLetter, context: LetterContext) -> tuple[InboundMessage, ...]:
+    """Return the users' messages in a task's mail, addressed to that task if it still exists."""
+    named = {"task_id": letter.task_id} if context.accepts_mail or context.archived else {}
     return tuple(mail.message.model_copy(update=named) for mail in _read_mail(letter, USER, UserMail))
 
 
 def _read_mail(letter: DeadLetter, kind: MailKind, contract: type[C]) -> list[C]:
-    """The task's mail of this kind."""
+    """Return the letter's pieces of mail of one kind."""
     try:
         texts = [text for name, text in letter.body.items() if name.endswith(f" {kind}")]
         return [contract.model_validate_json(text) for text in texts]
@@ -156,32 +156,32 @@ def _read_mail(letter: DeadLetter, kind: MailKind, contract: type[C]) -> list[C]
 
 
 def plan_redrive(
-    name: str, letter: DeadLetter, edit: Mapping[str, Any] | None, around: Surroundings, now: int
+    name: str, letter: DeadLetter, edit: Mapping[str, Any] | None, context: LetterContext, now: int
 ) -> Redrive:
-    """What a redrive does. ``name``: the letter's id; ``edit``: what is to be sent instead. Raises ``UnfitError``."""
-    body = proposal(letter, around) if edit is None else edit
+    """Return the plan of a redrive. ``name``: the letter's id; ``edit``: the body to send. Raises ``UnfitError``."""
+    body = proposal(letter, context) if edit is None else edit
     if body is None:
-        return GoOn(*_task_of(letter))
+        return ContinueTask(*_task_of(letter))
     if letter.kind == "task_mail":
-        return _mail_of(name, letter, body, around, now)
+        return _mail_of(name, letter, body, context, now)
     if letter.kind == "call":
-        if edit is None and _asks_again(letter, around):
-            return _say(name, letter, body["messages"], now)
-        return _call_again(letter, body, around)
+        if edit is None and _asks_again(letter, context):
+            return _send_messages(name, letter, body["messages"], now)
+        return _call_again(letter, body, context)
     if letter.kind == "session_mail" or letter.stream == INBOUND.key():
-        return _say(name, letter, [body], now)
+        return _send_messages(name, letter, [body], now)
     return _work(letter, body)
 
 
-def _mail_of(name: str, letter: DeadLetter, body: Mapping[str, Any], around: Surroundings, now: int) -> Redrive:
+def _mail_of(name: str, letter: DeadLetter, body: Mapping[str, Any], context: LetterContext, now: int) -> Redrive:
     if "messages" in body:
-        return _say(name, letter, body["messages"], now)
+        return _send_messages(name, letter, body["messages"], now)
     calls = body.get("calls")
     if not isinstance(calls, list) or not calls or not all(isinstance(call, Mapping) for call in calls):
         raise UnfitError('the mail of a task is sent as {"messages": [...]}, or as {"calls": [...]} for tool calls')
-    if not around.goes_on:
+    if not context.accepts_mail:
         raise UnfitError(_GONE)
-    return _going_on(letter, tuple(_read(CallRequest, call) for call in calls))
+    return _continuation(letter, tuple(_read(CallRequest, call) for call in calls))
 
 
 def _task_of(letter: DeadLetter) -> tuple[str, str]:
@@ -190,7 +190,7 @@ def _task_of(letter: DeadLetter) -> tuple[str, str]:
     return letter.tenant_id, letter.task_id
 
 
-def _say(name: str, letter: DeadLetter, bodies: object, now: int) -> Say:
+def _send_messages(name: str, letter: DeadLetter, bodies: object, now: int) -> SendMessages:
     if not isinstance(bodies, list) or not bodies or not all(isinstance(body, Mapping) for body in bodies):
         raise UnfitError("`messages` is a list of one message or more")
     new = letter.stream == INBOUND.key()
@@ -212,35 +212,35 @@ def _say(name: str, letter: DeadLetter, bodies: object, now: int) -> Say:
     if any(0 < message.due <= now for message in messages):
         raise UnfitError("its deadline has passed: give it another, or none, with an edit")
     first = messages[0]
-    return Say(first.tenant_id, first.session_id or "", tuple(messages), new)
+    return SendMessages(first.tenant_id, first.session_id or "", tuple(messages), new)
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _call_again(letter: DeadLetter, body: Mapping[str, Any], around: Surroundings) -> GoOn:
+def _call_again(letter: DeadLetter, body: Mapping[str, Any], context: LetterContext) -> ContinueTask:
     tenant, task = _task_of(letter)
     named = {"tenant_id": tenant, "session_id": letter.session_id or "", "task_id": task}
     named |= {"tool_call_id": letter.tool_call_id or "", "event_id": letter.entry_id, "at": letter.at}
     command = _read(ToolCallCommand, {"step": 0, "effect": Effect.UNSAFE, "timeout": TIMEOUT_S, **named, **body})
     if (command.tenant_id, command.task_id) != (tenant, task):
         raise UnfitError("a tool call stays with its task: `tenant_id` and `task_id` cannot be edited")
-    if not around.goes_on:
+    if not context.accepts_mail:
         archived = "its task is archived: without an edit, the message of its turn is sent again"
-        raise UnfitError(archived if around.archived else _GONE)
-    return _going_on(letter, (CallRequest(tool=command.tool, args=command.args),))
+        raise UnfitError(archived if context.archived else _GONE)
+    return _continuation(letter, (CallRequest(tool=command.tool, args=command.args),))
 
 
-def _going_on(letter: DeadLetter, calls: tuple[CallRequest, ...]) -> GoOn:
+def _continuation(letter: DeadLetter, calls: tuple[CallRequest, ...]) -> ContinueTask:
     try:
         RedriveMail.model_validate_json(RedriveMail(letter="", at=0, calls=list(calls)).to_json())
     except (ValidationError, ValueError):
         raise UnfitError("its arguments cannot be sent: they are nested too deeply, or are no JSON") from None
-    return GoOn(*_task_of(letter), calls)
+    return ContinueTask(*_task_of(letter), calls)
 
 
-def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
+def _work(letter: DeadLetter, body: Mapping[str, Any]) -> AppendEntry | WakeActor:
     stream = work_stream(letter.stream)
     if stream is None:
         raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")
@@ -248,15 +248,15 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> Append | Wake:
         raise UnfitError("it is a call of the memory, and who made it has gone on: discard it")
     command = _read(stream.carries[0], body)
     if not isinstance(command, WakeUp):
-        return Append(letter.stream, command.to_json())
+        return AppendEntry(letter.stream, command.to_json())
     shard = (split_key(letter.stream) or (0, ""))[0]
     try:
         if stream is SESSION_WAKE:
-            return Wake(SessionKeys(shard, *actor_parts(command.actor)))
+            return WakeActor(SessionKeys(shard, *actor_parts(command.actor)))
         task = TaskKeys(shard, *task_parts(command.actor))
     except ValueError as error:
         raise UnfitError(str(error)) from None
-    return Wake(task) if stream is TASK_WAKE else Append(letter.stream, command.to_json())
+    return WakeActor(task) if stream is TASK_WAKE else AppendEntry(letter.stream, command.to_json())
 
 
 def _read(contract: type[C], body: Mapping[str, Any]) -> C:

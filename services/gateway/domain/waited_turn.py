@@ -1,4 +1,4 @@
-"""The events that make up a message's turn, for a client who waits for its end. Pure."""
+"""The events of a message's turn, collected for a client who waits for its end. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,33 +15,33 @@ class WaitedTurn:
     def __init__(self, message_id: str) -> None:
         self._turn = TurnTracker(message_id)
         self.answer: str | None = None
-        """The text of the turn's last message."""
+        """Text of the turn's last message."""
         self.ref: str | None = None
-        """Where that text is whole when it is cut here."""
+        """Name under which the whole text is kept if it was cut."""
         self.events: list[dict[str, Any]] = []
 
     @property
     def message_id(self) -> str:
-        """Whose turn it is."""
+        """Id of the message whose turn this is."""
         return self._turn.message_id
 
     @property
     def end(self) -> TurnEnd | None:
-        """How the turn ended; None while it goes on."""
+        """End of the turn; None while it goes on."""
         return self._turn.end
 
     @property
     def task_id(self) -> str | None:
-        """Where the message was routed; None until that is known."""
+        """Task to which the message was routed; None until that is known."""
         return self._turn.task_id
 
     @property
     def status(self) -> str | None:
-        """How the turn ended; None while it goes on."""
+        """Outcome of the turn; None while it goes on."""
         return None if self._turn.end is None else self._turn.end.outcome
 
     def feed(self, event: dict[str, Any]) -> bool:
-        """Take the session's next event; returns whether the turn has ended."""
+        """Process the session's next event, and return whether the turn has ended."""
         known = known_event(event)
         if self._turn.end is None and known is not None and self._turn.concerns(known):
             self.events.append(event)
@@ -56,22 +56,22 @@ class WaitedTurn:
         return self._turn.end is not None
 
     def _drop_turn_before(self) -> None:
-        """The message was queued behind another turn: what came of that is none of its own."""
+        """Drop the events of an earlier turn behind which the message was queued."""
         self.answer = self.ref = None
         self.events = [event for event in self.events if event.get("message_id") == self.message_id]
 
     def _answer_from(self, snapshot: Snapshot) -> None:
-        """Its message was among the events that are gone: the session remembers what was said last."""
+        """Take the answer from the snapshot, because the event with it is lost."""
         said = [m for m in snapshot.messages if m.get("task_id") == self.task_id and m.get("role") == "assistant"]
         self.answer = self.answer or (said[-1].get("content") if said else None)
 
     def _drop_deltas(self, step: int) -> None:
-        """The message says all that its deltas said."""
+        """Drop the deltas of a step, because its message has their whole text."""
         kinds = ("content", "thinking")
         self.events = [e for e in self.events if not (e["type"] in kinds and e.get("step") == step)]
 
     def result(self, session: str) -> dict[str, Any]:
-        """What `POST /v1/messages?wait` answers at the turn's end."""
+        """Return the answer to `POST /v1/messages?wait` at the turn's end."""
         return {
             "session_id": session,
             "message_id": self._turn.message_id,
@@ -83,7 +83,7 @@ class WaitedTurn:
 
 
 class TurnFilter:
-    """Tells the events of one message's turn from a session's others."""
+    """Selects the events of one message's turn from those of its session."""
 
     def __init__(self, message_id: str) -> None:
         self._turn = TurnTracker(message_id)
@@ -94,7 +94,7 @@ class TurnFilter:
         return self._turn.end is not None
 
     def takes(self, event: Mapping[str, Any]) -> bool:
-        """Whether the session's next event belongs to the turn."""
+        """Process the session's next event, and return whether it belongs to the turn."""
         known = known_event(event)
         if self.over or known is None or not self._turn.concerns(known):
             return False
@@ -103,7 +103,7 @@ class TurnFilter:
 
 
 def known_event(event: Mapping[str, Any]) -> SessionEvent | None:
-    """The event that a JSON object says; None for one of a later version."""
+    """Return the event in a JSON object; None for an event of a later version."""
     try:
         return event_adapter.validate_python(event)
     except ValidationError:

@@ -1,7 +1,7 @@
-"""Who may come in: API keys, tokens for events, and on the open loopback gateway only pages and names of this machine.
+"""Access to the gateway: API keys, event tokens, and the check of sites and host names on an open loopback gateway.
 
-A token is for a browser's EventSource, which cannot send an API key: for one session's events, and not for long. It is
-signed with its tenant's API key, so every gateway that knows the key knows the token, and nothing is kept.
+A token lets a browser's EventSource, which cannot send an API key, follow the events of one session for a short time.
+It is signed with its tenant's API key, so that every gateway with that key can verify it, and no token is stored.
 """
 
 import hmac
@@ -17,26 +17,27 @@ _KEY_PROTOCOL = "bearer."
 
 
 LIFE_S = 300
-"""Seconds until a token lets nobody in any more. A stream that has begun goes on."""
-_MOST = 200
-"""Characters of a token that is looked at."""
+"""Seconds for which a token is valid. A stream that has begun goes on after that."""
+_MAX_TOKEN_CHARS = 200
+"""Characters of a token that are read."""
 
 
 @immutable
 class Caller:
-    """Who is asking."""
+    """The sender of a request."""
 
     tenant: str | None
-    """None for who holds the admin key, which is no tenant's."""
+    """Tenant of the caller; None for the holder of the admin key, which belongs to no tenant."""
     admin: bool
-    """Whether the operator's routes are open."""
+    """Whether the caller may use the operator's routes."""
 
 
 class Access:
-    """The rules of one gateway. Without keys there is one open tenant, and without an admin key it may do all: what
-    starts a gateway makes one then (``with_operator_key``).
+    """The access rules of one gateway.
 
-    ``origins``: of sites whose pages may talk to it also where it is open.
+    Without API keys everybody is the default tenant, and if there is no admin key either, everybody is the operator:
+    programs that start an open gateway make an admin key for it (``with_operator_key``). ``origins``: sites whose pages
+    may send requests to an open gateway.
     """
 
     def __init__(
@@ -47,12 +48,12 @@ class Access:
         self._admin_key = None if admin_key is None else admin_key.encode()
 
     def check_site(self, headers: Headers) -> None:
-        """Refuse what another site's page, or a name that was bound to this machine, sends (403)."""
+        """Refuse requests of other sites' pages, and of host names that were bound to this machine (403)."""
         if not self._keys and (why := why_foreign(headers, self._origins)) is not None:
             raise ProblemError(403, why)
 
     def caller(self, headers: Headers, protocols: Sequence[str] = ()) -> Caller:
-        """Who is behind a request. Raises ``ProblemError`` (401; 400 for two who say who they are)."""
+        """Return the caller of a request. Raises ``ProblemError``: 401, and 400 for two ``Authorization`` headers."""
         offered = [p.removeprefix(_KEY_PROTOCOL) for p in protocols if p.startswith(_KEY_PROTOCOL)]
         told = [value for name, value in headers if name == b"authorization"]
         if len(told) > 1:
@@ -73,14 +74,14 @@ class Access:
         return Caller(tenant, admin=False)
 
     def tenant(self, headers: Headers, protocols: Sequence[str] = ()) -> str:
-        """The tenant behind a request. Raises ``ProblemError`` (401), also for the admin key."""
+        """Return the tenant of a request. Raises ``ProblemError`` (401), also for the admin key."""
         tenant = self.caller(headers, protocols).tenant
         if tenant is None:
             raise ProblemError(401, "the admin key is no tenant's: use one of the gateway's API keys")
         return tenant
 
     def _tenant_of(self, offered: bytes) -> str | None:
-        """Compares with every key, each in constant time."""
+        """Return the tenant of a key. The key is compared with every known one, each in constant time."""
         found = None
         for key, tenant in self._keys:
             if hmac.compare_digest(key, offered):
@@ -89,25 +90,25 @@ class Access:
 
 
 def chosen_protocol(offered: Sequence[str]) -> str | None:
-    """The WebSocket subprotocol that the server selects."""
+    """Return the WebSocket subprotocol that the server selects."""
     return PROTOCOL if PROTOCOL in offered else None
 
 
 class EventTokens:
-    """Issues and knows tokens. ``keys``: API key to tenant; without keys everybody is let in anyway."""
+    """Issues and verifies event tokens. ``keys``: tenants by API key; without keys no token is needed."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
         self._keys = [(key.encode(), tenant) for key, tenant in keys.items()]
 
     def issue(self, tenant: str, session: str, now: float) -> tuple[str, int]:
-        """A token for a session, and when it ends, in seconds since the epoch."""
+        """Return a token for a session, and its end in seconds since the epoch."""
         key = next((key for key, owner in self._keys if owner == tenant), b"")
         end = int(now) + LIFE_S
         return f"{end}.{_signature(key, tenant, session, end)}", end
 
     def tenant(self, token: str, session: str, now: float) -> str | None:
-        """Whose token it is; None when it is none, of another session, or over."""
-        text, _, given = token[:_MOST].partition(".")
+        """Return the tenant of a token; None for a token that is invalid, expired, or of another session."""
+        text, _, given = token[:_MAX_TOKEN_CHARS].partition(".")
         end = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(int(now))) else 0
         if not now < end:
             return None

@@ -1,4 +1,4 @@
-"""What pages in a browser need: to be let in from other sites (CORS), and to follow events without an API key."""
+"""Support for pages in a browser: access from other sites (CORS), and event tokens in place of an API key."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from pentad.services.gateway.edge.problems import ProblemError
 _EVENTS = re.compile(r"/v1/sessions/([^/]{1,400})/events")
 _METHODS = ("GET", "POST", "DELETE")
 _HEADERS = ("Authorization", "Content-Type", "Last-Event-ID")
-_TOLD = ("Retry-After",)
+_EXPOSED_HEADERS = ("Retry-After",)
 """Headers of answers that a page may read."""
-_REMEMBERED_S = 600
-"""How long a browser need not ask again."""
+_PREFLIGHT_MAX_AGE_S = 600
+"""Seconds for which a browser may cache the answer to a preflight request."""
 
 
 def open_to(app: Any, origins: Sequence[str]) -> Any:
-    """The app, for pages of these sites too. Cookies are nothing to us, so none are allowed."""
+    """Return the app with CORS for pages of these sites. The gateway uses no cookies, so none are allowed."""
     if not origins:
         return app
     from starlette.middleware.cors import CORSMiddleware
@@ -29,14 +29,14 @@ def open_to(app: Any, origins: Sequence[str]) -> Any:
         allow_origins=origins,
         allow_methods=_METHODS,
         allow_headers=_HEADERS,
-        expose_headers=_TOLD,
+        expose_headers=_EXPOSED_HEADERS,
         allow_private_network=True,
-        max_age=_REMEMBERED_S,
+        max_age=_PREFLIGHT_MAX_AGE_S,
     )
 
 
 def caller_of(access: Access, tokens: EventTokens, scope: Any) -> Caller:
-    """Who is behind a request: by API key, or for a session's events by a token. Raises ``ProblemError`` (401)."""
+    """Return the caller by the API key, or by the token for a session's events. Raises ``ProblemError`` (401)."""
     try:
         return access.caller(scope["headers"])
     except ProblemError:

@@ -1,4 +1,4 @@
-"""Events that the gateway tells one client alone, beside those of the session's stream."""
+"""Events that the gateway sends to one client only, outside the session's stream."""
 
 from collections.abc import Mapping
 from secrets import token_hex
@@ -14,10 +14,10 @@ from pentad.shared.keys import SessionKeys
 
 
 def error_event(keys: SessionKeys, code: ErrorCode, message: str, in_doubt: bool = False, **more: Any) -> str:
-    """An ``error`` event for one client, as JSON. It has no cursor and this process's time: Redis may be unavailable.
+    """Return an ``error`` event for one client as JSON, without a cursor and with this process's time.
 
-    ``in_doubt``: what the client asked for may have happened all the same. ``more``: the event's ``message_id`` and
-    ``retry_after``.
+    Redis, which gives cursors and times, may be unavailable. ``in_doubt``: the client's request may have been carried
+    out all the same. ``more``: the event's ``message_id`` and ``retry_after``.
     """
     event = ErrorEvent(
         event_id=token_hex(16),
@@ -34,5 +34,5 @@ def error_event(keys: SessionKeys, code: ErrorCode, message: str, in_doubt: bool
 
 
 def as_text(body: Mapping[str, Any]) -> str:
-    """Compact JSON."""
+    """Return an object as compact JSON."""
     return to_json(body).decode()

@@ -1,4 +1,4 @@
-"""Reading HTTP requests and writing answers: bounded bodies, checked parameters, values of queries, JSON."""
+"""Reading of HTTP requests and writing of answers: bounded bodies, checked parameters, query values, JSON."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 BODY_LIMIT = 1 << 20
-"""Bytes of a request's body."""
+"""Bytes that a request's body may have."""
 PAGE_DEFAULT, PAGE_LIMIT = 50, 500
 WAIT_LIMIT_S = 600.0
 Asked = TypeVar("Asked")
 
 
-_MOST_CHARS = 64
-"""Of a time."""
+_MAX_TIME_CHARS = 64
+"""Characters of a time that are read."""
 
 
 def answer(body: Mapping[str, Any], status: int = 200) -> "Response":
-    """A JSON answer."""
+    """Return a JSON response."""
     from starlette.responses import Response
 
     return Response(to_json(body), status, {"cache-control": "no-store"}, "application/json")
 
 
 async def answer_with_list(body: Mapping[str, Any], name: str, items: Sequence[Any]) -> "Response":
-    """The same with one member more, a list: written item by item, so that a long one does not hold others up."""
+    """Return a JSON response with a list as its last member, written item by item so that long lists block nobody."""
     from starlette.responses import Response
 
     written = list[bytes]()
@@ -52,19 +52,19 @@ async def answer_with_list(body: Mapping[str, Any], name: str, items: Sequence[A
 
 
 def answer_with_page(page: Page) -> "Response":
-    """A page of a list."""
+    """Return the response for a page of a list."""
     return answer({"items": page.items, "next": page.next})
 
 
 async def read_body(request: "Request") -> dict[str, Any]:
-    """The body's JSON object. Raises ``ProblemError``: 415, 413, 400."""
+    """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400."""
     return _object(await _read_bytes(request))
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
-    """What the request's body asks for, as ``read`` makes it of the JSON object. ``read`` raises ``UnreadableError``.
+    """Return the request in the body, which ``read`` makes of the JSON object.
 
-    Raises ``ProblemError``: as `read_body`, and 422 for what ``read`` does not take.
+    Raises ``ProblemError``: as `read_body` does, and 422 if ``read`` raises ``UnreadableError``.
     """
     body = await read_body(request)
     try:
@@ -100,13 +100,13 @@ def _too_large() -> ProblemError:
 
 
 async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
-    """The body's JSON object; None when there is no body. Raises as `read_body`."""
+    """Return the JSON object in the body; None if there is no body. Raises the errors of `read_body`."""
     body = await _read_bytes(request)
     return _object(body) if body.strip() else None
 
 
 def limit_of(request: "Request") -> int:
-    """``limit`` of a list. Raises ``ProblemError`` (422)."""
+    """Return the query's ``limit`` of a list. Raises ``ProblemError`` (422)."""
     text = request.query_params.get("limit", str(PAGE_DEFAULT))
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= PAGE_LIMIT:
         raise invalid(f"limit must be a number from 1 to {PAGE_LIMIT}")
@@ -114,7 +114,7 @@ def limit_of(request: "Request") -> int:
 
 
 def page_of(request: "Request") -> tuple[int, IndexEntry | None]:
-    """``limit`` and ``cursor`` of a list. Raises ``ProblemError`` (422)."""
+    """Return the query's ``limit`` and ``cursor`` of a list. Raises ``ProblemError`` (422)."""
     limit = limit_of(request)
     try:
         return limit, parse_page(request.query_params.get("cursor"))
@@ -123,7 +123,7 @@ def page_of(request: "Request") -> tuple[int, IndexEntry | None]:
 
 
 def wait_of(request: "Request") -> float | None:
-    """``wait`` in seconds, at most `WAIT_LIMIT_S`; None when it is not asked for. Raises ``ProblemError`` (422)."""
+    """Return the query's ``wait`` in seconds, at most `WAIT_LIMIT_S`; None if absent. Raises ``ProblemError`` (422)."""
     text = request.query_params.get("wait")
     if text is None:
         return None
@@ -137,7 +137,7 @@ def wait_of(request: "Request") -> float | None:
 
 
 def tenant_of(request: "Request") -> str:
-    """Whose request it is; the edge has found it out. Raises ``ProblemError`` (403) for the admin key."""
+    """Return the tenant of the request's caller. Raises ``ProblemError`` (403) for the admin key."""
     caller: Caller = request.scope["pentad.caller"]
     if caller.tenant is None:
         raise ProblemError(403, "this belongs to a tenant: use one of its API keys, not the admin key")
@@ -145,7 +145,7 @@ def tenant_of(request: "Request") -> str:
 
 
 def admin_only(request: "Request") -> None:
-    """Refuse everybody but the operator. Raises ``ProblemError`` (403)."""
+    """Refuse all callers but the operator. Raises ``ProblemError`` (403)."""
     caller: Caller = request.scope["pentad.caller"]
     if not caller.admin:
         raise ProblemError(
@@ -156,19 +156,19 @@ def admin_only(request: "Request") -> None:
 
 
 def session_keys(tenant: str, session: str, shards: int) -> SessionKeys:
-    """The keys of a session. Raises ``ProblemError`` (400) for what is no id."""
+    """Return the keys of a session. Raises ``ProblemError`` (400) for an invalid id."""
     if not is_external_id(session):
         raise bad(f"a session id has {EXTERNAL_ID_RULE}")
     return SessionKeys(shard_of(tenant, session, shards), tenant, session)
 
 
 def session_of(request: "Request", shards: int) -> SessionKeys:
-    """The session of the path. Raises ``ProblemError`` (400, 403)."""
+    """Return the keys of the session in the path. Raises ``ProblemError`` (400, 403)."""
     return session_keys(tenant_of(request), request.path_params["session"], shards)
 
 
 def task_of(request: "Request") -> str:
-    """The task id of the path; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
+    """Return the task id in the path. Raises ``ProblemError`` (404) for an invalid id."""
     task: str = request.path_params["task"]
     if not is_identifier(task):
         raise missing("there is no such task")
@@ -176,7 +176,7 @@ def task_of(request: "Request") -> str:
 
 
 def step_of(request: "Request") -> int:
-    """The number of a step in the path, from 1 on; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
+    """Return the number of the step in the path, from 1 on. Raises ``ProblemError`` (404) for an invalid number."""
     text: str = request.path_params["step"]
     if not text.isascii() or not text.isdigit() or not 1 <= len(text) <= 9 or int(text) < 1:
         raise missing("steps are numbered from 1")
@@ -184,7 +184,7 @@ def step_of(request: "Request") -> int:
 
 
 def owner_of(request: "Request") -> Owner:
-    """Who asks: the user and the session that the query names; without them, whoever sees only what is shared."""
+    """Return the owner made of the query's user and session; without them, one who sees only shared memories."""
     names = [request.query_params.get(name) for name in ("user_id", "session_id")]
     for given, name in zip(names, ("user_id", "session_id"), strict=True):
         if given is not None and not is_external_id(given):
@@ -194,7 +194,7 @@ def owner_of(request: "Request") -> Owner:
 
 
 def number_of(request: "Request", name: str, default: int, least: int, most: int) -> int:
-    """A number within its bounds."""
+    """Return a number in the query. Raises ``ProblemError`` (422) if it is out of bounds."""
     text = request.query_params.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not least <= int(text) <= most:
         raise invalid(f"{name} must be a number from {least} to {most}")
@@ -202,9 +202,9 @@ def number_of(request: "Request", name: str, default: int, least: int, most: int
 
 
 def time_of(request: "Request", name: str) -> int | None:
-    """A time of RFC 3339, in ms since the epoch; None where none is given."""
+    """Return an RFC 3339 time in the query as milliseconds since the epoch; None if absent."""
     text = request.query_params.get(name)
     try:
-        return None if text is None else max(0, milliseconds(text[:_MOST_CHARS]))
+        return None if text is None else max(0, milliseconds(text[:_MAX_TIME_CHARS]))
     except ValueError as error:
         raise invalid(f"{name}: {error}") from None

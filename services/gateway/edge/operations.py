@@ -1,7 +1,7 @@
 """Operations of the REST interface, each declared beside the handler that serves it.
 
-A group of routes is a class. `operation` marks its handlers with a method, a path and what the OpenAPI document says of
-them; `routes_of` makes routes of such objects, `paths_of` the document's paths of their classes.
+A group of routes is a class. `operation` marks its handlers with a method, a path and their description in the OpenAPI
+document; `routes_of` makes routes of such objects, and `paths_of` makes the document's paths of their classes.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 _MARK = "operation"
-_EVERYWHERE = (401, 403, 503)
+_COMMON_PROBLEMS = (401, 403, 503)
 """Statuses of problems that every operation with an API key may answer with."""
 
 
@@ -25,9 +25,9 @@ class Operation:
 
     method: str
     path: str
-    """As the router has it: ``/v1/tasks/{task}``."""
+    """Path in the router's form: ``/v1/tasks/{task}``."""
     description: Json
-    """The OpenAPI operation object."""
+    """OpenAPI operation object."""
 
 
 def operation(
@@ -39,14 +39,14 @@ def operation(
     problems: tuple[int, ...] = (),
     **responses: Json,
 ) -> Callable[[H], H]:
-    """Declare what a handler serves for callers with a key.
+    """Declare the operation that a handler serves for callers with a key.
 
-    ``body``: the request body's OpenAPI object, as `json_body` makes it. ``problems``: statuses that it refuses with,
-    beside those of every operation. ``responses``: what it answers, by status: ``_200=gives(...)``.
+    ``body``: the OpenAPI object of the request body, as `json_body` makes it. ``problems``: statuses of its refusals,
+    beside those of every operation. ``responses``: its answers by status: ``_200=gives(...)``.
     """
     refusals = {
         str(code): gives(PROBLEMS[code], ref("Problem"), "application/problem+json")
-        for code in (*_EVERYWHERE, *problems)
+        for code in (*_COMMON_PROBLEMS, *problems)
     }
     described: Json = {
         "summary": summary,
@@ -57,17 +57,17 @@ def operation(
 
 
 def open_operation(method: str, path: str, summary: str, **responses: Json) -> Callable[[H], H]:
-    """Declare what a handler serves for everybody, without a key."""
+    """Declare the operation that a handler serves for everybody, without a key."""
     return _marked(Operation(method, path, described_open(summary, **responses)))
 
 
 def described_open(summary: str, **responses: Json) -> Json:
-    """The OpenAPI operation object of what everybody may ask for."""
+    """Return the OpenAPI operation object of an operation without a key."""
     return {"summary": summary, "security": [], "responses": _by_status(responses)}
 
 
 def operations_of(group: type) -> Iterator[tuple[Operation, str]]:
-    """The operations of a group of routes, each with the name of its handler, in the order of the class."""
+    """Return the operations of a group of routes, each with the name of its handler, in the order of the class."""
     for name, value in vars(group).items():
         declared = getattr(value, _MARK, None)
         if isinstance(declared, Operation):
@@ -75,7 +75,7 @@ def operations_of(group: type) -> Iterator[tuple[Operation, str]]:
 
 
 def routes_of(*groups: object) -> "list[Route]":
-    """The routes of these groups, as Starlette's router takes them."""
+    """Return the routes of these groups for Starlette's router."""
     from starlette.routing import Route
 
     return [
@@ -86,7 +86,7 @@ def routes_of(*groups: object) -> "list[Route]":
 
 
 def paths_of(*groups: type) -> dict[str, Json]:
-    """The paths of the OpenAPI document that these groups serve."""
+    """Return the paths of the OpenAPI document that these groups serve."""
     paths: dict[str, Json] = {}
     for group in groups:
         for declared, _ in operations_of(group):

@@ -1,4 +1,4 @@
-"""Pages of an index that is spread over all shards, newest first; the cursor names the last entry shown."""
+"""Pages of an index that is spread over all shards, newest first; a cursor names the last entry of a page."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,37 +11,38 @@ from pentad.shared.immutable import immutable
 from pentad.shared.store.store import Store
 
 T = TypeVar("T")
-_READ = 200
-_END = 1e16
-"""Behind every score: a cursor holds 16 digits."""
+_CHUNK_ENTRIES = 200
+"""Entries that are read from one shard at a time."""
+_MAX_SCORE = 1e16
+"""Bound of scores: a cursor holds 16 digits."""
 
 
 class BadPageError(PentadError):
-    """Not a cursor of this list: never again."""
+    """The text is not a cursor of this list, and never will be."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class IndexEntry:
-    """A member of an index with its score, in ms."""
+    """A member of an index with its score in milliseconds."""
 
     score: int
     member: str
 
     def cursor(self) -> str:
-        """Opaque to clients."""
+        """Return the entry as a cursor, which is opaque to clients."""
         return f"{self.score}.{self.member}"
 
 
 @immutable
 class Page:
-    """Part of a list, and where the next part begins."""
+    """A part of a list, with the cursor of the next part."""
 
     items: list[dict[str, object]]
     next: str | None
 
 
 def parse_page(cursor: str | None) -> IndexEntry | None:
-    """What `Entry.cursor` has written. Raises ``BadPageError``."""
+    """Return the entry that `IndexEntry.cursor` wrote. Raises ``BadPageError``."""
     if cursor is None:
         return None
     score, _, member = cursor.partition(".")
@@ -51,7 +52,7 @@ def parse_page(cursor: str | None) -> IndexEntry | None:
 
 
 def _is_name(member: str) -> bool:
-    """Whether an index may have this member: the name of a session, or of a task."""
+    """Return whether an index may have this member: the encoded id of a session, or the id of a task."""
     try:
         return bool(decoded_id(member))
     except ValueError:
@@ -61,11 +62,11 @@ def _is_name(member: str) -> bool:
 async def newest_first(
     store: Store, key_of: Callable[[int], str], shards: int, after: IndexEntry | None
 ) -> AsyncIterator[list[IndexEntry]]:
-    """The entries behind ``after``, in pieces. Equal scores are ordered by member."""
+    """Return the entries after ``after`` in pieces, newest first. Equal scores are ordered by member."""
     while True:
         pieces = await asyncio.gather(*(_piece(store, key_of(shard), after) for shard in range(shards)))
-        # What lies behind the end of a piece that is not its index's end is not known yet.
-        ends = [piece[-1] for piece in pieces if len(piece) == _READ]
+        # Entries after the end of a full piece are not known yet.
+        ends = [piece[-1] for piece in pieces if len(piece) == _CHUNK_ENTRIES]
         floor = max(ends, default=None)
         merged = sorted((e for piece in pieces for e in piece if floor is None or e >= floor), reverse=True)
         if merged:
@@ -76,28 +77,28 @@ async def newest_first(
 
 
 async def oldest(store: Store, key: str) -> int | None:
-    """The score of an index's last entry; None where there is no index."""
+    """Return the score of an index's oldest entry; None if there is no index."""
     last = await store.call("ZRANGE", key, 0, 0, "WITHSCORES")
     entry = _entry(*last) if last else None
     return None if entry is None else entry.score
 
 
 async def _piece(store: Store, key: str, after: IndexEntry | None) -> list[IndexEntry]:
-    """Up to ``_READ`` entries behind ``after``."""
+    """Return up to ``_CHUNK_ENTRIES`` entries of one shard after ``after``."""
     found: list[IndexEntry] = []
     highest = "+inf" if after is None else after.score
     skip = 0
-    while len(found) < _READ:
-        flat = await store.call("ZREVRANGEBYSCORE", key, highest, "-inf", "WITHSCORES", "LIMIT", skip, _READ)
+    while len(found) < _CHUNK_ENTRIES:
+        flat = await store.call("ZREVRANGEBYSCORE", key, highest, "-inf", "WITHSCORES", "LIMIT", skip, _CHUNK_ENTRIES)
         read = [_entry(member, score) for member, score in zip(flat[::2], flat[1::2], strict=True)]
         found += [entry for entry in read if entry is not None and (after is None or entry < after)]
         skip += len(read)
-        if len(read) < _READ:
+        if len(read) < _CHUNK_ENTRIES:
             break
-    return found[:_READ]
+    return found[:_CHUNK_ENTRIES]
 
 
 def _entry(member: bytes, score: bytes) -> IndexEntry | None:
-    """None for what is none of ours: nobody could ask for it."""
+    """Return the entry; None for a member that Pentad has not written, which no cursor could name."""
     name, at = member.decode(errors="replace"), float(score)
-    return IndexEntry(int(at), name) if _is_name(name) and 0 <= at < _END else None
+    return IndexEntry(int(at), name) if _is_name(name) and 0 <= at < _MAX_SCORE else None

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents. Every refusal over HTTP is one of these."""
+"""Errors as RFC 9457 problem documents, the form of every refusal over HTTP."""
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class ProblemError(PentadError):
-    """A refusal with its HTTP status. ``retry_after``: seconds, when trying again may help.
+    """A refusal with its HTTP status. ``retry_after``: seconds, if a later try may succeed.
 
-    ``in_doubt``: what was asked for may have been carried out all the same; asked again, it still happens once.
+    ``in_doubt``: the request may have been carried out all the same; if it is sent again, it still happens once.
     """
 
     def __init__(
@@ -29,21 +29,21 @@ class ProblemError(PentadError):
         self.status, self.detail, self.code, self.retry_after = status, detail, code, retry_after
         self.in_doubt = in_doubt
         self.message_id: str | None = None
-        """The message that was not accepted, or of which that is not known. It may be sent again under this id."""
+        """Id of the message that was not accepted, or perhaps was. It may be sent again under this id."""
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a client needs to ask again."""
+        """Fields that a client needs to send the request again."""
         named = {} if self.message_id is None else {"message_id": self.message_id}
         return named | ({"in_doubt": True} if self.in_doubt else {})
 
     def body(self) -> bytes:
-        """The problem document."""
+        """Return the problem document."""
         code = {"code": self.code} if self.code else {}
         return problem_document(self.status, self.detail, **code, **self.about)
 
     def headers(self) -> dict[str, str]:
-        """The response's headers."""
+        """Return the headers of the response."""
         headers = {"content-type": MEDIA_TYPE, "cache-control": "no-store"}
         if self.retry_after is not None:
             headers["retry-after"] = str(max(1, round(self.retry_after)))
@@ -52,32 +52,32 @@ class ProblemError(PentadError):
         return headers
 
     def response(self) -> "Response":
-        """As a Starlette response."""
+        """Return the refusal as a Starlette response."""
         from starlette.responses import Response
 
         return Response(self.body(), self.status, self.headers())
 
 
 def bad(detail: str) -> ProblemError:
-    """The request cannot be understood."""
+    """Return a refusal of a request that cannot be read (400)."""
     return ProblemError(400, detail, ErrorCode.BAD_MESSAGE)
 
 
 def invalid(detail: str) -> ProblemError:
-    """The request is understood and its values are wrong."""
+    """Return a refusal of a request with wrong values (422)."""
     return ProblemError(422, detail, ErrorCode.BAD_MESSAGE)
 
 
 def missing(detail: str, code: ErrorCode | None = None) -> ProblemError:
-    """There is no such thing, or it is another tenant's."""
+    """Return a refusal of a request for something that does not exist or belongs to another tenant (404)."""
     return ProblemError(404, detail, code)
 
 
 def busy(detail: str, retry_after: float = 1.0, *, outage: bool = False) -> ProblemError:
-    """Not now: come back later."""
+    """Return a refusal of a request that may be sent again later: 429, or 503 in an outage."""
     return ProblemError(503 if outage else 429, detail, ErrorCode.BUSY, retry_after)
 
 
 def doubtful(detail: str) -> ProblemError:
-    """The store has not answered: what was asked for may have been carried out."""
+    """Return a refusal of a request that may have been carried out, because the store did not answer (503)."""
     return ProblemError(503, detail, ErrorCode.BUSY, 1.0, in_doubt=True)

@@ -1,54 +1,54 @@
-"""JSON schemas and parameters that operations of the REST interface are described with, as OpenAPI has them."""
+"""JSON schemas and parameters in OpenAPI's form, with which operations of the REST interface are described."""
 
 from typing import Any
 
 Json = dict[str, Any]
 
 _EXTERNAL = ("session", "user")
-"""Parts of paths that are ids of other systems, percent-encoded as every part of a path is."""
+"""Parameters of paths that are ids of other systems, percent-encoded like every part of a path."""
 
 REFS = "#/components/schemas/{model}"
 
 
 def ref(name: str) -> Json:
-    """A reference to a schema of the document's components."""
+    """Return a reference to a schema of the document's components."""
     return {"$ref": REFS.format(model=name)}
 
 
 def object_of(**properties: Json) -> Json:
-    """An object with these properties, all required."""
+    """Return the schema of an object with these properties, all required."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def page(item: Json) -> Json:
-    """A page of a list."""
+    """Return the schema of a page of a list."""
     nothing_more = {"type": ["string", "null"], "description": "`cursor` of the next page; null at the end"}
     return object_of(items={"type": "array", "items": item}, next=nothing_more)
 
 
 def query(name: str, kind: str, description: str, **bounds: int) -> Json:
-    """An optional parameter of the query; ``bounds`` as in a JSON schema."""
+    """Return an optional parameter of the query; ``bounds`` as in a JSON schema."""
     schema = {"type": kind, **bounds}
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
 def path(name: str) -> Json:
-    """A part of the path."""
+    """Return a parameter of the path that is an id."""
     return {"name": name, "in": "path", "required": True, "schema": ref("ExternalId" if name in _EXTERNAL else "Id")}
 
 
 def number_in_path(name: str) -> Json:
-    """A part of the path that counts from 1."""
+    """Return a parameter of the path that is a number from 1 on."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 
 
 def gives(description: str, schema: Json | None = None, media: str = "application/json") -> Json:
-    """What a status means, with its body."""
+    """Return the description of a response, with the schema of its body."""
     return {"description": description} | ({"content": {media: {"schema": schema}}} if schema else {})
 
 
 def json_body(schema: Json) -> Json:
-    """The body that a request must have."""
+    """Return the description of a body that a request must have."""
     return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
@@ -58,7 +58,7 @@ LIST = (
     query("cursor", "string", "`next` of the page before"),
 )
 USER = query("user_id", "string", "sees what is this user's too, beside what the tenant shares")
-ANY: Json = {"type": "object"}
+ANY_OBJECT: Json = {"type": "object"}
 ADMIN = "needs the admin key, PENTAD_ADMIN_KEY, as a bearer token"
 PROBLEMS = {
     400: "cannot be read",
@@ -83,7 +83,7 @@ TURN = object_of(
     task_id={"type": ["string", "null"]},
     status={"enum": ["completed", "failed", "cancelled", "waiting", "rejected", "error"]},
     answer={"type": ["string", "null"], "description": "the text of the turn's last message"},
-    events={"type": "array", "items": ANY},
+    events={"type": "array", "items": ANY_OBJECT},
 )
 MOVE = object_of(message_id=ref("ExternalId"), to={"type": "string", "description": "a task's id, or `new`"})
 TURN_LEFT = object_of(role={"enum": ["user", "assistant"]}, content=TEXT, task_id=ref("Id"), at=TEXT)

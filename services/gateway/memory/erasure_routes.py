@@ -1,4 +1,4 @@
-"""The routes of erasing: a task, a session, an end user."""
+"""The routes that erase a task, a session or a user."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ErasureRoutes:
-    """What of the caller's tenant is erased everywhere."""
+    """Routes that erase data of the caller's tenant everywhere."""
 
     def __init__(self, erasures: Erasures, shards: int) -> None:
         self._erasures, self._shards = erasures, shards
@@ -28,7 +28,7 @@ class ErasureRoutes:
         _202=gives("marked, and being erased", object_of(task_id=ref("Id"), session_id=ref("ExternalId"))),
     )
     async def erase_task(self, request: "Request") -> "Response":
-        """Have a task erased everywhere."""
+        """Erase a task everywhere."""
         return answer(await self._erasures.task(tenant_of(request), task_of(request)), 202)
 
     @operation(
@@ -40,7 +40,7 @@ class ErasureRoutes:
         _202=gives("marked, and being erased", object_of(session_id=ref("ExternalId"))),
     )
     async def erase_session(self, request: "Request") -> "Response":
-        """Have a session erased everywhere, with its tasks."""
+        """Erase a session everywhere, with its tasks."""
         return answer(await self._erasures.session(session_of(request, self._shards)), 202)
 
     @operation(
@@ -55,5 +55,5 @@ class ErasureRoutes:
         ),
     )
     async def erase_user(self, request: "Request") -> "Response":
-        """Have an end user erased everywhere."""
+        """Erase a user everywhere."""
         return answer(await self._erasures.user(tenant_of(request), request.path_params["user"]), 202)

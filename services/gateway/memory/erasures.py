@@ -1,6 +1,6 @@
-"""Clients have a task, a session or an end user erased: marked at once, so that nothing of before comes back.
+"""Erasure of a task, a session or a user: it is marked at once, so that no older data comes back.
 
-What is to be removed is an archiver's work. Asked again, it is done again, for what has come since.
+An archiver removes the data. A repeated request erases again, with the data that has come since.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKey
 from pentad.shared.store.store import Argument, Store
 
 _TICK_S = 0.002
-"""What begins after it is later than the mark also in whole ms: it is another's, and stays."""
+"""Pause after a mark: data that comes later is later in whole milliseconds, too, and stays."""
 
 
 class Erasures:
-    """Raises ``ProblemError``: 404 for what this tenant has not, 503 in doubt. ``OutageError``: nothing was begun."""
+    """Starts erasures. Raises ``ProblemError``: 404 if unknown, 503 in doubt; ``OutageError``: nothing was begun."""
 
     def __init__(self, store: Store, queries: Queries, memories: Memories, shards: int) -> None:
         self._store, self._queries, self._memories, self._shards = store, queries, memories, shards
 
     async def task(self, tenant: str, task: str) -> dict[str, str]:
-        """Have a task erased; says what goes."""
+        """Erase a task, and return its ids."""
         keys = self._queries.task_keys(tenant, task)
         session = None if keys is None else await self._session_of(keys)
         if keys is None or session is None:
@@ -40,7 +40,7 @@ class Erasures:
         return {"task_id": task} | ({"session_id": session} if session else {})
 
     async def _session_of(self, keys: TaskKeys) -> str | None:
-        """The session of a task, also of an erased one; '' where nobody can tell; None: there is no such task."""
+        """Return the session of a task, even of an erased one; '' if it is unknown; None if there is no such task."""
         try:
             session = await self._queries.session_of(keys.tenant, keys.task)
         except DamagedError:
@@ -50,7 +50,7 @@ class Erasures:
         return session
 
     async def session(self, keys: SessionKeys) -> dict[str, str]:
-        """Have a session erased with all of its tasks; says what goes. Its next message begins afresh."""
+        """Erase a session with all of its tasks, and return its id. Its next message begins a new one."""
         if not await self._is_known(keys):
             raise missing("there is no such session")
         command = EraseCommand(kind="session", tenant_id=keys.tenant, name=keys.session)
@@ -61,23 +61,23 @@ class Erasures:
         return {"session_id": keys.session}
 
     async def _is_known(self, keys: SessionKeys) -> bool:
-        """A session that nobody has spoken in for long is known by what is remembered of it alone."""
+        """Return whether a session exists; of one without recent messages only the memories are left."""
         if await self._store.call("EXISTS", keys.header, keys.erased):
             return True
         return await self._memories.knows_session(keys.tenant, keys.session)
 
     async def user(self, tenant: str, user: str) -> dict[str, str]:
-        """Have an end user of this tenant erased, whatever there is of them; says who."""
+        """Erase all data of a user of this tenant, and return the user's id."""
         if not is_external_id(user):
             raise invalid(f"a user id has {EXTERNAL_ID_RULE}")
         command = EraseCommand(kind="user", tenant_id=tenant, name=user)
-        for shard in reversed(range(self._shards)):  # the first has the command: it is told when all are marked
+        for shard in reversed(range(self._shards)):  # the first gets the command, after all are marked
             names = [erased_user(shard, tenant, user), ERASE.key(shard), TASK_WAKE.key(shard)]
             await self._begin(names, None if shard else command, tenant)
         return {"user_id": user}
 
     async def _begin(self, names: list[str], command: EraseCommand | None, tenant: str, session: str = "") -> None:
-        """Set the mark, and tell an archiver. Safe to repeat."""
+        """Set the mark, and send the command to an archiver. Safe to repeat."""
         _, newest = await self._store.run("last_id", [INBOUND.key()], [])
         generation = await self._store.call("HGET", INBOUND_LEASE, "generation") or b""
         told = b"" if command is None else command.to_json()

@@ -1,6 +1,6 @@
-"""Clients have memories forgotten, what was said and what is known, and undo within a day what a model had forgotten.
+"""Forgetting of memories by clients, and undoing within a day of what a model had forgotten.
 
-No search finds what is forgotten, and none comes back by itself.
+No search finds forgotten memories, and they never come back by themselves.
 """
 
 from collections.abc import Sequence
@@ -34,29 +34,29 @@ from pentad.shared.vectors.vector_store import Vectors
 _PAGE = 1000
 """Points that one request looks at."""
 _NODES = 200
-"""Nodes, likewise: each comes with all that it rests on."""
-_KNOWN = "known"
-"""Where a cursor names a collection, the graph; no collection is called so."""
+"""Nodes that one request looks at: each comes with all its statements."""
+_GRAPH = "known"
+"""Name of the graph in a cursor, where other cursors name a collection. No collection has this name."""
 
 
 @immutable
 class ForgottenPage:
-    """What one request has done."""
+    """The result of one request to forget."""
 
     forgotten: int
     next: str | None
-    """Where the next one goes on; None: there is no more."""
+    """Cursor for the next request; None if there is no more."""
 
 
 class Forgetting:
-    """Raises ``OutageError`` while a store is away: asked again, it goes on."""
+    """Forgets memories. Raises ``OutageError`` if a store is unavailable: a repeated request continues."""
 
     def __init__(self, store: Store, vectors: Vectors, graph: Graph, shards: int) -> None:
         self._vectors, self._graph = vectors, graph
         self._forgetter = Forgetter(store, vectors, graph, shards)
 
     async def forget(self, tenant: str, asked: ForgetRequest) -> ForgottenPage:
-        """Forget what is meant among the next points of a collection, or the next nodes."""
+        """Forget those of the next points of a collection, or of the next nodes, that meet the request."""
         places = [*(await self._forgetter.collections() if _asks_points(asked) else ()), *_graph_asked(asked)]
         if not places:
             return ForgottenPage(0, None)
@@ -75,20 +75,22 @@ class Forgetting:
                 return ForgottenPage(done, f"{place}:" if place else None)
 
     async def _forget(self, tenant: str, place: str, asked: ForgetRequest, after: str | None) -> tuple[int, str | None]:
-        """How many were meant of the next of a place, and where the next ones begin."""
-        if place == _KNOWN:
-            return await self._known(tenant, asked, after)
-        return await self._found(tenant, place, asked, after)
+        """Forget memories of the next piece of a place; return their number, and the position of the next piece."""
+        if place == _GRAPH:
+            return await self._forget_nodes(tenant, asked, after)
+        return await self._forget_points(tenant, place, asked, after)
 
-    async def _found(self, tenant: str, name: str, asked: ForgetRequest, after: str | None) -> tuple[int, str | None]:
-        """In a collection of points."""
+    async def _forget_points(
+        self, tenant: str, name: str, asked: ForgetRequest, after: str | None
+    ) -> tuple[int, str | None]:
+        """Forget points of a collection."""
         page = await self._vectors.scroll(name, _selection(tenant, asked), _PAGE, after)
         meant = [point for point in page.points if asked.means_importance(point.payload.importance)]
         await self._forgetter.found(tenant, meant)
         return len(meant), page.next
 
-    async def _known(self, tenant: str, asked: ForgetRequest, after: str | None) -> tuple[int, str | None]:
-        """In the graph, also what no search finds."""
+    async def _forget_nodes(self, tenant: str, asked: ForgetRequest, after: str | None) -> tuple[int, str | None]:
+        """Forget nodes of the graph, even those that no search finds."""
         if asked.ids is not None:
             page = await self._graph.nodes(Owner(tenant, asked.user), asked.ids)
         else:
@@ -103,13 +105,16 @@ def _asks_points(asked: ForgetRequest) -> bool:
 
 
 def _graph_asked(asked: ForgetRequest) -> Sequence[str]:
-    """What is known from a task goes by itself, when that is learned from without what was said."""
+    """Return the graph if its nodes are to be forgotten.
+
+    Nodes from a task go by themselves once knowledge is taken from it again without its forgotten segments.
+    """
     follows = asked.task is not None and asked.kind is None and not is_statement(asked.task)
-    return () if asked.kind is MemoryKind.EPISODIC or follows else (_KNOWN,)
+    return () if asked.kind is MemoryKind.EPISODIC or follows else (_GRAPH,)
 
 
 def _selection(tenant: str, asked: ForgetRequest) -> Selection:
-    """Points of nodes are looked for by their ids alone: all others have the graph to be found in."""
+    """Return the points to look at. Points of nodes are selected only by id: all other nodes are found in the graph."""
     kinds = (asked.kind.value,) if asked.kind else (SEGMENT_KIND, NODE_KIND)
     return Selection(
         Owner(tenant, asked.user),
@@ -123,17 +128,17 @@ def _selection(tenant: str, asked: ForgetRequest) -> Selection:
 
 
 class ForgettingUndo:
-    """Raises ``ProblemError``, and ``OutageError`` while a store is away: asked again, it goes on."""
+    """Undoes forgetting by models. Raises ``ProblemError``, and ``OutageError`` in an outage: try again to continue."""
 
     def __init__(
         self, store: Store, records: Records, vectors: Vectors, noting: KnowledgeEdits, shards: int, *, extracts: bool
     ) -> None:
-        """``extracts``: archivers write what models have extracted; else that comes back with the next rebuild."""
+        """``extracts``: archivers write knowledge that models extracted; else it comes back with the next rebuild."""
         self._store, self._records, self._vectors = store, records, vectors
         self._noting, self._shards, self._extracts = noting, shards, extracts
 
     async def undo(self, tenant: str, anchor: str, user: str | None) -> int:
-        """How many memories come back that a model had forgotten at this anchor. ``user``: of this one alone."""
+        """Restore memories that a model had forgotten at an anchor, of one user if given; return their number."""
         noted = await read_undoable(self._store, tenant, anchor)
         mine = [note for note in noted if user is None or note.point.payload.owner.user == user]
         notes = [note for note in mine if not await self._is_erased(tenant, note)]
@@ -149,7 +154,7 @@ class ForgettingUndo:
         return len({note.point.payload.anchor for note in notes})
 
     async def _is_erased(self, tenant: str, note: ForgottenNote) -> bool:
-        """Whether what it is about was erased since: that is undone by nobody."""
+        """Return whether the task or user of a note was erased since: an erasure is never undone."""
         kept = note.point.payload
         shard = shard_in(kept.task, self._shards)
         if shard is None:
@@ -160,7 +165,7 @@ class ForgettingUndo:
         return (mark is not None and note.noted_at <= mark.at) or any(note.noted_at <= at for at in marks.values())
 
     async def _come_back(self, tenant: str, task: str) -> None:
-        """What the task says is written anew, and what is known from it."""
+        """Write the memories of a task, and the knowledge from it, again."""
         keys = TaskKeys(shard_in(task, self._shards) or 0, tenant, task)
         record = await self._records.read(tenant, task)
         if record is not None and is_statement(task) and not is_episode(record):

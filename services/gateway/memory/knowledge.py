@@ -1,4 +1,4 @@
-"""The graph of what is known, for clients: a node, what lies around it, how much there is."""
+"""The knowledge graph for clients: nodes, their neighbours, and the size of the graph."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 MOST_SHOWN = 50
 """Statements of a node that are shown."""
-_MOST_EDGES = 2_000
-"""Edges of a neighbourhood, the heaviest."""
+_MAX_EDGES = 2_000
+"""Edges of a neighbourhood that are shown, the heaviest."""
 _WALK_S = 5.0
-"""How long a walk may take: it asks the graph many times."""
+"""Seconds that a walk may take: it sends many requests to the graph."""
 
 
 class Knowledge:
-    """Reads the graph. All raise ``OutageError`` while it is away, and ``ProblemError``."""
+    """Reads the graph. Methods raise ``OutageError`` if it is unavailable, and ``ProblemError``."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     async def node(self, owner: Owner, name: str) -> KnownNode:
-        """One node that the owner sees."""
+        """Return a node that the owner sees."""
         [node] = await self._nodes(owner, [name])
         return KnownNode(**_told(node, owner))
 
     async def neighbours(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
-        """What lies around nodes that the walk's owner sees; none of ``starts`` is named twice."""
+        """Return the surroundings of nodes that the walk's owner sees. ``starts`` has no duplicates."""
         await self._nodes(walk.owner, starts)
         try:
             async with asyncio.timeout(_WALK_S) as limit:
@@ -50,18 +50,18 @@ class Knowledge:
             ) from None
 
     async def tally(self, tenant: str) -> Tally:
-        """How much the tenant has, whoever's it is."""
+        """Return the numbers of the tenant's nodes and edges, of all owners."""
         try:
             return await self._graph.tally(tenant)
         except MemoryRefusedError as error:  # an archiver of an earlier version has no graph
             raise busy(str(error), outage=True) from None
 
     async def aclose(self) -> None:
-        """Close the connection."""
+        """Close the connection to the graph."""
         await self._graph.aclose()
 
     async def _nodes(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
-        """All of them."""
+        """Return the nodes with these ids. Raises ``ProblemError`` (404) if one is missing."""
         found = await _asked(self._graph.nodes(owner, names))
         if len(found) < len(names):
             gone = [] if len(names) == 1 else sorted(set(names) - {node.id for node in found})
@@ -72,10 +72,10 @@ class Knowledge:
         reached = await _asked(STRATEGIES[strategy](self._graph, starts, walk))
         ids = [each.id for each in reached]
         nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, ids))}
-        edges = await _asked(self._graph.between(walk.owner, list(nodes), _MOST_EDGES, walk.types, walk.as_of))
+        edges = await _asked(self._graph.between(walk.owner, list(nodes), _MAX_EDGES, walk.types, walk.as_of))
         return Neighbourhood(
             nodes=[_reached(nodes[each.id], each, walk.owner) for each in reached if each.id in nodes],
-            edges=[edge_told(edge) for edge in edges],
+            edges=[known_edge(edge) for edge in edges],
         )
 
 
@@ -111,8 +111,8 @@ def _reached(node: MemoryNode, how: Reached, owner: Owner) -> ReachedNode:
     return ReachedNode(**_told(node, owner), depth=how.depth, cost=round(how.cost, 4), came_from=how.came_from)
 
 
-def edge_told(edge: BareEdge) -> KnownEdge:
-    """An edge as clients get it."""
+def known_edge(edge: BareEdge) -> KnownEdge:
+    """Return an edge in the form that clients get."""
     return KnownEdge(
         id=edge_id(edge.owner, edge.source, edge.target, edge.type),
         source=edge.source,

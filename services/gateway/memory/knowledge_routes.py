@@ -1,4 +1,4 @@
-"""The routes of the graph of what is known, in the tenant of the request."""
+"""The routes of the knowledge graph, in the tenant of the request."""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEPTH_DEFAULT = 2
 NODES_DEFAULT, MOST_NODES = 50, 200
 MOST_STARTS = 16
-"""Of one walk."""
+"""Nodes at which one walk may begin."""
 
 _USER: Json = {"type": "string", "description": "whose it is; shared by all of the tenant when missing"}
 _TIME: Json = {"type": "string", "description": "RFC 3339"}
@@ -67,7 +67,7 @@ _SEES = (
 
 
 class KnowledgeRoutes:
-    """The graph of what the tenant knows."""
+    """Routes of the tenant's knowledge graph."""
 
     def __init__(self, knowledge: Knowledge, edits: KnowledgeEdits, turns: MemoryTurns) -> None:
         self._knowledge, self._edits, self._turns = knowledge, edits, turns
@@ -81,7 +81,7 @@ class KnowledgeRoutes:
         _201=gives("kept, perhaps already", ref("KnownNode")),
     )
     async def add_node(self, request: "Request") -> "Response":
-        """Keep something that a person knows."""
+        """Add a node: something that a person knows."""
         tenant = tenant_of(request)
         asked = await read_asked(request, read_node)
         async with self._turns.turn(tenant):
@@ -97,7 +97,7 @@ class KnowledgeRoutes:
         _201=gives("kept, perhaps already", ref("KnownEdge")),
     )
     async def add_edge(self, request: "Request") -> "Response":
-        """Keep how two nodes belong together."""
+        """Add an edge between two nodes."""
         tenant = tenant_of(request)
         asked = await read_asked(request, read_edge)
         async with self._turns.turn(tenant):
@@ -114,7 +114,7 @@ class KnowledgeRoutes:
         _200=gives("", ref("KnownNode")),
     )
     async def get_node(self, request: "Request") -> "Response":
-        """One node, with what it rests on."""
+        """Return a node with its statements."""
         owner, name = owner_of(request), _node_of(request)
         async with self._turns.turn(owner.tenant):
             node = await self._knowledge.node(owner, name)
@@ -130,7 +130,7 @@ class KnowledgeRoutes:
         _204=gives("gone"),
     )
     async def delete_node(self, request: "Request") -> "Response":
-        """Take a node away with its edges."""
+        """Remove a node with its edges."""
         from starlette.responses import Response
 
         owner, name = owner_of(request), _node_of(request)
@@ -154,7 +154,7 @@ class KnowledgeRoutes:
         _200=gives("", ref("Neighbourhood")),
     )
     async def get_neighbours(self, request: "Request") -> "Response":
-        """What lies around a node, or around several."""
+        """Return the surroundings of one or more nodes."""
         given = request.query_params
         strategy = given.get("strategy", "bfs")
         if strategy not in STRATEGIES:
@@ -173,7 +173,7 @@ class KnowledgeRoutes:
 
 
 def _node_of(request: "Request") -> str:
-    """The node of the path; what cannot be one is unknown."""
+    """Return the node's id in the path. Raises ``ProblemError`` (404) for an invalid id."""
     name: str = request.path_params["node"]
     if not is_identifier(name):
         raise missing("there is no such node")
@@ -181,7 +181,7 @@ def _node_of(request: "Request") -> str:
 
 
 def _starts(request: "Request", most: int) -> list[str]:
-    """The node of the path and those that the query names, each once. ``most``: nodes that are asked for."""
+    """Return the nodes in the path and the query, each once. ``most``: number of nodes that the client wants."""
     starts = list(dict.fromkeys([_node_of(request), *request.query_params.getlist("start")]))
     if len(starts) > MOST_STARTS:
         raise invalid(f"start: a walk begins at {MOST_STARTS} nodes at most, the one of the path among them")

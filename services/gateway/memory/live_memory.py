@@ -1,4 +1,4 @@
-"""The working memory for clients: what is said in one conversation now, read from its tasks in Redis."""
+"""The working memory for clients: the messages of one conversation's current tasks, read from Redis."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ from pentad.shared.owners import Owner
 from pentad.shared.segments.speakers import owned
 from pentad.shared.store.store import Store
 
-_AT_ONCE = 16
-"""Entries that are read at once: one may have a megabyte."""
+_ENTRY_CHUNK = 16
+"""Entries that are read at a time: one may have a megabyte."""
 
 
 class LiveMemory:
-    """Reads the newest of a conversation's tasks that have not been archived. Raises ``OutageError``."""
+    """Reads the newest tasks of a conversation that are not archived. Raises ``OutageError``."""
 
     def __init__(self, store: Store, queries: Queries) -> None:
         self._store, self._queries = store, queries
 
     async def search(self, keys: SessionKeys, user: str | None, question: str, limit: int) -> list[MemoryHit]:
-        """What is said in it now without a user, and what the user says and is told who is named; the best first."""
+        """Return the hits in turns without a user and in turns of this user, the best first."""
         asked = MemoryQuestion(
             Owner(keys.tenant, user, keys.session), question, limit, milliseconds(await self._store.now())
         )
         return await asyncio.to_thread(working_hits, asked, await self._tasks(keys))
 
     async def counts(self, keys: SessionKeys) -> MemoryStats:
-        """How many segments and tasks it has, of all users."""
+        """Return the numbers of segments and tasks of the conversation, of all users."""
         tasks = await self._tasks(keys)
         return MemoryStats(segments=sum(len(task.segments) for task in tasks), tasks=len(tasks))
 
@@ -52,11 +52,11 @@ class LiveMemory:
         return cut
 
     async def _newest(self, keys: TaskKeys, most_bytes: int) -> tuple[list[bytes], int]:
-        """The last entries of a transcript, of about so many bytes, and how many stand before them."""
+        """Return the last entries of a transcript, about so many bytes, and the number of entries before them."""
         begin = int(await self._store.call("LLEN", keys.log))
         least, raw, size = max(0, begin - MOST_ENTRIES), list[bytes](), 0
         while begin > least and size < most_bytes:
-            end, begin = begin, max(least, begin - _AT_ONCE)
+            end, begin = begin, max(least, begin - _ENTRY_CHUNK)
             older: Sequence[bytes] = await self._store.call("LRANGE", keys.log, begin, end - 1)
             raw, size = [*older, *raw], size + sum(map(len, older))
         return raw, begin
@@ -68,9 +68,10 @@ def _cut(keys: SessionKeys, header: TaskHeader, raw: Sequence[bytes], before: in
 
 
 def _at_their_places(newest: list[dict[str, Any]], before: int) -> list[dict[str, Any]]:
-    """Behind as many entries that say nothing as stand before them: anchors count all.
+    """Return the newest entries after as many empty ones as come before them, because anchors count all entries.
 
-    Whose a turn is its first message says: where that is not among them, the turn says nothing either.
+    The first message of a turn says whose it is: if it is not among the newest entries, the turn's entries are empty,
+    too.
     """
     begin = next((n for n, message in enumerate(newest) if message.get("role") == "user"), len(newest)) if before else 0
     return [*({} for _ in range(before + begin)), *newest[begin:]]

@@ -1,4 +1,4 @@
-"""Long-term memory for clients: what a question finds, what an anchor opens to, how much there is, how late it is."""
+"""Long-term memory for clients: search, opening of anchors, and the size and the lag of the memory."""
 
 import asyncio
 from typing import Any
@@ -40,23 +40,23 @@ _GROUP = str(REMEMBER.group)
 
 
 _SESSION = "memory"
-"""Named where texts are embedded for no conversation."""
+"""Session name for texts that are embedded for no conversation."""
 
 
 class MemoryLag:
-    """Reads the streams of tasks that have ended. Raises ``OutageError`` when Redis is away."""
+    """Measures how late tasks are remembered. Raises ``OutageError`` if Redis is unavailable."""
 
     def __init__(self, store: Store, shards: int) -> None:
         self._store, self._shards = store, shards
 
     async def seconds(self) -> float:
-        """How long the task that has waited longest waits to be remembered, whoever's it is; 0: none waits."""
+        """Return the seconds that the longest waiting task of all tenants waits to be remembered; 0: none waits."""
         now = await self._store.clock()
         oldest = await asyncio.gather(*(self._oldest(REMEMBER.key(shard)) for shard in range(self._shards)))
         return max((max(0, now - at) / 1000 for at in oldest if at is not None), default=0.0)
 
     async def _oldest(self, key: str) -> int | None:
-        """When the oldest entry came that nobody has finished, in ms: one that is in work, or one that is unread."""
+        """Return the time in milliseconds of the oldest entry that is pending or unread; None if there is none."""
         group = next((g for g in await self._groups(key) if g[b"name"].decode() == _GROUP), None)
         read = "-" if group is None else f"({group[b'last-delivered-id'].decode()}"
         waiting = [entry for entry, _ in await self._store.call("XRANGE", key, read, "+", "COUNT", 1)]
@@ -69,7 +69,7 @@ class MemoryLag:
 
 
 class Memories:
-    """Reads memory. All raise ``OutageError`` when a store is away, and ``ProblemError``."""
+    """Reads memory. Methods raise ``OutageError`` if a store is unavailable, and ``ProblemError``."""
 
     def __init__(
         self,
@@ -95,9 +95,10 @@ class Memories:
         depth: int,
         kinds: tuple[str, ...] = (),
     ) -> RecalledMemories:
-        """What the owner finds of what he may see, the best first. ``as_of``: as it was then.
+        """Return the memories that the owner may see and a question finds, the best first.
 
-        ``strategy``: one of `walk_choice.CHOICES`; ``depth``: of a walk that is asked for; ``kinds``: none for all.
+        ``as_of``: time for which memories must be true; ``strategy``: one of `walk_choice.CHOICES`; ``depth``: depth of
+        a requested walk; ``kinds``: kinds of memories, empty for all.
         """
         now_ms = milliseconds(await self._store.now())
         asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of, kinds=kinds)
@@ -111,20 +112,20 @@ class Memories:
             raise busy(f"the question cannot be compared with what was said: {error}", outage=True) from None
 
     async def stats(self, tenant: str) -> MemoryStats:
-        """How much the tenant has, whoever's it is, and how far all of the memory is behind."""
+        """Return the size of the tenant's memory, of all owners, and the lag of the whole memory."""
         found, known = await self.said(tenant), await self._knowledge.tally(tenant)
         lag_s = round(await self._lag.seconds(), 3)
         return found.model_copy(update={"nodes": known.nodes, "edges": known.edges, "lag_s": lag_s})
 
     async def said(self, tenant: str) -> MemoryStats:
-        """How much of it is what was said."""
+        """Return the size of the tenant's episodic memory."""
         try:
             return await self._memory.counts(Owner(tenant), self._requester(Owner(tenant)))
         except ModelFailed as error:
             raise busy(f"which memory is in use is not known: {error}", outage=True) from None
 
     async def knows_session(self, tenant: str, session: str) -> bool:
-        """Whether anything is remembered of a session, with whatever model it was embedded."""
+        """Return whether any memory of a session exists, whichever model embedded it."""
         selection = Selection(Owner(tenant), Whose.ALL, sessions=(session,))
         for there in await self._vectors.collections():
             if await self._vectors.count(there.name, selection):
@@ -132,10 +133,10 @@ class Memories:
         return False
 
     async def expand(self, reader: Owner, text: str, window: int) -> OpenedAnchor:
-        """What an anchor points at, from the task where it is live, else from its record.
+        """Return the words at an anchor, from the live task or else from its record.
 
-        A reader who names a user or a session is shown what these see; one who names neither, the whole tenant's: he
-        may read its transcripts anyway.
+        A reader who names a user or a session gets what these may see; one who names neither gets everything of the
+        tenant, whose transcripts he may read anyway.
         """
         tenant, sees_all = reader.tenant, reader.holder is None
         try:
@@ -176,7 +177,7 @@ def _recalled(walked: WalkedMemories, moment: int) -> RecalledMemories:
 
 
 def found_memory(hit: MemoryHit, moment: int = 0) -> FoundMemory:
-    """A hit as clients get it. ``moment``: of the times of something known, the one that counts then is told."""
+    """Return a hit in the form that clients get. ``moment``: time by which one of a node's times is chosen."""
     kept = hit.payload
     begin, end = (times_kept(kept).nearest(moment) if kept.kind == NODE_KIND else None) or (None, None)
     return FoundMemory(

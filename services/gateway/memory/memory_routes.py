@@ -120,7 +120,7 @@ _REINDEXED = object_of(
 
 
 class MemoryRoutes:
-    """What the tenant's memory finds, opens and keeps, and how much there is."""
+    """Routes that search the tenant's memory, open anchors, store episodes and give figures."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class MemoryRoutes:
         _200=gives("", ref("RecalledMemories")),
     )
     async def search_memory(self, request: "Request") -> "Response":
-        """What a question finds, the best first."""
+        """Return the memories that a question finds, the best first."""
         question = request.query_params.get("q", "")
         if not 1 <= len(question) <= MOST_CHARS:
             raise invalid(f"q must be a question of 1 to {MOST_CHARS} characters")
@@ -191,7 +191,7 @@ class MemoryRoutes:
         _200=gives("", ref("OpenedAnchor")),
     )
     async def expand_anchor(self, request: "Request") -> "Response":
-        """The very words that an anchor points at, in their place."""
+        """Return the exact words at an anchor, with the segments around them."""
         tenant = tenant_of(request)
         asked = await read_asked(request, read_expansion)
         reader = Owner(tenant, asked.user, asked.session)
@@ -208,7 +208,7 @@ class MemoryRoutes:
         _202=gives("where it is", ref("KeptEpisode")),
     )
     async def keep_episode(self, request: "Request") -> "Response":
-        """Keep what was said elsewhere."""
+        """Store an episode: words that were said elsewhere."""
         tenant = tenant_of(request)
         asked = await read_asked(request, read_episode)
         return answer((await self._episodes.keep(tenant, asked)).model_dump(mode="json"), 202)
@@ -223,7 +223,7 @@ class MemoryRoutes:
         _200=gives("", ref("MemoryStats")),
     )
     async def memory_stats(self, request: "Request") -> "Response":
-        """How much is remembered, of one kind or of what lasts."""
+        """Return the size of the memory, of one kind or of all lasting kinds."""
         async with self._turns.turn(tenant_of(request)):
             return await self._stats(request)
 
@@ -242,7 +242,7 @@ class MemoryRoutes:
 
 
 class ForgettingRoutes:
-    """What is not to be found any more, and that it is after all."""
+    """Routes that forget memories, and undo forgetting by models."""
 
     def __init__(self, forgetting: Forgetting, undo: ForgettingUndo, turns: MemoryTurns) -> None:
         self._forgetting, self._undo, self._turns = forgetting, undo, turns
@@ -257,7 +257,7 @@ class ForgettingRoutes:
         _202=gives("how many of them were forgotten, and where to go on", _FORGOTTEN),
     )
     async def forget_memories(self, request: "Request") -> "Response":
-        """Let segments not be found any more."""
+        """Forget memories, so that no search finds them."""
         tenant = tenant_of(request)
         asked = await read_asked(request, read_forgetting)
         async with self._turns.turn(tenant):
@@ -274,7 +274,7 @@ class ForgettingRoutes:
         _202=gives("how many memories come back", object_of(restored={"type": "integer"})),
     )
     async def unforget_memories(self, request: "Request") -> "Response":
-        """Let be found again what a model had forgotten."""
+        """Restore memories that a model had forgotten."""
         tenant = tenant_of(request)
         asked = await read_asked(request, read_undo)
         async with self._turns.turn(tenant):
@@ -283,7 +283,7 @@ class ForgettingRoutes:
 
 
 class UpkeepRoutes:
-    """What an operator does with the memory of all tenants."""
+    """Routes by which an operator maintains the memory of all tenants."""
 
     def __init__(self, reindexing: Reindexing, rebuilds: MemoryRebuilds) -> None:
         self._reindexing, self._rebuilds = reindexing, rebuilds
@@ -300,7 +300,7 @@ class UpkeepRoutes:
         _202=gives("how many of these tasks are left, and where to go on", _REINDEXED),
     )
     async def reindex_memory(self, request: "Request") -> "Response":
-        """Have the memory embedded anew, a page of it; or let what was embedded count."""
+        """Embed a page of the memory with the model in use, or switch to its collection."""
         admin_only(request)
         cursor, queue, switch, force = read_reindexing(await read_body(request))
         done = await (self._reindexing.switch(force=force) if switch else self._reindexing.page(cursor, queue=queue))
@@ -316,7 +316,7 @@ class UpkeepRoutes:
         _202=gives("how far it is", ref("MemoryRebuild")),
     )
     async def rebuild_memory(self, request: "Request") -> "Response":
-        """Have the memory rebuilt, unless that goes on already."""
+        """Start a rebuild of the memory, unless one is running."""
         admin_only(request)
         return answer((await self._rebuilds.start()).model_dump(mode="json"), 202)
 
@@ -328,18 +328,18 @@ class UpkeepRoutes:
         _200=gives("", ref("MemoryRebuild")),
     )
     async def rebuild_progress(self, request: "Request") -> "Response":
-        """How far a rebuild of the memory is."""
+        """Return the progress of a rebuild of the memory."""
         admin_only(request)
         return answer((await self._rebuilds.progress()).model_dump(mode="json"))
 
 
 def _told(hit: FoundMemory) -> dict[str, Any]:
-    """Times are told of what is known alone."""
+    """Return a hit as JSON without absent fields, but always with ``at``."""
     return hit.model_dump(mode="json", exclude_none=True) | {"at": hit.at}
 
 
 def _kind_of(request: "Request") -> MemoryKind | None:
-    """The kind that the query names; None: all that lasts. Raises ``ProblemError`` (422)."""
+    """Return the kind that the query names; None: all lasting kinds. Raises ``ProblemError`` (422)."""
     kind = request.query_params.get("kind")
     try:
         return None if kind is None else MemoryKind(kind)
@@ -348,7 +348,7 @@ def _kind_of(request: "Request") -> MemoryKind | None:
 
 
 def _session_of(request: "Request", shards: int) -> SessionKeys:
-    """The conversation whose working memory is meant. Raises ``ProblemError`` (422)."""
+    """Return the keys of the conversation whose working memory is wanted. Raises ``ProblemError`` (422)."""
     session = request.query_params.get("session_id", "")
     if not is_external_id(session):
         raise invalid("session_id must name the conversation whose working memory is meant")

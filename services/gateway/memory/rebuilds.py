@@ -1,4 +1,4 @@
-"""An operator has the memory rebuilt, and sees how far that is; an archiver does it."""
+"""Rebuilds of the memory: an operator starts one and reads its progress, an archiver does the work."""
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.memories import MemoryDamage, MemoryRebuild
@@ -8,18 +8,18 @@ from pentad.shared.store.store import Store
 
 
 class MemoryRebuilds:
-    """Raises ``OutageError`` while Redis is away."""
+    """Starts rebuilds and reads their progress. Raises ``OutageError`` if Redis is unavailable."""
 
     def __init__(self, store: Store) -> None:
         self._rebuilds, self._counts = Rebuilds(store), MemoryCounts(store)
 
     async def start(self) -> MemoryRebuild:
-        """Have it begun, unless one goes on; how far that is."""
+        """Start a rebuild unless one is running, and return its progress."""
         await self._rebuilds.start()
         return await self.progress()
 
     async def progress(self) -> MemoryRebuild:
-        """How far the one is that goes on, or how the last went; and what is wrong with the stores."""
+        """Return the progress of the running rebuild or the result of the last one, with the faults of the stores."""
         now = await self._rebuilds.read()
         damage = [
             MemoryDamage.model_validate({"store": each.store, "what": each.what, "do": each.do})

@@ -1,7 +1,7 @@
-"""The memory is embedded anew after a change of the embedding model: page by page, and then the new one counts.
+"""Reindexing: after a change of the embedding model the memory is embedded again page by page, and then switched.
 
-An archiver does the work: it is asked to remember each task again, of which the collection of the model in use has no
-point yet. So a page may be asked for again at any time, and whoever is killed is gone on for by the next who asks.
+An archiver does the work: it is asked to remember each task again of which the collection of the model in use has no
+point yet. So a page may be requested again at any time, and the next request continues after a crash.
 """
 
 import re
@@ -31,14 +31,14 @@ from pentad.shared.vectors.vector_store import Vectors
 _PAGE = 500
 """Tasks that one request looks at."""
 _NODES = 64
-"""Nodes that are embedded at once."""
+"""Nodes that are embedded together."""
 _POINT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SESSION = "memory"
 _CACHE = "memory reindex"
-"""Who shares the vectors that are cached here: no user or session, whose names have no spaces."""
-_MOST_TOLD = 8
-"""Tenants of which it is said what is lacking."""
-_TO_DO = (
+"""Owner of the vectors that are cached here. No user or session has this name, because their names have no spaces."""
+_MAX_LISTED_TENANTS = 8
+"""Tenants whose missing data is listed in an error."""
+_SWITCH_ADVICE = (
     "Have it embedded (`pentad memory reindex`, or `queue`); what has no record cannot be: `--force` (`force`) "
     "lets the new one count without it, and keeps the other one"
 )
@@ -46,35 +46,35 @@ _TO_DO = (
 
 @immutable
 class Reindexed:
-    """How far it is."""
+    """The result of one request to reindex."""
 
     collection: str
-    """Of the model in use."""
+    """Name of the collection of the model in use."""
     current: str
-    """The one that counts."""
+    """Name of the collection that searches use."""
     tasks: int
-    """Of this page."""
+    """Number of tasks on this page."""
     left: int
-    """Those of them that the model in use has not embedded."""
+    """Number of these tasks that the model in use has not embedded."""
     next: str | None
-    """Where the next page begins; None: this was the last."""
+    """Cursor of the next page; None if this was the last."""
     kept: str | None = None
-    """The collection that counted before and was not removed, because it has more than the one that counts."""
+    """Name of the previous collection if it was not removed, because it has more than the current one."""
     waits_for: str | None = None
-    """What an archiver waits for before it embeds what is left."""
+    """Reason why archivers do not embed the remaining tasks now."""
 
 
 class Reindexing:
-    """Whose memories they are is read from the collection that counts: a gateway need not have a key for them all.
+    """Reindexes the memory of all tenants that the current collection has, with or without a key at this gateway.
 
-    Raises ``OutageError`` while a store is away, ``ProblemError`` for a wrong value or while no model answers.
+    Raises ``OutageError`` if a store is unavailable, ``ProblemError`` for a wrong value or if no model answers.
     """
 
     def __init__(self, store: Store, vectors: Vectors, embedder: Embedder, shards: int) -> None:
         self._store, self._vectors, self._embedder, self._shards = store, vectors, embedder, shards
 
     async def page(self, cursor: str | None, *, queue: bool) -> Reindexed:
-        """Look at the next tasks of the collection that counts. ``queue``: have those that are left embedded."""
+        """Look at the next tasks of the current collection. ``queue``: have the remaining ones embedded."""
         begin, after = _place(cursor)
         fresh, current = await self._both()
         tenants = [] if fresh == current else await self._vectors.tenants(current)
@@ -93,26 +93,26 @@ class Reindexing:
         return Reindexed(fresh, current, len(tasks), len(left), beyond, waits_for=waits_for)
 
     async def switch(self, *, force: bool = False) -> Reindexed:
-        """Let the collection of the model in use count from now on. The one that counted is removed when the new one
-        has, of each tenant, all its tasks and no fewer segments and nodes; where it has not, nothing changes.
+        """Make the collection of the model in use the current one.
 
-        ``force``: let it count all the same; then the other one is kept, and what it alone has is not found. Nodes of
-        the graph are embedded here; what is cut off is gone on with when it is asked for again. Raises
-        ``ProblemError`` (409) for a collection that lacks something.
+        The previous one is removed if the new one has, of each tenant, all tasks and no fewer segments and nodes; if it
+        has not, nothing changes and ``ProblemError`` (409) is raised. ``force``: switch all the same; then the previous
+        collection is kept, and memories that only it has are not found. Nodes of the graph are embedded here; a
+        repeated request continues an interrupted one.
         """
         fresh, current = await self._both()
         if fresh == current:
             return Reindexed(fresh, fresh, 0, 0, None)
         lacking = await self._lacking(fresh, current)
         if lacking and not force:
-            raise ProblemError(409, f"{current} stays the memory: {fresh} lacks {lacking}. {_TO_DO}")
+            raise ProblemError(409, f"{current} stays the memory: {fresh} lacks {lacking}. {_SWITCH_ADVICE}")
         await self._vectors.switch(CURRENT, fresh)
         if not lacking:
             await self._vectors.drop(current)
         return Reindexed(fresh, fresh, 0, 0, None, current if lacking else None)
 
     async def _lacking(self, fresh: str, current: str) -> str:
-        """What the collection of the model in use has not, in words; '' when it has everything."""
+        """Return what the collection of the model in use lacks, in words; '' if it lacks nothing."""
         lacking, counted = [], 0
         for tenant in await self._vectors.tenants(current):
             owner = Owner(tenant)
@@ -134,15 +134,15 @@ class Reindexing:
         whole = sum(each.points for each in await self._vectors.collections() if each.name == current)
         if whole > counted:  # somebody has written meanwhile, or a store has forgotten to list a tenant
             lacking.append(f"{whole - counted} points that were not compared")
-        more = len(lacking) - _MOST_TOLD
-        return "; ".join([*lacking[:_MOST_TOLD], *([f"and more of {more} tenants"] if more > 0 else [])])
+        more = len(lacking) - _MAX_LISTED_TENANTS
+        return "; ".join([*lacking[:_MAX_LISTED_TENANTS], *([f"and more of {more} tenants"] if more > 0 else [])])
 
     async def _compared(
         self, owner: Owner, fresh: str, current: str, after: str | None
     ) -> tuple[set[str], set[str], str | None]:
-        """Tasks of the collection that counts, those of them that the other one lacks, and where the next page begins.
+        """Return tasks of the current collection, those of them that the new one lacks, and the next page's position.
 
-        They are told apart by their names: in another version the points of the same task may have other ids.
+        Tasks are compared by their ids: in another version the points of the same task may have other ids.
         """
         chosen = Selection(owner, Whose.ALL, kinds=(TASK_KIND,))
         page = await self._vectors.scroll(current, chosen, _PAGE, after)
@@ -158,7 +158,7 @@ class Reindexing:
         return tasks, tasks - there, page.next
 
     async def _fewer(self, owner: Owner, fresh: str, current: str, tasks: set[str]) -> int:
-        """How many segments fewer there are of these tasks."""
+        """Return how many segments of these tasks the new collection lacks."""
         if not tasks:
             return 0
         said = Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND,), tasks=tuple(sorted(tasks)))
@@ -169,7 +169,7 @@ class Reindexing:
         return max(0, await self._vectors.count(current, known) - await self._vectors.count(fresh, known))
 
     async def _embed_nodes(self, owner: Owner, fresh: str, current: str) -> None:
-        """Points of nodes that the model in use has not embedded yet."""
+        """Embed the nodes that the collection of the model in use lacks."""
         chosen, after = Selection(owner, Whose.ALL, kinds=(NODE_KIND,)), None
         asks = Requester(shard_of(DEFAULT_TENANT, _SESSION, self._shards), DEFAULT_TENANT, _SESSION, cached_for=_CACHE)
         while True:
@@ -185,7 +185,7 @@ class Reindexing:
                 return
 
     async def _both(self) -> tuple[str, str]:
-        """The collection of the model in use, which is there, and the one that counts."""
+        """Return the collection of the model in use, made if it is missing, and the current collection."""
         asks = Requester(shard_of(DEFAULT_TENANT, _SESSION, self._shards), DEFAULT_TENANT, _SESSION, cached_for=_CACHE)
         embedded = await self._embedded(["a"], asks)
         fresh = collection_name(embedded.model, len(embedded.vectors[0]))
@@ -208,7 +208,7 @@ class Reindexing:
 
 
 def read_reindexing(body: Mapping[str, Any]) -> tuple[str | None, bool, bool, bool]:
-    """As a client writes it: cursor, ``queue``, ``switch``, ``force``. Raises ``ProblemError``."""
+    """Read a request to reindex: cursor, ``queue``, ``switch``, ``force``. Raises ``ProblemError``."""
     cursor, flags = body.get("cursor"), [body.get(name, False) for name in ("queue", "switch", "force")]
     if not all(isinstance(flag, bool) for flag in flags):
         raise invalid("queue, switch and force: true or false is expected")
@@ -219,7 +219,7 @@ def read_reindexing(body: Mapping[str, Any]) -> tuple[str | None, bool, bool, bo
 
 
 def _place(cursor: str | None) -> tuple[str, str | None]:
-    """The tenant and the point that a page begins at."""
+    """Return the tenant and the point at which a page begins."""
     if cursor is None:
         return "", None
     tenant, separator, after = cursor.partition(":")

@@ -1,4 +1,4 @@
-"""What clients have kept by hand, each resting on a statement that is kept: nodes and edges of the graph, episodes."""
+"""Memories that clients add by hand, each with a stored statement: nodes and edges of the graph, and episodes."""
 
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ from pentad.contracts.records import TaskRecord
 from pentad.services.gateway.domain.additions import EdgeAddition, NodeAddition
 from pentad.services.gateway.domain.episode import EpisodeToKeep
 from pentad.services.gateway.edge.problems import busy, invalid
-from pentad.services.gateway.memory.knowledge import Knowledge, edge_told
+from pentad.services.gateway.memory.knowledge import Knowledge, known_edge
 from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
@@ -43,14 +43,14 @@ from pentad.shared.vectors.vector_store import Vectors
 
 T = TypeVar("T")
 
-_MOST_BETWEEN = 4
-"""Edges of one type between two nodes that an owner sees: his and nobody's, in both directions."""
+_MAX_EDGES_BETWEEN = 4
+"""Edges of one type between two nodes that an owner sees: own and shared ones, in both directions."""
 
 
 class KnowledgeEdits:
-    """Writes the statement, then the graph, then what is searched: whatever ends in between, saying it again mends it.
+    """Writes the statement, then the graph, then the search index: a repeated request completes an interrupted one.
 
-    All raise ``OutageError`` while a store is away, and ``ProblemError``.
+    Methods raise ``OutageError`` if a store is unavailable, and ``ProblemError``.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class KnowledgeEdits:
         self._told = TenantMemories(store)
 
     async def add_node(self, tenant: str, asked: NodeAddition) -> KnownNode:
-        """Keep something that a person knows; said again it is the same node."""
+        """Add a node: something that a person knows. The same text gives the same node."""
         owner = Owner(tenant, asked.user)
         name = node_id(owner, asked.kind, asked.text)
         record = await self._stated(owner, name, asked.text)
@@ -96,7 +96,7 @@ class KnowledgeEdits:
         return await self._knowledge.node(owner, name)
 
     async def add_edge(self, tenant: str, asked: EdgeAddition) -> KnownEdge:
-        """Keep how two nodes belong together. What is contradicted is true no more from now on."""
+        """Add an edge between two nodes. A node that is contradicted is no longer true from now on."""
         owner = Owner(tenant, asked.user)
         source, target = [await self._knowledge.node(owner, name) for name in (asked.source, asked.target)]
         text = asked.text or f"{source.text}\n{asked.type.value}\n{target.text}"
@@ -111,13 +111,13 @@ class KnowledgeEdits:
             await _done(self._graph.end(owner, [asked.target], supports[0].at))
             await self._find(self._points.write_again(owner, [asked.target], self._requester(owner)))
         ends = [asked.source, asked.target]
-        there = await _done(self._graph.between(owner, ends, _MOST_BETWEEN, [asked.type]))
+        there = await _done(self._graph.between(owner, ends, _MAX_EDGES_BETWEEN, [asked.type]))
         kept = [each for each in there if each.owner == owner and each.source == asked.source]
         _check_kept(edge.metadata, kept)
-        return edge_told(kept[0] if kept else bare_of(edge))
+        return known_edge(kept[0] if kept else bare_of(edge))
 
     async def remove_node(self, owner: Owner, name: str) -> None:
-        """Take a node away with its edges; what it rested on stays. It does not come back when memory is rebuilt."""
+        """Remove a node with its edges; its statements stay. A rebuild of the memory does not bring it back."""
         await self._knowledge.node(owner, name)
         await hand_over(self._store, noted_nodes(await self._graph.nodes(owner, [name])))
         for there in await self._vectors.collections():
@@ -125,7 +125,7 @@ class KnowledgeEdits:
         await _done(self._graph.remove(owner, [name]))
 
     async def write_again(self, record: TaskRecord) -> None:
-        """Write the node that was added with a statement once more: it is not forgotten any more."""
+        """Write the node of a statement again, which was forgotten."""
         node = stated_node(record)
         if node is not None:
             await _done(self._graph.upsert_nodes([node]))
@@ -133,11 +133,11 @@ class KnowledgeEdits:
             await self._find(self._points.write(known, STATED, self._requester(node.owner)))
 
     async def _is_known_again(self, owner: Owner, task: str, name: str) -> None:
-        """A node that was forgotten, as far as this statement says it, and is added again."""
+        """Remove the note that a node of this statement was forgotten, because it is added again."""
         await remove_notes(self._vectors, owner.tenant, [node_note_id(owner, task, name)])
 
     async def _stated(self, owner: Owner, about: str, text: str) -> TaskRecord:
-        """The statement that this rests on."""
+        """Return the statement for a node or edge, made if it does not exist."""
         name = statement_id(self._shard(owner), owner, about, text)
         record = await self._records.read(owner.tenant, name)
         return record or statement(name, owner, text, rfc3339(await self._store.clock()))
@@ -149,7 +149,7 @@ class KnowledgeEdits:
             raise busy(f"it is kept, and searches do not know it yet: {error}: say it again", outage=True) from None
 
     async def _metadata(self, text: str | None) -> Metadata | None:
-        """What is told now."""
+        """Return metadata with the present time; None if there is none."""
         return None if text is None else Metadata(text, await self._store.clock())
 
     def _requester(self, owner: Owner) -> Requester:
@@ -160,7 +160,7 @@ class KnowledgeEdits:
 
 
 def _check_kept(told: Metadata | None, kept: Sequence[MemoryNode | BareEdge]) -> None:
-    """Whether the graph keeps metadata that was told, or later one."""
+    """Raise ``ProblemError`` if the graph has not stored the metadata or newer one."""
     if told is not None and any(each.metadata is None or each.metadata.at < told.at for each in kept):
         raise busy(
             "it is kept without its metadata, which the archiver does not know yet: say it again when all archivers "
@@ -177,16 +177,16 @@ async def _done(work: Awaitable[T]) -> T:
 
 
 class Episodes:
-    """Writes the record, then has it remembered: whatever ends in between, the same call mends it.
+    """Writes the record of an episode, then has it remembered: a repeated request completes an interrupted one.
 
-    Raises ``OutageError``, and ``ProblemError`` for what was erased.
+    Raises ``OutageError``, and ``ProblemError`` for an episode that was erased.
     """
 
     def __init__(self, store: Store, records: Records, shards: int) -> None:
         self._store, self._records, self._shards = store, records, shards
 
     async def keep(self, tenant: str, asked: EpisodeToKeep) -> KeptEpisode:
-        """Keep it; with the same time it is the same one. It is found a moment later."""
+        """Store an episode, which is found a moment later. The same text and time give the same episode."""
         owner, now = Owner(tenant, asked.user), rfc3339(await self._store.clock())
         at = asked.at or now
         shard = shard_of(tenant, STATED, self._shards)

@@ -1,4 +1,4 @@
-"""Reading dead letters: those of the inbound stream and of every shard, newest first."""
+"""Reading of dead letters of the inbound stream and of all shards, newest first."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
-from pentad.services.gateway.domain.redrive import Surroundings
+from pentad.services.gateway.domain.redrive import LetterContext
 from pentad.services.gateway.edge.pages import BadPageError, Page
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import DamagedError
@@ -19,18 +19,18 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.entry import data_of
 
 _READ = 5
-"""Letters of one stream that are read at once: each has up to a MiB."""
-_LAST = 1 << 64
-"""Behind every number of an entry's id."""
+"""Letters that are read from one stream at a time: each has up to a MiB."""
+_ID_NUMBER_BOUND = 1 << 64
+"""Bound of the numbers in an entry's id."""
 _NAME = re.compile(r"(inbound|\d{1,4})-(\d{1,20})-(\d{1,20})", re.ASCII)
 
 
 @immutable
 class LetterName:
-    """Which dead letter: its id to the outside is ``inbound-ENTRY`` or ``SHARD-ENTRY``."""
+    """The name of a dead letter: ``inbound-ENTRY`` or ``SHARD-ENTRY``."""
 
     place: str
-    """``inbound``, or the shard's number."""
+    """Place of the letter: ``inbound``, or the shard's number."""
     ms: int
     seq: int
 
@@ -43,36 +43,36 @@ class LetterName:
 
     @property
     def stream(self) -> str:
-        """The key of its stream."""
+        """Key of the letter's stream."""
         return INBOUND_DEAD.key() if self.place == "inbound" else DEAD.key(int(self.place))
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """Where it stands among all: the newest has the highest."""
+        """Sort key of the letter among all: the newest has the highest."""
         return self.ms, self.seq, self.place
 
 
 def parse_name(text: str) -> LetterName | None:
-    """The letter that an id names; None for what is no id."""
+    """Return the name of a letter; None for a text that is no name."""
     found = _NAME.fullmatch(text)
-    if found is None or max(int(found[2]), int(found[3])) >= _LAST:
+    if found is None or max(int(found[2]), int(found[3])) >= _ID_NUMBER_BOUND:
         return None
     return LetterName(found[1], int(found[2]), int(found[3]))
 
 
 class Letters:
-    """The read side. Raises ``OutageError`` when a store is unavailable."""
+    """Reads dead letters. Raises ``OutageError`` if a store is unavailable."""
 
     def __init__(self, store: Store, queries: Queries, shards: int) -> None:
         self._store, self._queries = store, queries
         self._places = ("inbound", *map(str, range(shards)))
 
     def knows(self, name: LetterName) -> bool:
-        """Whether such a letter can be here at all."""
+        """Return whether the letter's place exists in this installation."""
         return name.place in self._places
 
     async def page(self, limit: int, cursor: str | None) -> Page:
-        """The newest letters behind the cursor, without their bodies. Raises ``BadPageError``."""
+        """Return a page of the newest letters after the cursor, without their bodies. Raises ``BadPageError``."""
         after = None if cursor is None else parse_name(cursor)
         if cursor is not None and after is None:
             raise BadPageError("the cursor must be the `next` of an earlier page")
@@ -81,7 +81,7 @@ class Letters:
         while len(items) <= limit:
             # One stream after the other, for letters may be large.
             pieces = [await self._piece(place, last) for place in self._places]
-            # What lies behind the end of a piece that is not its stream's end is not known yet.
+            # Letters after the end of a full piece are not known yet.
             ends = [piece[-1][0].order for piece in pieces if len(piece) == _READ]
             floor = max(ends, default=None)
             known = [each for piece in pieces for each in piece if floor is None or each[0].order >= floor]
@@ -95,7 +95,7 @@ class Letters:
         return Page(items[:limit], str(last))
 
     async def _piece(self, place: str, after: LetterName | None) -> list[tuple[LetterName, dict[str, Any]]]:
-        """Up to ``_READ`` letters of one stream behind ``after``, newest first, without their bodies."""
+        """Return up to ``_READ`` letters of one stream after ``after``, newest first, without their bodies."""
         highest = "+"
         if after is not None:
             if (after.ms, after.seq) == (0, 0):  # no entry has this id, and Redis takes it for no interval
@@ -106,7 +106,7 @@ class Letters:
         return [(name := _named(place, entry), _summary(name, _letter(fields))) for entry, fields in found]
 
     async def read(self, name: LetterName) -> DeadLetter | None:
-        """One letter whole; None when there is none. Raises ``DamagedError``."""
+        """Return a whole letter; None if there is none. Raises ``DamagedError``."""
         found = await self._store.call("XRANGE", name.stream, name.entry, name.entry)
         if not found:
             return None
@@ -115,25 +115,25 @@ class Letters:
             raise DamagedError(f"dead letter {name} cannot be read")
         return letter
 
-    async def surroundings(self, letter: DeadLetter) -> Surroundings:
-        """What is known of its task, and the user's message that it goes back to."""
+    async def context_of(self, letter: DeadLetter) -> LetterContext:
+        """Return the present state of the letter's task, with the user's message that led to the letter."""
         if letter.tenant_id is None or letter.task_id is None:
-            return Surroundings()
+            return LetterContext()
         if not (is_identifier(letter.tenant_id) and is_identifier(letter.task_id)):  # somebody else has written it
-            return Surroundings()
+            return LetterContext()
         keys = self._queries.task_keys(letter.tenant_id, letter.task_id)
         if keys is None:
-            return Surroundings()
+            return LetterContext()
         status = await self._store.call("HGET", keys.header, "status")
         try:
             archived = status is None and await self._queries.record(letter.tenant_id, letter.task_id) is not None
             said = await self._said(letter)
         except DamagedError:
-            return Surroundings((status or b"").decode(errors="replace"))
-        return Surroundings((status or b"").decode(errors="replace"), archived, said)
+            return LetterContext((status or b"").decode(errors="replace"))
+        return LetterContext((status or b"").decode(errors="replace"), archived, said)
 
     async def _said(self, letter: DeadLetter) -> InboundMessage | None:
-        """The user's message at the chain's beginning, from the transcript or the record."""
+        """Return the user's message at the beginning of the chain, from the transcript or the record."""
         message = next((link.id for link in letter.chain if link.kind == "message"), "")
         tenant, task_id = letter.tenant_id or "", letter.task_id or ""
         task = await self._queries.task(tenant, task_id) if message else None

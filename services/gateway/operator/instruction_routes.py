@@ -1,4 +1,4 @@
-"""The routes of instructions: everybody with a key may look and run, the operator may change."""
+"""The routes of instructions: everybody with a key may list and run them, the operator may change them."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.edge.schemas import (
     ADMIN,
-    ANY,
+    ANY_OBJECT,
     RECEIPT,
     TEXT,
     gives,
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 WAIT_S = 60.0
-"""Seconds that a run is waited for when the caller does not say."""
+"""Seconds that a request waits for a run if the caller names no time."""
 _INSTRUCTION = {"allOf": [ref("Instruction"), object_of(source=TEXT, version=TEXT)]}
-"""An instruction, where it comes from (``file registered plugin built_in``), and its content's digest."""
+"""Schema of an instruction with its source (``file registered plugin built_in``) and its content's digest."""
 _WARNED = {"allOf": [_INSTRUCTION, object_of(warning={"type": ["string", "null"]})]}
-"""``warning``: which of its tools no worker has now."""
+"""Schema of a registered instruction with a ``warning`` about tools that no worker has now."""
 
 
 _RUN_BODY = {
@@ -47,7 +47,7 @@ _RUN_BODY = {
     "properties": {
         "input": TEXT,
         **{name: ref("ExternalId") for name in ("session_id", "user_id", "message_id")},
-        **dict.fromkeys(("metadata", "budget"), ANY),
+        **dict.fromkeys(("metadata", "budget"), ANY_OBJECT),
         "deadline": TEXT,
     },
     "required": ["input"],
@@ -56,7 +56,7 @@ _RUN_BODY = {
 
 
 class InstructionRoutes:
-    """Instructions of all tenants, and their runs."""
+    """Routes of the instructions of all tenants."""
 
     def __init__(self, instructions: InstructionRegistry) -> None:
         self._instructions = instructions
@@ -68,7 +68,7 @@ class InstructionRoutes:
         _200=gives("", page(_INSTRUCTION)),
     )
     async def list_instructions(self, request: "Request") -> "Response":
-        """Every instruction that counts, with where it comes from."""
+        """Return all instructions in use, each with its source."""
         return answer({"items": await self._instructions.listing(), "next": None})
 
     @operation(
@@ -105,10 +105,10 @@ class InstructionRoutes:
 
 
 class RunRoutes:
-    """Runs of instructions, each a message that names one."""
+    """Routes of instructions' runs; a run is a message that names an instruction."""
 
     def __init__(self, book: InstructionBook, turns: TurnFollower, closing: asyncio.Event, shards: int) -> None:
-        """``closing``: the gateway stops."""
+        """``closing`` is set when the gateway stops."""
         self._book, self._turns, self._closing, self._shards = book, turns, closing, shards
 
     @operation(
@@ -126,7 +126,7 @@ class RunRoutes:
         _202=gives("it goes on: ask again with the same `message_id`", RECEIPT),
     )
     async def run_instruction(self, request: "Request") -> "Response | EventStream":
-        """200 with the run at its end, 202 when time is up; or its events as they come, to who accepts them."""
+        """Return 200 with the ended run, 202 when the time is up, or its events to clients that accept them."""
         name, wait_s = _name_of(request), wait_of(request)
         body = await read_body(request)
         instruction = (await self._book.known(name)).get(name)
@@ -151,9 +151,9 @@ class RunRoutes:
 
 
 async def _checked(instruction: Instruction, turn: WaitedTurn) -> str | None:
-    """The JSON value of the answer; None where it is of another form than the instruction that is known here asks for.
+    """Return the JSON value of the answer; None if it does not fit the instruction that this gateway knows.
 
-    The runner has checked it too, maybe against an older version of the instruction.
+    The runner has checked it, too, but perhaps against an older version of the instruction.
     """
     completed = turn.end is not None and turn.end.outcome == "completed"
     if instruction.output_schema is None or turn.answer is None or not completed:
@@ -167,7 +167,7 @@ async def _checked(instruction: Instruction, turn: WaitedTurn) -> str | None:
 
 
 def _name_of(request: "Request") -> str:
-    """The name in the path; what cannot be one is unknown. Raises ``ProblemError`` (404)."""
+    """Return the instruction's name in the path. Raises ``ProblemError`` (404) for an invalid name."""
     name: str = request.path_params["instruction"]
     if not is_identifier(name):
         raise missing("there is no such instruction")

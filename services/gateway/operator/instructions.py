@@ -1,4 +1,4 @@
-"""The registry of instructions as an operator sees and changes it, and the instructions that there are, read anew."""
+"""The registry of instructions that an operator reads and changes, and all instructions in use."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -15,33 +15,36 @@ from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
 from pentad.shared.store.store import Store
 
-_TRIES = 5
-_SAID = 1000
-"""Characters of what is wrong with an entry."""
+_MAX_ATTEMPTS = 5
+"""How often a change is tried when others change the registry at the same time."""
+_MAX_ERROR_CHARS = 1000
+"""Characters of an error about an entry."""
 _HOMES = {
     "file": "is of the file of PENTAD_INSTRUCTIONS: it is changed there",
     "plugin": "is a plugin's: take it out of the module of PENTAD_PLUGINS",
     "built_in": "is built in: it stays",
 }
 ToolNames = Callable[[], Awaitable[Collection[str]]]
-"""The names of the tools that workers have."""
+"""Function that returns the names of the tools that workers have."""
 
 
 class KnownInstructions:
-    """Raises ``OutageError`` when Redis is unavailable. ``file``: the instructions of the file."""
+    """Reads all instructions. Raises ``OutageError`` if Redis is unavailable. ``file``: instructions of the file."""
 
     def __init__(self, store: Store, file: Iterable[Instruction]) -> None:
         self._store, self._file = store, tuple(file)
 
     async def read(self) -> tuple[Registered[Instruction], Mapping[str, KnownInstruction]]:
-        """Those that were registered, and of all together those that count, by name."""
+        """Return the registered instructions, and all instructions in use by name."""
         published = await INSTRUCTIONS.read(self._store)
         registered = await REGISTERED_INSTRUCTIONS.read(self._store)
         return registered, all_instructions(self._file, registered.entries, published.values())
 
-    async def let_go(self, model_id: str) -> list[str] | None:
-        """Which of them ask this model, as `ModelUsers` says it. One that another stands before counts too: it may come
-        back."""
+    async def uses_of(self, model_id: str) -> list[str] | None:
+        """Return the instructions that use this model, in the form of `ModelUsers`.
+
+        A registered instruction that the file's overrides counts, too: it may come into use again.
+        """
         registered, known = await self.read()
         asking = {each.instruction.name for each in known.values() if each.instruction.model == model_id}
         asking |= {each.name for each in registered.entries if each.model == model_id}
@@ -51,24 +54,24 @@ class KnownInstructions:
 
 
 class InstructionRegistry:
-    """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable.
+    """Changes the registry of instructions. Raises ``ProblemError``, and ``OutageError`` if Redis is unavailable.
 
-    A change is written only if the registry is still as it was when the change was found to fit, and the model that it
-    names is still there (`ModelRegistry`).
+    A change is written only if the registry has not changed since the check, and the model that the instruction names
+    still exists (`ModelRegistry`).
     """
 
     def __init__(self, store: Store, known: KnownInstructions, models: ModelRegistry, tools: ToolNames) -> None:
         self._store, self._known, self._models, self._tools = store, known, models, tools
 
     async def listing(self) -> list[dict[str, Any]]:
-        """Every instruction that counts, with its version and where it comes from."""
+        """Return all instructions in use, each with its version and its source."""
         _, known = await self._known.read()
         return [_shown(each) for each in known.values()]
 
     async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Add an instruction, or put it in the place of the registered one with its name. Says whether it is new."""
+        """Add an instruction, or replace the registered one with its name; return it, and whether it is new."""
         made = await _entry(body)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             read, known = await self._known.read()
             new = made.name not in {each.name for each in read.entries}
             self._check(made, known.get(made.name), new, read)
@@ -82,8 +85,8 @@ class InstructionRegistry:
         raise busy("others change the registry at the same time: try again")
 
     async def delete(self, name: str) -> None:
-        """Remove a registered instruction. Tasks that began with it keep it; what it stood before comes back."""
-        for _ in range(_TRIES):
+        """Remove a registered instruction. Tasks that began with it keep it; one that it overrode is used again."""
+        for _ in range(_MAX_ATTEMPTS):
             read, known = await self._known.read()
             found = known.get(name)
             if found is None:
@@ -103,9 +106,9 @@ class InstructionRegistry:
             raise ProblemError(409, f"there are {MOST_ENTRIES} registered instructions already: delete one")
 
     async def _warning(self, made: Instruction) -> str | None:
-        """Of the tools that it may call, those that are not there: their worker may come later."""
+        """Return a warning about tools of the instruction that no worker has now; a worker may come later."""
         gone = sorted(set(made.tools or ()) - set(await self._tools()))
-        return f"no worker has these tools now: {', '.join(gone)}"[:_SAID] if gone else None
+        return f"no worker has these tools now: {', '.join(gone)}"[:_MAX_ERROR_CHARS] if gone else None
 
 
 async def _entry(body: Mapping[str, Any]) -> Instruction:
@@ -113,7 +116,7 @@ async def _entry(body: Mapping[str, Any]) -> Instruction:
         made = Instruction.model_validate(body, extra="forbid")
         await asyncio.to_thread(prove_schema, made)
     except ValidationError as error:
-        raise invalid("; ".join(complaints(error))[:_SAID]) from None
+        raise invalid("; ".join(complaints(error))[:_MAX_ERROR_CHARS]) from None
     except ValueError as error:
         raise invalid(str(error)) from None
     return made

@@ -1,4 +1,4 @@
-"""The routes of models: everybody with a key may look, the operator may change."""
+"""The routes of models: everybody with a key may list them, the operator may change them."""
 
 from typing import TYPE_CHECKING, get_args
 
@@ -28,11 +28,11 @@ _HEALTH = object_of(
     processes={"type": "integer", "description": "How many processes tell"},
 )
 _MODEL = {"allOf": [ref("ModelEntry"), object_of(source=TEXT, health=_HEALTH)]}
-"""An entry, where it comes from (``file``, ``registered`` or ``environment``), and how the model does."""
+"""Schema of a model's entry with its source (``file``, ``registered`` or ``environment``) and its health."""
 
 
 class ModelRoutes:
-    """Models of all tenants."""
+    """Routes of the models of all tenants."""
 
     def __init__(self, models: ModelRegistry) -> None:
         self._models = models
@@ -44,7 +44,7 @@ class ModelRoutes:
         _200=gives("", page(_MODEL)),
     )
     async def list_models(self, request: "Request") -> "Response":
-        """Every model, with where its entry comes from and how it does."""
+        """Return all models, each with its source and its health."""
         return answer({"items": await self._models.listing(), "next": None})
 
     @operation(

@@ -1,4 +1,4 @@
-"""The registry of models as an operator sees and changes it."""
+"""The registry of models that an operator reads and changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -14,50 +14,51 @@ from pentad.shared.presence.model_health import reported, worst
 from pentad.shared.registries.registrations import REGISTERED_MODELS, Registered
 from pentad.shared.store.store import Store
 
-_TRIES = 5
-_SAID = 1000
-"""Characters of what is wrong with an entry."""
+_MAX_ATTEMPTS = 5
+"""How often a change is tried when others change the registry at the same time."""
+_MAX_ERROR_CHARS = 1000
+"""Characters of an error about an entry."""
 _HOMES = {"file": "the file of PENTAD_MODELS", "environment": "the environment's variables"}
 
 
 class ModelUsers(Protocol):
-    """Somebody whose work names models."""
+    """A registry whose entries name models."""
 
-    async def let_go(self, model_id: str) -> list[str] | None:
-        """What of theirs needs this model, in words.
+    async def uses_of(self, model_id: str) -> list[str] | None:
+        """Return the entries that use this model, in words.
 
-        Empty: nothing does, and what is about to is not written without looking for the model again. None: that changes
-        at this very time, so the model is to be looked at anew.
+        Empty: no entry does, and an entry that is about to use it is not written without another look at the model.
+        None: the entries change at this moment, so the caller must look again.
         """
 
 
 class ModelRegistry:
-    """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable.
+    """Changes the registry of models. Raises ``ProblemError``, and ``OutageError`` if Redis is unavailable.
 
-    A change is written only if the registry is still as it was when the change was found to fit. Models, instructions
-    are two registries, which no script sees both of: in a cluster they lie in two slots. So who deletes a model and who
-    names it each renews the other registry's version, and then writes only if his own is as it was before that. Of the
-    two one is overtaken, in whichever order their commands come.
+    A change is written only if the registry has not changed since the check. Models and instructions are two
+    registries, which no script can see together: in a cluster they lie in two slots. So a request that deletes a model
+    and one that names it each renew the version of the other registry, and then write only if the version of their own
+    is the same as before. In whichever order their commands come, one of the two fails.
     """
 
     def __init__(self, store: Store, configured: ConfiguredModels, users: Sequence[ModelUsers]) -> None:
         self._store, self._configured, self._users = store, configured, users
 
     async def listing(self) -> list[dict[str, Any]]:
-        """Every model with where it comes from and how it does."""
+        """Return all models, each with its source and its health."""
         _, models = await self._read()
         health = await reported(self._store)
         return [_shown(models.known[name], health.get(name, ())) for name in sorted(models.known)]
 
     async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Add an entry, or put it in the place of the registered one with its id. Says whether it is new."""
+        """Add an entry, or replace the registered one with its id; return it, and whether it is new."""
         entry = _entry(body)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             read, models = await self._read()
             known = models.known.get(entry.id)
             self._check(entry, known, read)
             if known is not None and known.entry.kind != entry.kind:
-                used = await self._let_go(entry.id, models)
+                used = await self._uses_of(entry.id, models)
                 if used is None:
                     continue
                 if used:
@@ -70,14 +71,14 @@ class ModelRegistry:
 
     async def delete(self, model_id: str) -> None:
         """Remove a registered entry that nobody uses."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             read, models = await self._read()
             known = models.known.get(model_id)
             if known is None:
                 raise missing("there is no such model")
             if known.source != "registered":
                 raise ProblemError(409, f"model {model_id} is of {_HOMES[known.source]}: it is removed there")
-            used = await self._let_go(model_id, models)
+            used = await self._uses_of(model_id, models)
             if used is None:
                 continue
             if used:
@@ -87,8 +88,11 @@ class ModelRegistry:
         raise busy("others change the registry at the same time: try again")
 
     async def hold(self, model_id: str) -> bool | None:
-        """Whether there is this chat model, for whoever is about to write that he needs it: who is about to delete it
-        looks again. None: the models change at this very time, so ask anew."""
+        """Return whether this chat model exists, for a caller that is about to write an entry that uses it.
+
+        A request that is about to delete the model must then look again. None: the models change at this moment, so the
+        caller must look again.
+        """
         read, models = await self._read()
         found = models.known.get(model_id)
         if found is None or found.entry.kind != "llm":
@@ -99,11 +103,11 @@ class ModelRegistry:
         read = await REGISTERED_MODELS.read(self._store)
         return read, self._configured.and_registered(read.entries)
 
-    async def _let_go(self, model_id: str, models: ModelList) -> list[str] | None:
-        """What needs this model, in words, as `ModelUsers.let_go` says it."""
+    async def _uses_of(self, model_id: str, models: ModelList) -> list[str] | None:
+        """Return the entries of all registries that use this model, in the form of `ModelUsers.uses_of`."""
         used = models.using(model_id)
         for users in self._users:
-            theirs = await users.let_go(model_id)
+            theirs = await users.uses_of(model_id)
             if theirs is None:
                 return None
             used += theirs
@@ -126,7 +130,7 @@ def _entry(body: Mapping[str, Any]) -> ModelEntry:
     try:
         return ModelEntry.model_validate(body)
     except ValidationError as error:
-        raise invalid("; ".join(complaints(error))[:_SAID]) from None
+        raise invalid("; ".join(complaints(error))[:_MAX_ERROR_CHARS]) from None
 
 
 def _shown(known: KnownModel, health: Sequence[ModelHealth]) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _shown(known: KnownModel, health: Sequence[ModelHealth]) -> dict[str, Any]:
 
 
 def _worst(health: Sequence[ModelHealth]) -> dict[str, Any]:
-    """How a model does where it does worst; ``unknown`` when no process tells."""
+    """Return a model's health in the process where it is worst; ``unknown`` if no process reports it."""
     if not health:
         return {"state": "unknown", "since": None, "error": None, "refused": False, "learned": [], "processes": 0}
     found = worst(health)

@@ -1,7 +1,8 @@
-"""Redriving and discarding dead letters. Each is redriven once, however often that is asked or cut off.
+"""Redriving and discarding of dead letters. Each is redriven once, however often that is requested or interrupted.
 
-Three acts, each safe to repeat: the letter is claimed for a minute, what it says is sent under a guard in its shard,
-the letter is removed. They are apart because a letter of the inbound stream and its session have different hash tags.
+A redrive has three acts, each safe to repeat: the letter is claimed for a minute, its content is sent under a guard in
+the shard, and the letter is removed. They are separate because a letter of the inbound stream and its session have
+different hash tags.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,15 @@ from pydantic_core import to_json
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, split_key, work_stream
-from pentad.services.gateway.domain.redrive import Append, GoOn, Redrive, Say, UnfitError, Wake, plan_redrive
+from pentad.services.gateway.domain.redrive import (
+    AppendEntry,
+    ContinueTask,
+    Redrive,
+    SendMessages,
+    UnfitError,
+    WakeActor,
+    plan_redrive,
+)
 from pentad.services.gateway.edge.problems import ProblemError, missing
 from pentad.services.gateway.operator.dead_letters import LetterName, Letters
 from pentad.services.gateway.tasks.queries import Queries
@@ -36,7 +45,7 @@ from pentad.shared.kinds import REDRIVE, USER
 from pentad.shared.store.store import Argument, Store
 
 _CLAIM_S = 60
-"""How long a redrive has a letter to itself: one that was killed holds it no longer."""
+"""Seconds for which a redrive claims a letter: after a crash the claim ends then."""
 
 
 def _being_redriven(name: LetterName) -> ProblemError:
@@ -44,14 +53,14 @@ def _being_redriven(name: LetterName) -> ProblemError:
 
 
 class Redrives:
-    """Raises ``ProblemError``, and ``OutageError`` when Redis is unavailable: asked again, it goes on where it was."""
+    """Redrives dead letters. Raises ``ProblemError``, and ``OutageError`` in an outage: try again to continue."""
 
     def __init__(self, store: Store, letters: Letters, queries: Queries, session_ttl_s: int, shards: int) -> None:
         self._store, self._letters, self._queries = store, letters, queries
         self._session_ttl_s, self._shards = session_ttl_s, shards
 
     async def redrive(self, name: LetterName, edit: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Send what was set aside again; says what was sent."""
+        """Send a letter's content again, and return what was sent."""
         letter = await self._letters.read(name)
         if letter is None:
             raise await self._gone(name)
@@ -62,9 +71,9 @@ class Redrives:
         return {"id": str(name)} | sent
 
     async def _send_once(self, name: LetterName, letter: DeadLetter, edit: Mapping[str, Any] | None) -> dict[str, Any]:
-        around, now = await self._letters.surroundings(letter), await self._store.clock()
+        context, now = await self._letters.context_of(letter), await self._store.clock()
         try:
-            plan = plan_redrive(str(name), letter, edit, around, now)
+            plan = plan_redrive(str(name), letter, edit, context, now)
         except UnfitError as error:
             raise ProblemError(409, str(error)) from None
         await self._claim(name, edit)
@@ -73,10 +82,10 @@ class Redrives:
         except ProblemError:  # nothing was sent: something else may be tried
             await self._store.run("redrive_unclaim", self._keys(name)[1:], [_as_json(edit)])
             raise
-        return _said(plan)
+        return _sent(plan)
 
     async def discard(self, name: LetterName) -> None:
-        """Remove a letter for good."""
+        """Remove a dead letter for good."""
         outcome = await self._store.run("dead_remove", self._keys(name), [name.entry, "discarded", DAY_S])
         if outcome == b"busy":
             raise _being_redriven(name)
@@ -87,7 +96,7 @@ class Redrives:
         return [name.stream, redrive_claim(name.stream, name.entry)]
 
     async def _was_sent(self, name: LetterName) -> bool:
-        """Whether a redrive that was cut off has got as far as sending: its guard lies in the shard that it went to."""
+        """Return whether an interrupted redrive has sent the content: its guard is then in the shard of the target."""
         for shard in range(self._shards):
             if await self._store.call("EXISTS", redriven(shard, str(name))):
                 return True
@@ -99,7 +108,7 @@ class Redrives:
         return missing("there is no such dead letter: it may have been discarded, or dropped by age or number")
 
     async def _claim(self, name: LetterName, edit: Mapping[str, Any] | None) -> None:
-        """Have it to ourselves for a while, so that two who send different things do not both."""
+        """Claim a letter for a while, so that of two requests with different content only one sends it."""
         args: list[Argument] = [name.entry, _as_json(edit), _CLAIM_S]
         outcome = await self._store.run("redrive_claim", self._keys(name), args)
         if outcome == b"busy":
@@ -108,23 +117,23 @@ class Redrives:
             raise await self._gone(name)
 
     async def _send(self, name: LetterName, plan: Redrive, now: int) -> None:
-        if isinstance(plan, Say):
-            await self._say(name, plan)
-        elif isinstance(plan, GoOn):
-            await self._go_on(name, plan, now)
-        elif isinstance(plan, Append):
-            await self._append(name, plan)
+        if isinstance(plan, SendMessages):
+            await self._send_messages(name, plan)
+        elif isinstance(plan, ContinueTask):
+            await self._continue_task(name, plan, now)
+        elif isinstance(plan, AppendEntry):
+            await self._append_entry(name, plan)
         else:
             await self._wake(plan)
 
-    async def _wake(self, plan: Wake) -> None:
+    async def _wake(self, plan: WakeActor) -> None:
         actor = plan.actor
         found, woken = await self._store.run("redrive_wake", [actor.header, actor.wake], [actor.actor])
         if not found:
             raise ProblemError(409, f"there is no {actor.actor} to be woken: discard it")
         count_wake_ups(actor.stream, woken)
 
-    async def _say(self, name: LetterName, plan: Say) -> None:
+    async def _send_messages(self, name: LetterName, plan: SendMessages) -> None:
         session = SessionKeys(shard_of(plan.tenant, plan.session, self._shards), plan.tenant, plan.session)
         keys = [redriven(session.shard, str(name)), session.header, session.messages, session.wake]
         keys += [load(session.shard), session_index(session.shard, session.tenant)]
@@ -142,7 +151,7 @@ class Redrives:
         metrics.published.labels(SESSION_WAKE.name, USER).inc(posted)
         count_wake_ups(SESSION_WAKE, woken)
 
-    async def _go_on(self, name: LetterName, plan: GoOn, now: int) -> None:
+    async def _continue_task(self, name: LetterName, plan: ContinueTask, now: int) -> None:
         keys = self._queries.task_keys(plan.tenant, plan.task)
         if keys is None:
             raise ProblemError(409, f"{plan.task[:128]!r} is no task of ours")
@@ -156,7 +165,7 @@ class Redrives:
         metrics.published.labels(TASK_WAKE.name, REDRIVE).inc(posted)
         count_wake_ups(TASK_WAKE, woken)
 
-    async def _append(self, name: LetterName, plan: Append) -> None:
+    async def _append_entry(self, name: LetterName, plan: AppendEntry) -> None:
         place, stream = split_key(plan.stream), work_stream(plan.stream)
         if place is None or stream is None or place[0] >= self._shards:
             raise ProblemError(409, f"there is no shard for {plan.stream}: discard it")
@@ -165,8 +174,8 @@ class Redrives:
         metrics.published.labels(stream.name, stream.carries[0].__name__).inc(appended)
 
 
-def _marks(session: SessionKeys, plan: Say) -> set[str]:
-    """Where it is told that what these messages are about was erased: the session, their tasks, who said them."""
+def _marks(session: SessionKeys, plan: SendMessages) -> set[str]:
+    """Return the keys of the marks that say that the session, the tasks or the users of the messages were erased."""
     shard, tenant = session.shard, session.tenant
     users = {erased_user(shard, tenant, message.user_id) for message in plan.messages if message.user_id}
     return users | {session.erased, *(TaskKeys(shard, tenant, m.task_id).erased for m in plan.messages if m.task_id)}
@@ -176,10 +185,10 @@ def _as_json(edit: Mapping[str, Any] | None) -> bytes:
     return b"" if edit is None else to_json(edit)
 
 
-def _said(plan: Redrive) -> dict[str, Any]:
-    """What has been sent, for who asked."""
-    if isinstance(plan, Say):
+def _sent(plan: Redrive) -> dict[str, Any]:
+    """Return a description of what was sent, for the client."""
+    if isinstance(plan, SendMessages):
         return {"session_id": plan.session, "message_ids": [message.message_id for message in plan.messages]}
-    if isinstance(plan, GoOn):
+    if isinstance(plan, ContinueTask):
         return {"task_id": plan.task}
-    return {"stream": plan.stream} if isinstance(plan, Append) else {"actor": plan.actor.actor}
+    return {"stream": plan.stream} if isinstance(plan, AppendEntry) else {"actor": plan.actor.actor}

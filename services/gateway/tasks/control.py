@@ -1,4 +1,4 @@
-"""Telling tasks to stop, to pause, to go on, and to leave."""
+"""Requests to cancel, pause, resume and archive tasks."""
 
 from collections.abc import Mapping
 
@@ -16,15 +16,16 @@ _VERBS: Mapping[ControlKind, str] = {"cancel": "stop", "pause": "pause", "resume
 
 
 class Control:
-    """What clients tell tasks."""
+    """Passes the control requests of clients to tasks."""
 
     def __init__(self, actors: Actors, queries: Queries) -> None:
         self._actors, self._queries = actors, queries
 
     async def ask(self, what: ControlKind, tenant: str, task: str, session: str | None = None) -> None:
-        """Ask a task to do this; said again while it is asked already, it changes nothing.
+        """Ask a task to cancel, pause or resume; a repeated request changes nothing.
 
-        ``session``: only a task of this session. Raises ``ProblemError``: 404, 409 when it has ended, 503.
+        ``session``: the session that the task must belong to. Raises ``ProblemError``: 404, 409 if the task has ended,
+        503.
         """
         keys = self._queries.task_keys(tenant, task)
         if keys is None:
@@ -43,9 +44,9 @@ class Control:
             raise ProblemError(409, f"task {task} has ended", ErrorCode.NOT_ALLOWED)
 
     async def archive(self, tenant: str, task: str) -> None:
-        """Archive a task that has ended, without waiting for its grace time; one that is archived already stays so.
+        """Archive a task that has ended, without its grace time; an archived task stays as it is.
 
-        Raises ``ProblemError``: 404, 409 while it has not ended, 503.
+        Raises ``ProblemError``: 404, 409 if the task has not ended, 503.
         """
         keys = self._queries.task_keys(tenant, task)
         if keys is None:
@@ -62,7 +63,7 @@ class Control:
             raise ProblemError(409, f"task {task} has not ended: cancel it first", ErrorCode.NOT_ALLOWED)
 
     async def _post(self, what: ControlKind, keys: TaskKeys) -> str:
-        """Post it, which is one however often it is posted; the task's status. Raises ``RefusedWriteError``."""
+        """Post the request, which is safe to repeat; return the task's status. Raises ``RefusedWriteError``."""
         try:
             return await persist(lambda: self._actors.post(keys, what, b"{}", LIVE, control=what))
         except RefusedWriteError:

@@ -1,8 +1,8 @@
-"""Every message that a person moves, kept as an evaluation case for those who measure routing: ``PENTAD_EVAL_CASES``.
+"""Evaluation cases of routing, one for every message that a person moves, in the folder ``PENTAD_EVAL_CASES``.
 
-A case is one file of one line in that folder, named by its message: who asks again, or another process after a crash,
-writes the same, and a second move of the message changes where it belongs. It is kept before the move is asked for, so
-that no move goes without; what goes wrong here is logged and counted, and the move goes on.
+A case is a file of one line, named by its message: a repeated request, or another process after a crash, writes the
+same, and a second move of the message changes the task where it belongs. The case is written before the move is
+requested, so that no move is missed; errors are logged and counted, and the move goes on.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pentad.services.gateway.domain.eval_case import Case, MovedMessage, case_of, labelled, said_before
+from pentad.services.gateway.domain.eval_case import Case, MovedMessage, case_of, labelled, lines_before
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.errors import PentadError
@@ -23,18 +23,18 @@ from pentad.shared.random_hex import random_hex
 from pentad.shared.throttled_log import ThrottledLog
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of the folder: what comes then is refused until somebody has taken cases away."""
+"""Bytes that the folder may have: more cases are refused until a person has removed some."""
 _LIMIT_S = 1.0
-"""What a move waits for its case."""
+"""Seconds that a move waits for its case to be written."""
 _say = ThrottledLog(logging.getLogger(__name__))
 
 
 class RefusedCaseError(PentadError):
-    """A case is not kept; the text says why."""
+    """A case is not written; the text says why."""
 
 
 class EvalCases:
-    """Keeps cases in a folder, one after the other, in a thread of its own: a disk that hangs holds nothing else."""
+    """Writes cases to a folder one by one, in a thread of its own, so that a hanging disk blocks nothing else."""
 
     def __init__(self, folder: Path, queries: Queries) -> None:
         self._folder, self._queries = folder, queries
@@ -43,7 +43,7 @@ class EvalCases:
         self._turn = asyncio.Lock()
 
     async def keep(self, keys: SessionKeys, source: str, message_id: str, to: str) -> None:
-        """Keep what a person says of a message: it is not of the task ``source`` but of ``to``. Raises nothing."""
+        """Write the case of a message that a person moves from the task ``source`` to ``to``. Raises nothing."""
         try:
             async with asyncio.timeout(_LIMIT_S), self._turn:
                 await self._keep(keys, source, message_id, to)
@@ -56,7 +56,7 @@ class EvalCases:
         metrics.eval_cases.labels("lost").inc()
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread that writes cases."""
         self._thread.shutdown(wait=False)
 
     async def _keep(self, keys: SessionKeys, source: str, message_id: str, to: str) -> None:
@@ -67,14 +67,14 @@ class EvalCases:
         if moved is None:
             raise RefusedCaseError("nothing is known any more of what the message said")
         tasks = {*await self._queries.candidates(keys), source, to}
-        said = {task: said_before(moved, await self._queries.transcript(keys.tenant, task) or []) for task in tasks}
+        said = {task: lines_before(moved, await self._queries.transcript(keys.tenant, task) or []) for task in tasks}
         about = {"tenant_id": keys.tenant, "session_id": keys.session, "message_id": message_id, "task_id": source}
         case = case_of(name, moved, to, said, about)
         self._writing = self._thread.submit(_write, self._folder / f"{name}.json", case, to)
         await asyncio.wrap_future(self._writing)
 
     async def _moved(self, keys: SessionKeys, source: str, message_id: str) -> MovedMessage | None:
-        """As the session's last turns tell it, else the task's transcript."""
+        """Return the moved message from the session's last turns, else from the task's transcript."""
         turns = await self._queries.messages(keys)
         lines = turns if _found(turns, message_id) else await self._queries.transcript(keys.tenant, source) or []
         line = _found(lines, message_id)
@@ -87,12 +87,12 @@ def _found(lines: list[dict[str, Any]], message_id: str) -> dict[str, Any] | Non
 
 
 def _name_of(keys: SessionKeys, message_id: str) -> str:
-    """Sessions share the first half, so that one person's cases are found together."""
+    """Return the name of a case. Cases of one session share its first half, so that they are found together."""
     return "-".join(sha256(part.encode()).hexdigest()[:16] for part in (f"{keys.tenant}/{keys.session}", message_id))
 
 
 def _write(path: Path, case: Case | None, to: str) -> None:
-    """In the thread. Raises ``RefusedCaseError`` and ``OSError``."""
+    """Write a case, in the thread. Raises ``RefusedCaseError`` and ``OSError``."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = _read(path)
     case = case if known is None else labelled(known, to)
@@ -108,7 +108,7 @@ def _write(path: Path, case: Case | None, to: str) -> None:
 
 
 def _read(path: Path) -> Case | None:
-    """What is known of the message; None for nothing, and for what is no case."""
+    """Return the case in a file; None if there is no file, or it contains no case."""
     try:
         known = json.loads(path.read_bytes())
         labelled(known, "")

@@ -1,4 +1,4 @@
-"""A session's events as server-sent events: all of them, or those of one turn."""
+"""Server-sent events of a session: all of them, or those of one turn."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from pentad.shared.events.subscription import SlowReaderError
 from pentad.shared.keys import SessionKeys
 
 HEARTBEAT_S = 15.0
-"""A silent stream says this often that it is alive, so that proxies keep it."""
+"""Seconds after which a silent stream sends a comment, so that proxies keep the connection."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -24,11 +24,11 @@ _HEADERS = [
 class EventStream:
     """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops.
 
-    Where one turn is followed, it ends with that.
+    A stream of one turn ends with the turn.
     """
 
     def __init__(self, closing: asyncio.Event, keys: SessionKeys, stream: TurnStream) -> None:
-        """``closing``: the gateway stops. The stream is closed here."""
+        """``closing`` is set when the gateway stops. The response closes ``stream``."""
         self._closing, self._keys, self._stream = closing, keys, stream
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

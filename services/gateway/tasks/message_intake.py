@@ -1,4 +1,4 @@
-"""MessageIntake messages: refused while too much waits, appended once, reported when Redis loses them (hazard 10)."""
+"""The intake of messages: refused while too many wait, appended once, reported if Redis loses them (hazard 10)."""
 
 import asyncio
 import logging
@@ -29,19 +29,20 @@ log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
 WAITING_LIMIT = 10_000
-"""Messages that may wait to be taken into a step before more are refused; not those that lie with paused tasks."""
+"""Messages that may wait for a step before more are refused; messages of paused tasks do not count."""
 PARKED_LIMIT = 1_000
-"""Messages of one session that may lie with paused tasks. A tenant may have as many as it may have waiting."""
+"""Messages of one session that may wait for paused tasks. The limit of a tenant is that of its waiting messages."""
 _BUSY_S = 1.0
+"""Seconds after which a client may send again when too many messages wait."""
 _PAUSED_S = 60.0
-"""Until a person resumes a task it may take much longer."""
+"""Seconds after which a client may send again when its tasks are paused: a person must resume them first."""
 _DOUBT_S = 5.0
-"""Redis may lose what it confirmed this recently: an fsync each second, and 2 s that a write may lag behind."""
+"""Seconds within which Redis may lose confirmed writes: it syncs each second, and a sync may be 2 s late."""
 
 
 @immutable
 class Accepted:
-    """A message that a client was told is safe."""
+    """A message whose client was told that it is accepted."""
 
     at: float
     keys: SessionKeys
@@ -50,23 +51,23 @@ class Accepted:
 
 
 def new_session_id() -> str:
-    """A session id for a client that named none."""
+    """Return a session id for a client that named none."""
     return f"s-{token_hex(12)}"
 
 
 def new_message_id() -> str:
-    """For a message whose sender gave none: whatever happens, it may be sent again under it."""
+    """Return an id for a message whose client gave none, under which the message may be sent again."""
     return f"m-{token_hex(12)}"
 
 
 class MessageIntake:
-    """Appends messages. Raises ``ProblemError`` with 429 under back-pressure and 503 in an outage."""
+    """Appends messages to the inbound stream. Raises ``ProblemError``: 429 under back-pressure, 503 in an outage."""
 
     def __init__(self, inbox: Inbox, watch: "LossWatch", tenant_share: float, limit: int = WAITING_LIMIT) -> None:
         self._inbox, self._watch, self._tenant_share, self._limit = inbox, watch, tenant_share, limit
 
     async def accept(self, message: InboundMessage, keys: SessionKeys) -> str:
-        """Append a message that has an id; returns the id."""
+        """Append a message that has an id, and return the id."""
         message_id = message.message_id
         assert message_id is not None
         try:
@@ -87,7 +88,7 @@ class MessageIntake:
         return message_id
 
     async def is_repeat(self, message: InboundMessage, keys: SessionKeys) -> bool:
-        """Whether its id has been accepted. Raises ``ProblemError``: 409 where that was with another text."""
+        """Return whether the message's id was accepted before. Raises ``ProblemError`` (409) for another text."""
         try:
             accepted = await persist(lambda: self._inbox.accepted_text(keys, message.message_id or ""))
         except OutageError:
@@ -98,7 +99,7 @@ class MessageIntake:
         return accepted is not None
 
     async def _full(self, keys: SessionKeys) -> str | None:
-        """Whose messages fill the limit ('' for everybody's); None while there is room."""
+        """Return words for whose messages fill the limit, '' for those of all tenants; None while there is room."""
         backlog, share = self._inbox.backlog, self._tenant_share * self._limit
         waiting = backlog.known(keys.shard)
         if waiting is None:
@@ -108,7 +109,7 @@ class MessageIntake:
         return "" if waiting >= self._limit else None
 
     async def _parked(self, keys: SessionKeys) -> str | None:
-        """Whose messages lie with paused tasks, when these are as many as may; nobody else's are held up by them."""
+        """Return words for the messages of paused tasks that fill a limit; None while there is room."""
         backlog, share = self._inbox.backlog, self._tenant_share * self._limit
         if backlog.parked(keys.shard) < min(PARKED_LIMIT, share):
             return None
@@ -118,7 +119,7 @@ class MessageIntake:
         return f"{tenant} messages of yours" if tenant >= share else None
 
     async def _append(self, message: InboundMessage) -> str:
-        """A lost reply is not a lost command: the id makes it one message, however often it is appended."""
+        """Append the message, and return its entry. Its id makes it one message, however often it is appended."""
         try:
             return await persist(lambda: self._inbox.append(message))
         except UnusableError as error:
@@ -135,19 +136,19 @@ class MessageIntake:
 
 
 def unusable(error: UnusableError) -> ProblemError:
-    """Nobody's messages are taken until a person has mended it."""
+    """Return a refusal of all messages until a person has mended the fault."""
     _say.error("unusable", "a message was refused: %s", error)
     return busy(f"{error}. Nothing was appended", _BUSY_S, outage=True)
 
 
 def not_appended() -> ProblemError:
-    """The store refuses: this sending has left nothing behind."""
+    """Return a refusal of a message of which nothing was written."""
     text = "Redis is unavailable, and nothing was appended: send it again with the same message_id"
     return busy(text, _BUSY_S, outage=True)
 
 
 class LossWatch:
-    """Remembers what was accepted lately and, after each new connection to Redis, looks whether it is still there."""
+    """Remembers recently accepted messages and checks after each new connection to Redis that they still exist."""
 
     def __init__(self, store: Store, inbox: Inbox, answered_at: Callable[[], float]) -> None:
         self._store, self._inbox, self._answered_at = store, inbox, answered_at
@@ -155,14 +156,14 @@ class LossWatch:
         self._checks: set[asyncio.Task[None]] = set()
 
     def remember(self, accepted: Accepted) -> None:
-        """Doubt it until Redis has answered, over one connection, for some seconds more."""
+        """Keep the message in doubt until Redis has answered over one connection for some seconds more."""
         safe = self._answered_at() - _DOUBT_S
         while self._recent and self._recent[0].at < safe:
             self._recent.popleft()
         self._recent.append(accepted)
 
     def suspect(self) -> None:
-        """There is a new connection to Redis: it may be another Redis, or one that lost its tail."""
+        """Check the messages after a new connection: it may be another Redis, or one that lost its last writes."""
         if self._recent:
             check = asyncio.create_task(self._check(list(self._recent)))
             self._checks.add(check)
@@ -189,5 +190,5 @@ class LossWatch:
         log.error("Redis lost message %s, which was accepted: its session was told", accepted.message_id)
 
     async def close(self) -> None:
-        """End checks under way."""
+        """Cancel the running checks."""
         await cancel_all(self._checks)

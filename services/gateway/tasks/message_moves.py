@@ -1,6 +1,6 @@
-"""A person moves a message to another task: the request is checked, and becomes mail of the task that has it.
+"""Moves of messages to other tasks: a person's request is checked, and becomes mail for the task with the message.
 
-The task's runner carries it out in one commit. Until then nothing has happened, and asking again asks the same.
+The task's runner carries it out in one commit. Until then nothing has happened, and a repeated request is the same.
 """
 
 from collections.abc import AsyncIterator
@@ -32,24 +32,24 @@ from pentad.shared.kinds import MOVE
 from pentad.shared.store.store import Store
 
 _PIECE = 256
-"""TimeSlices of mail that are read at once in search of one."""
-_MOST_WAITING = 64
-"""Moves that one task may have before it."""
+"""Pieces of mail that are read at a time in search of a message."""
+_MAX_WAITING_MOVES = 64
+"""Moves that may wait for one task."""
 
 
 class MessageMoves:
-    """Asks tasks to give messages away. Raises ``ProblemError``, and ``DamagedError`` for what cannot be read.
+    """Asks tasks to move messages away. Raises ``ProblemError``, and ``DamagedError`` for unreadable data.
 
-    ``cases``: where what people say about routing is kept; None: nowhere.
+    ``cases``: writer of evaluation cases; None: no cases are written.
     """
 
     def __init__(self, store: Store, queries: Queries, cases: EvalCases | None = None) -> None:
         self._store, self._queries, self._cases = store, queries, cases
 
     async def move(self, tenant: str, task: str, request: MoveRequest, session: str | None = None) -> None:
-        """Ask the task for the message; what was asked before or is done already changes nothing.
+        """Ask a task to move a message; a repeated request, or one that is done already, changes nothing.
 
-        ``session``: only a task of this session. Raises ``ProblemError``: 404, 409, 429, 503.
+        ``session``: the session that the task must belong to. Raises ``ProblemError``: 404, 409, 429, 503.
         """
         try:
             keys, source = await self._source(tenant, task, session)
@@ -68,7 +68,7 @@ class MessageMoves:
         await self._ask(keys, MoveMail(message_id=request.message_id, to=request.to, number=found.number))
 
     async def task_with(self, keys: SessionKeys, message_id: str) -> str:
-        """The task of a session that has this message, as far as its last turns tell. Raises ``ProblemError``."""
+        """Return the task of a session that has this message, by the session's last turns. Raises ``ProblemError``."""
         try:
             task = await self._last_with(keys, message_id)
         except OutageError:
@@ -100,14 +100,14 @@ class MessageMoves:
         return Destination(header, archived)
 
     async def _whereabouts(self, keys: TaskKeys, source: TaskHeader, message_id: str) -> Whereabouts:
-        """In the order in which it goes from the one place to the other, so that it is not missed on its way."""
+        """Return the place of a message in a task: mail first, then the transcript, the order in which it travels."""
         async for number, mail in self._mail(keys, message_id):
             if UserMail.model_validate_json(mail).message.message_id == message_id:
                 return Whereabouts(number)
         lines = [line async for line in self._queries.naming(keys, message_id)]
         found = in_transcript(lines, message_id)
         if found is not None and not found.moved_to:
-            # What a task began with was said to others; older versions did not mark it.
+            # A task may begin with messages of other tasks; older versions did not mark them.
             session = SessionKeys(keys.shard, keys.tenant, source.session)
             found = found if await self._last_with(session, message_id) in (None, keys.task) else None
         if found is None:
@@ -115,7 +115,7 @@ class MessageMoves:
         return found
 
     async def _mail(self, keys: TaskKeys, message_id: str) -> AsyncIterator[tuple[int, bytes]]:
-        """The messages in the task's mailbox that name this id, with their numbers."""
+        """Return the messages in the task's mailbox that contain this id, with their numbers."""
         last, name = 0, message_id.encode()
         while True:
             piece = await self._store.call("ZRANGEBYSCORE", keys.messages, f"({last}", "+inf", "LIMIT", 0, _PIECE)
@@ -126,7 +126,7 @@ class MessageMoves:
             last = mail_of(piece[-1:])[0].number
 
     async def _ask(self, keys: TaskKeys, mail: MoveMail) -> None:
-        args: list[Any] = [keys.actor, mail.to_json(), _MOST_WAITING]
+        args: list[Any] = [keys.actor, mail.to_json(), _MAX_WAITING_MOVES]
         names = [keys.header, keys.signals, keys.wake]
         try:
             status, posted, woken = await persist(lambda: self._store.run("move", names, args))
@@ -135,7 +135,7 @@ class MessageMoves:
         except OutageError:
             raise doubtful("Redis did not answer: ask again, it is moved once") from None
         if status == b"busy":
-            raise busy(f"task {keys.task} is asked for {_MOST_WAITING} messages already")
+            raise busy(f"task {keys.task} is asked for {_MAX_WAITING_MOVES} messages already")
         if status == b"none":
             raise ProblemError(409, f"task {keys.task} has just been archived", ErrorCode.NOT_ALLOWED)
         metrics.published.labels(TASK_WAKE.name, MOVE).inc(posted)

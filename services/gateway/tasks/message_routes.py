@@ -1,4 +1,4 @@
-"""`POST /v1/messages`: accept a message and, when asked, wait for its turn's end."""
+"""`POST /v1/messages`: accept a message and, if requested, wait for the end of its turn."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MessageRoutes:
-    """Messages of clients."""
+    """Routes of clients' messages."""
 
     def __init__(self, intake: MessageIntake, turns: TurnFollower, shards: int) -> None:
         self._intake, self._turns, self._shards = intake, turns, shards
@@ -35,7 +35,7 @@ class MessageRoutes:
         _202=gives("accepted", RECEIPT),
     )
     async def post_message(self, request: "Request") -> "Response":
-        """202 with the ids, or after ``?wait`` 200 with the turn."""
+        """Return 202 with the ids, or 200 with the turn if it ends within ``?wait``."""
         wait_s, body = wait_of(request), await read_body(request)
         message, keys = message_of(request, body, self._shards)
         try:
@@ -53,7 +53,7 @@ class MessageRoutes:
 
 
 def message_of(request: "Request", body: Mapping[str, Any], shards: int) -> tuple[InboundMessage, SessionKeys]:
-    """The message that a body says, with an id, and its session. Raises ``ProblemError`` (400, 422)."""
+    """Return the message in a body, with an id, and the keys of its session. Raises ``ProblemError`` (400, 422)."""
     session = body.get("session_id") or new_session_id()
     if not isinstance(session, str):
         raise invalid("session_id: a text is expected")
@@ -65,5 +65,5 @@ def message_of(request: "Request", body: Mapping[str, Any], shards: int) -> tupl
 
 
 def receipt(keys: SessionKeys, message_id: str) -> dict[str, Any]:
-    """What a client needs to come back to a message."""
+    """Return the ids that a client needs to follow a message."""
     return {"session_id": keys.session, "message_id": message_id}

@@ -1,4 +1,4 @@
-"""What may be repeated is tried for a while; then it matters whether it is certain that nothing happened."""
+"""Retries of requests to Redis that are safe to repeat, with a distinction at the end: refused, or in doubt."""
 
 import asyncio
 import random
@@ -11,17 +11,17 @@ from pentad.shared.errors import OutageError, RefusedWriteError
 T = TypeVar("T")
 
 PATIENCE_S = 4.0
-"""How long it is tried. A client waits meanwhile."""
+"""Seconds for which a request is retried, while a client waits."""
 _PAUSE_S = (0.05, 0.2)
-_LEAST_S = 0.2
-"""What an attempt needs to be worth beginning."""
+_MIN_ATTEMPT_S = 0.2
+"""Seconds that must be left for another attempt."""
 
 
 async def persist(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat something that happens once however often it is sent, until it is answered or patience ends.
+    """Retry a request that is safe to repeat until it is answered or the time is up.
 
-    Raises ``RefusedWriteError`` when every attempt was refused: nothing was written. Raises ``OutageError`` when one of
-    them was not answered: it may have been carried out.
+    Raises ``RefusedWriteError`` if every attempt was refused, so that nothing was written, and ``OutageError`` if an
+    attempt was not answered, so that it may have been carried out.
     """
     limit = monotonic() + PATIENCE_S
     doubt: OutageError | None = None
@@ -37,6 +37,6 @@ async def persist(attempt: Callable[[], Awaitable[T]]) -> T:
         except TimeoutError:
             doubt = OutageError(f"Redis has not answered for {PATIENCE_S:g} s")
         pause = random.uniform(*_PAUSE_S)
-        if monotonic() + pause + _LEAST_S > limit:  # an attempt without time to be answered only makes a doubt
+        if monotonic() + pause + _MIN_ATTEMPT_S > limit:  # without time for an answer, an attempt only adds doubt
             raise doubt or refusal or OutageError("Redis is unavailable")
         await asyncio.sleep(pause)

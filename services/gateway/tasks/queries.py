@@ -1,4 +1,4 @@
-"""The read side: what clients may see of a tenant's sessions and tasks. Nothing here writes."""
+"""The read side of a tenant's sessions and tasks for clients. No function here writes."""
 
 import asyncio
 import re
@@ -27,38 +27,38 @@ _STEPS_CHUNK = 500
 _NO_END = 1 << 62
 _MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
 _LAST_CHARS = 200
-"""Of a session's last message, in the list of sessions."""
+"""Characters of a session's last message that the list of sessions shows."""
 _VALUE_CHUNK = 50
-"""Entries of a transcript that are read at once in search of one."""
+"""Entries of a transcript that are read at a time in search of one."""
 
 
 class RecordReader(Protocol):
-    """Where archived tasks are read from."""
+    """A reader of archived tasks' records."""
 
     async def read(self, tenant: str, task: str) -> TaskRecord | None:
-        """A task's record, or None. Raises ``DamagedError`` and ``OutageError``."""
+        """Return a task's record, or None. Raises ``DamagedError`` and ``OutageError``."""
 
 
 class Queries:
-    """Reads for the gateway. All raise ``OutageError`` when a store is unavailable.
+    """Reads sessions and tasks. Methods raise ``OutageError`` if a store is unavailable.
 
-    What cannot be read is shown as such in lists; asked for by itself, it raises ``DamagedError``.
+    Unreadable data is shown as such in lists; a request for it alone raises ``DamagedError``.
     """
 
     def __init__(self, store: Store, records: RecordReader, shards: int) -> None:
         self._store, self._records, self._shards = store, records, shards
 
     def session_keys(self, tenant: str, session: str) -> SessionKeys:
-        """The keys of a session."""
+        """Return the keys of a session."""
         return SessionKeys(shard_of(tenant, session, self._shards), tenant, session)
 
     def task_keys(self, tenant: str, task: str) -> TaskKeys | None:
-        """The keys of a task, or None when the id is not one of ours."""
+        """Return the keys of a task; None for an id that Pentad has not made."""
         shard = shard_in(task, self._shards)
         return None if shard is None else TaskKeys(shard, tenant, task)
 
     async def sessions(self, tenant: str, limit: int, after: IndexEntry | None) -> Page:
-        """A tenant's sessions, the one with the newest message first."""
+        """Return a page of a tenant's sessions, the one with the newest message first."""
         items: list[IndexEntry] = []
         async for piece in newest_first(self._store, lambda s: session_index(s, tenant), self._shards, after):
             items += piece
@@ -74,19 +74,19 @@ class Queries:
         return {"session_id": keys.session, "updated_at": rfc3339(min(entry.score, LAST_MS)), "last": last}
 
     async def knows_session(self, keys: SessionKeys) -> bool:
-        """Whether anything was ever said in it."""
+        """Return whether a session has ever had a message."""
         return bool(await self._store.call("EXISTS", keys.header))
 
     async def messages(self, keys: SessionKeys) -> list[dict[str, Any]]:
-        """The last messages of a session, oldest first."""
+        """Return the last messages of a session, oldest first."""
         return [_message(raw) for raw in await self._store.call("LRANGE", keys.turns, 0, -1)]
 
     async def candidates(self, keys: SessionKeys) -> tuple[str, ...]:
-        """The tasks that a session's next message may belong to, the one that was spoken to last first."""
+        """Return the tasks to which a session's next message may belong, the last active one first."""
         return session_header(pairs(await self._store.call("HGETALL", keys.header))).tasks
 
     async def session_tasks(self, keys: SessionKeys) -> list[dict[str, Any]]:
-        """The tasks that a session's last messages belong to and that are not archived, oldest first."""
+        """Return the tasks of a session's last messages that are not archived, oldest first."""
         named = [turn.get("task_id") for turn in await self.messages(keys)]
         session = session_header(pairs(await self._store.call("HGETALL", keys.header)))
         ids = [name for name in named if isinstance(name, str)] + [session.done, *session.recent]
@@ -94,7 +94,7 @@ class Queries:
         return [header.describe().model_dump(mode="json") for header in found if header is not None]
 
     async def session_of(self, tenant: str, task: str) -> str | None:
-        """The session that a task belongs to, or None when the task is unknown to this tenant."""
+        """Return the session of a task, or None if the tenant has no such task."""
         keys = self.task_keys(tenant, task)
         if keys is None:
             return None
@@ -105,7 +105,7 @@ class Queries:
         return None if record is None else record.task.session_id
 
     async def task(self, tenant: str, task: str) -> Task | None:
-        """A task, or None when it is unknown to this tenant."""
+        """Return a task, or None if the tenant has no such task."""
         keys = self.task_keys(tenant, task)
         header = None if keys is None else await load_task(self._store, keys)
         if header is not None:
@@ -114,11 +114,11 @@ class Queries:
         return None if record is None else record.task
 
     async def record(self, tenant: str, task: str) -> TaskRecord | None:
-        """An archived task's record."""
+        """Return an archived task's record, or None."""
         return None if self.task_keys(tenant, task) is None else await self._records.read(tenant, task)
 
     async def transcript(self, tenant: str, task: str) -> list[dict[str, Any]] | None:
-        """A task's messages, or None when it is unknown to this tenant."""
+        """Return a task's messages, or None if the tenant has no such task."""
         keys = self.task_keys(tenant, task)
         if keys is None:
             return None
@@ -131,7 +131,7 @@ class Queries:
         return None if record is None else record.messages
 
     async def _entries(self, keys: TaskKeys, end: int) -> list[dict[str, Any]]:
-        """The transcript's entries before this position; long ones let others in the loop have a turn."""
+        """Return the transcript's entries before a position, pausing after large ones for others in the event loop."""
         messages: list[dict[str, Any]] = []
         while chunk := await self._store.call(
             "LRANGE", keys.log, len(messages), min(len(messages) + _LOG_CHUNK, end) - 1
@@ -144,9 +144,9 @@ class Queries:
         return messages
 
     async def prompt(self, tenant: str, task: str, step: int) -> StepPrompt | None:
-        """What this step asked its model, or None when this tenant has no such task or the task no such step.
+        """Return a step's request to its model, or None if the tenant has no such task or the task no such step.
 
-        Raises ``DamagedError`` when some of it is lost.
+        Raises ``DamagedError`` if a part of it is lost.
         """
         keys = self.task_keys(tenant, task)
         if keys is None:
@@ -157,7 +157,7 @@ class Queries:
         return None if record is None else await asyncio.to_thread(rebuild, record, step)
 
     async def _record_up_to(self, keys: TaskKeys, step: int) -> TaskRecord | None:
-        """What is kept in Redis of a task's first steps, as its record will have it; None for a task not in Redis."""
+        """Return a record of a task's first steps, made of its data in Redis; None for a task that is not there."""
         header = await load_task(self._store, keys)
         if header is None:
             return None
@@ -179,10 +179,10 @@ class Queries:
         )
 
     async def value(self, tenant: str, task: str, ref: str) -> str | None:
-        """What an event's ``ref`` stands for, whole, or None when there is no such task or value.
+        """Return the whole value that an event's ``ref`` names, or None if there is no such task or value.
 
-        A tool's large result is kept beside its task, until the step that reads it where the transcript has it whole,
-        then there, then in the record: in the order in which it moves, so that it is not missed on its way.
+        A tool's large result is kept beside its task until the step that reads it, then in the transcript if that has
+        it whole, then in the record. The places are searched in this order, so that a value that moves is not missed.
         """
         keys = self.task_keys(tenant, task)
         if keys is None:
@@ -197,7 +197,7 @@ class Queries:
         return None if record is None else (record.results or {}).get(ref, _content(record.messages, ref))
 
     async def _placed(self, keys: TaskKeys, ref: str) -> str | None:
-        """The tool result of this name in a transcript that is still in Redis."""
+        """Return the value of this name from a transcript in Redis."""
         async for line in self.naming(keys, _written(ref)):
             found = _content([line], ref)
             if found is not None:
@@ -205,7 +205,7 @@ class Queries:
         return None
 
     async def naming(self, keys: TaskKeys, name: str) -> AsyncIterator[dict[str, Any]]:
-        """The entries of a transcript in Redis in which this name stands somewhere, the newest first."""
+        """Return the entries of a transcript in Redis that contain this name, the newest first."""
         end = int(await self._store.call("LLEN", keys.log))
         while end > 0:
             start = max(0, end - _VALUE_CHUNK)
@@ -219,11 +219,11 @@ class Queries:
         return bool(await self._store.call("HEXISTS", keys.header, "status"))
 
     async def tool_names(self) -> set[str]:
-        """The names of the tools that living workers have published."""
+        """Return the names of the tools that living workers have published."""
         return {*await TOOLS.read(self._store)}
 
     async def tools(self) -> list[dict[str, Any]]:
-        """The tools that workers have published, by name; of each, when one last said that it has it."""
+        """Return the tools that workers have published, by name, each with the time of the last report."""
         raw, now = await TOOLS.fetch(self._store), await self._store.clock()
         return [
             each.item.model_dump(mode="json") | {"seen_at": rfc3339(each.beat), "alive": each.alive(now)}
@@ -232,13 +232,13 @@ class Queries:
 
 
 def _written(ref: str) -> str:
-    """What stands in the transcript's entry that has this name."""
+    """Return a text that the transcript entry with the value of this name contains."""
     step = _MESSAGE.fullmatch(ref)
     return f'"step":{step[1]}' if step else call_of_args(ref) or ref
 
 
 def _message(raw: bytes) -> dict[str, Any]:
-    """A session's message; what cannot be read keeps its place."""
+    """Return a session's message; an unreadable one keeps its place."""
     try:
         message = from_json(raw)
     except ValueError:
@@ -247,7 +247,7 @@ def _message(raw: bytes) -> dict[str, Any]:
 
 
 def _entry(raw: bytes) -> dict[str, Any]:
-    """A transcript's entry; what cannot be read keeps its place, for anchors count by it."""
+    """Return a transcript's entry; an unreadable one keeps its place, because anchors count entries."""
     try:
         return shown(raw)
     except (ValueError, TypeError):
@@ -255,7 +255,7 @@ def _entry(raw: bytes) -> dict[str, Any]:
 
 
 def _step(raw: bytes) -> StepRecord:
-    """What is kept of a step. Raises ``DamagedError``."""
+    """Return the record of a step. Raises ``DamagedError``."""
     try:
         return StepRecord.model_validate_json(raw)
     except ValueError:
@@ -263,13 +263,13 @@ def _step(raw: bytes) -> StepRecord:
 
 
 def _content(messages: list[dict[str, Any]], ref: str) -> str | None:
-    """The text in a transcript that has this name."""
+    """Return the value of this name from a transcript."""
     found = (_named(message, ref) for message in reversed(messages))
     return next((text for text in found if isinstance(text, str)), None)
 
 
 def _named(message: dict[str, Any], ref: str) -> Any:
-    """A tool's result by its call's id, the arguments of a call by theirs, a model's text by its step."""
+    """Return a message's value of this name: a tool's result, a call's arguments, or the text of a step."""
     if message.get("role") == "tool":
         return message.get("content") if message.get("tool_call_id") == ref else None
     if message.get("role") != "assistant":

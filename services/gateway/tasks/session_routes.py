@@ -1,4 +1,4 @@
-"""The routes of sessions: which there are, what was said in one, its events."""
+"""The routes of sessions: the list, and the messages and events of one session."""
 
 from time import time
 from typing import TYPE_CHECKING
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class SessionRoutes:
-    """Sessions of the caller's tenant."""
+    """Routes of the sessions of the caller's tenant."""
 
     def __init__(self, queries: Queries, streams: TurnStreams, tokens: EventTokens, shards: int) -> None:
         self._queries, self._streams, self._tokens, self._shards = queries, streams, tokens, shards
 
     @operation("GET", "/v1/sessions", "Sessions, newest first", *LIST, problems=(422,), _200=gives("", page(SESSION)))
     async def list_sessions(self, request: "Request") -> "Response":
-        """The tenant's sessions, the newest message first."""
+        """Return the tenant's sessions, the one with the newest message first."""
         limit, after = page_of(request)
         return answer_with_page(await self._queries.sessions(tenant_of(request), limit, after))
 
@@ -39,7 +39,7 @@ class SessionRoutes:
         _200=gives("at most 200", page(TURN_LEFT)),
     )
     async def list_messages(self, request: "Request") -> "Response":
-        """The last messages of a session, oldest first."""
+        """Return the last messages of a session, oldest first."""
         keys = session_of(request, self._shards)
         if not await self._queries.knows_session(keys):
             raise missing("there is no such session")
@@ -56,7 +56,7 @@ class SessionRoutes:
         _200=gives("server-sent events", TEXT, "text/event-stream"),
     )
     async def get_events(self, request: "Request") -> EventStream:
-        """After ``Last-Event-ID`` or ``?after``; without them from the oldest kept."""
+        """Return a stream of the events after ``Last-Event-ID`` or ``?after``, else from the oldest event on."""
         keys = session_of(request, self._shards)
         text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         try:
@@ -74,7 +74,7 @@ class SessionRoutes:
         _200=gives("", object_of(token=TEXT, expires_at={"type": "integer", "description": "Unix seconds"})),
     )
     async def make_token(self, request: "Request") -> "Response":
-        """A token with which a session's events can be followed for a while, and nothing else be done."""
+        """Return a token that only lets its holder follow the session's events for some minutes."""
         keys = session_of(request, self._shards)
         token, end = self._tokens.issue(keys.tenant, keys.session, time())
         return answer({"token": token, "expires_at": end})

@@ -1,6 +1,6 @@
-"""A tenant's tasks as a list, newest first: those of the index in Redis, and behind what it still knows the records.
+"""The list of a tenant's tasks, newest first: those of the index in Redis, then those with records only.
 
-What one request looks at is bounded.
+One request looks at a bounded number of tasks.
 """
 
 import asyncio
@@ -23,38 +23,41 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 
 _MARGIN_MS = 600_000
-"""How much of the index may be cut while a request reads it: it is cut by the clock."""
+"""Milliseconds of the index that may be cut while a request reads it, because the index is cut by the clock."""
 _FIRST = "0"
-"""No id comes before it."""
+"""A text that sorts before every id."""
 _LISTED = 1_000
 """Records of an hour that are listed at a time."""
 
 
 _CHUNK = 100
-"""Index entries that are looked at together."""
+"""Entries of the index that are loaded together."""
 _HEADERS, _RECORDS, _STRETCHES, _LOOK_S = 2_000, 300, 100, 2.0
-"""What one request looks at, and for how long: a rare status in a long list comes in several pages. A stretch is a
-piece of the index in Redis, or an hour of records."""
+"""Limits of one request: headers, records, stretches, and seconds. A rare status in a long list takes several pages. A
+stretch is a piece of the index in Redis, or an hour of records."""
 
 
 @immutable
 class Stretch:
-    """Part of a list."""
+    """A part of a list."""
 
     entries: list[IndexEntry]
-    """Newest first."""
+    """Entries of the stretch, newest first."""
     down_to: IndexEntry | None
-    """All down to here is known now; None: there is no more."""
+    """Entry down to which the list is complete; None: there is no more."""
 
 
 class TasksByTime:
-    """Reads them. ``index_ttl_s``: how long the index is kept. Raises ``OutageError`` when a store is unavailable."""
+    """Reads tasks by the time they began. Raises ``OutageError`` if a store is unavailable.
+
+    ``index_ttl_s``: seconds for which the index keeps a task.
+    """
 
     def __init__(self, store: Store, records: Records, shards: int, index_ttl_s: int) -> None:
         self._store, self._records, self._shards, self._index_ttl_s = store, records, shards, index_ttl_s
 
     async def indexed(self, tenant: str, after: IndexEntry | None) -> AsyncIterator[Stretch]:
-        """What Redis knows behind ``after``."""
+        """Return the tasks of the index after ``after``."""
         async for piece in newest_first(self._store, lambda s: task_index(s, tenant), self._shards, after):
             yield Stretch(piece, piece[-1])
         yield Stretch([], None)
@@ -62,7 +65,7 @@ class TasksByTime:
     async def all(
         self, tenant: str, after: IndexEntry | None, since: int = 0, session: str | None = None
     ) -> AsyncIterator[Stretch]:
-        """All of them, each once. With ``session``, records of others are left out; so are days before ``since``."""
+        """Return all tasks, each once, without days before ``since`` and records of other sessions than ``session``."""
         streams = [self._recorded(tenant, after, since, session), self.indexed(tenant, after)]
         ahead = [await anext(stream) for stream in streams]
         while True:
@@ -81,7 +84,7 @@ class TasksByTime:
     async def _recorded(
         self, tenant: str, after: IndexEntry | None, since: int, session: str | None
     ) -> AsyncIterator[Stretch]:
-        """Those with records, from where Redis may not know all on. An hour is listed when the list comes to it."""
+        """Return the tasks with records, beginning where the index may be incomplete; each hour is read when needed."""
         seam = await self._seam(tenant)
         if seam is not None and (after is None or seam < after):
             yield Stretch([], seam)
@@ -100,7 +103,7 @@ class TasksByTime:
         yield Stretch([], None)
 
     async def _of_hour(self, tenant: str, hour: int, after: IndexEntry | None) -> AsyncIterator[Stretch]:
-        """An hour's tasks, a bounded number at a time."""
+        """Yield the tasks of an hour, a bounded number at a time."""
         before = None if after is None else Recorded(int(after.score), after.member)
         while True:
             found = await self._records.began_in(tenant, hour, before, _LISTED)
@@ -112,9 +115,9 @@ class TasksByTime:
             before = found[-1]
 
     async def _seam(self, tenant: str) -> IndexEntry | None:
-        """What began before it may have left the index; None: Redis knows nothing.
+        """Return the place from which on the index may lack older tasks; None if there is no index.
 
-        An index is cut from its end. A shard without one has had no task for as long as one is kept.
+        An index is cut from its old end. A shard without an index has had no task for as long as tasks are kept there.
         """
         keys = [task_index(shard, tenant) for shard in range(self._shards)]
         now, ends = await asyncio.gather(
@@ -132,21 +135,21 @@ def _entry(recorded: Recorded) -> IndexEntry:
 
 
 def _lies_apart(begin: int, length: int, after: IndexEntry | None, since: int) -> bool:
-    """Whether nothing of this time is wanted."""
+    """Return whether a day or hour lies outside of the wanted range."""
     return (after is not None and after <= IndexEntry(begin, _FIRST)) or begin + length <= since
 
 
 @immutable
 class Began:
-    """When tasks began, in ms since the epoch: lists are in this order, so that nothing else is looked at."""
+    """The range of time in which listed tasks began, in milliseconds since the epoch."""
 
     since: int = 0
-    """The first moment."""
+    """Start of the range."""
     until: int | None = None
-    """The first moment behind; None: no end."""
+    """End of the range, exclusive; None: no end."""
 
     def first(self, after: IndexEntry | None) -> IndexEntry | None:
-        """Behind which entry the list goes on, when it has come to ``after``."""
+        """Return the entry after which the list begins in this range and after ``after``."""
         if self.until is None:
             return after
         end = IndexEntry(self.until, "")
@@ -157,7 +160,7 @@ EVER = Began()
 
 
 class _Bounds:
-    """How much a request has looked at."""
+    """Counts what a request has looked at."""
 
     def __init__(self) -> None:
         self.headers = self.records = self.stretches = 0
@@ -170,7 +173,7 @@ class _Bounds:
 
 
 class TaskList:
-    """Reads lists of tasks. Raises ``OutageError`` when a store is unavailable."""
+    """Reads lists of tasks. Raises ``OutageError`` if a store is unavailable."""
 
     def __init__(self, store: Store, queries: Queries, by_time: TasksByTime) -> None:
         self._store, self._queries, self._by_time = store, queries, by_time
@@ -184,9 +187,9 @@ class TaskList:
         session: str | None = None,
         began: Began = EVER,
     ) -> Page:
-        """The tasks behind ``after``, those alone that have this status and session, and began then, when given.
+        """Return a page of the tasks after ``after``, with this status and session, and begun in this range, if given.
 
-        A page may hold fewer than there are, even none: then it says where to go on.
+        A page may have fewer tasks than there are, even none: then it has the cursor of the next page.
         """
         items: list[dict[str, Any]] = []
         last, bounds = after, _Bounds()
@@ -236,7 +239,7 @@ class TaskList:
         return found
 
     async def _live(self, tenant: str, entry: IndexEntry) -> Task | None:
-        """The task of an index's entry, unless it has left Redis."""
+        """Return the task of an entry from Redis; None if it has left Redis."""
         keys = self._queries.task_keys(tenant, entry.member)
         try:
             header = None if keys is None else await load_task(self._store, keys)
@@ -245,7 +248,7 @@ class TaskList:
         return None if header is None else header.describe()
 
     async def _kept(self, tenant: str, entry: IndexEntry) -> Task | None:
-        """The archived task of an index's entry."""
+        """Return the task of an entry from its record; None if there is no record."""
         try:
             record = await self._queries.record(tenant, entry.member)
         except DamagedError as error:
@@ -254,12 +257,12 @@ class TaskList:
 
 
 def _page(items: list[dict[str, Any]], last: IndexEntry | None) -> Page:
-    """``last``: where the list has come to; None: at its end."""
+    """Return a page. ``last``: its last entry; None at the end of the list."""
     return Page(items, None if last is None else last.cursor())
 
 
 def _unreadable(entry: IndexEntry, error: DamagedError) -> UnreadableTask:
-    """A task of which nothing but its place in the index is known."""
+    """Return a task of which only the place in the index is known."""
     at = rfc3339(min(entry.score, LAST_MS))
     return UnreadableTask(
         task_id=entry.member,

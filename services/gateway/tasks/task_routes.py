@@ -1,4 +1,4 @@
-"""The routes of tasks: looking at them, telling them to stop or go on, moving their messages; the tools they have."""
+"""The routes of tasks: reading, cancelling, pausing and archiving them, and moving messages; and the list of tools."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from pentad.services.gateway.edge.http import (
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import invalid, missing
 from pentad.services.gateway.edge.schemas import (
-    ANY,
+    ANY_OBJECT,
     LIST,
     MOVE,
     TEXT,
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
-"""A tool, when a worker last said that it has it, and whether a living one does."""
+"""Schema of a tool with the time of the last report, and whether a living worker has it."""
 _ASKED = gives("asked", object_of(task_id=ref("Id")))
 
 
 class TaskRoutes:
-    """Tasks of the caller's tenant."""
+    """Routes of the tasks of the caller's tenant."""
 
     def __init__(self, queries: Queries, tasks: TaskList, control: Control, moves: MessageMoves, shards: int) -> None:
         self._queries, self._tasks, self._control, self._moves = queries, tasks, control, moves
@@ -71,7 +71,7 @@ class TaskRoutes:
         _200=gives("", page({"anyOf": [ref("Task"), ref("UnreadableTask")]})),
     )
     async def list_tasks(self, request: "Request") -> "Response":
-        """The tenant's tasks, the newest first."""
+        """Return the tenant's tasks, the newest first."""
         limit, after = page_of(request)
         status, session = request.query_params.get("status"), request.query_params.get("session_id")
         if status not in (None, *SHOWN_STATUSES):
@@ -83,7 +83,7 @@ class TaskRoutes:
 
     @operation("GET", "/v1/tasks/{task}", "One task", path("task"), problems=(404, 410), _200=gives("", ref("Task")))
     async def get_task(self, request: "Request") -> "Response":
-        """One task; an archived one from its record."""
+        """Return a task; an archived one from its record."""
         task = await self._queries.task(tenant_of(request), task_of(request))
         if task is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
@@ -98,11 +98,11 @@ class TaskRoutes:
         _200=gives(
             "OpenAI chat form plus `step attempt at model` where they apply; an `exclusion` names the "
             "`positions` that are left out since a message was moved",
-            object_of(task_id=ref("Id"), messages={"type": "array", "items": ANY}),
+            object_of(task_id=ref("Id"), messages={"type": "array", "items": ANY_OBJECT}),
         ),
     )
     async def get_transcript(self, request: "Request") -> "Response":
-        """What the model would be sent, system prompt aside; what was moved away is named by an ``exclusion``."""
+        """Return the transcript that the model would get; an ``exclusion`` names the positions of moved messages."""
         task = task_of(request)
         messages = await self._queries.transcript(tenant_of(request), task)
         if messages is None:
@@ -120,7 +120,7 @@ class TaskRoutes:
         _200=gives("", ref("StepPrompt")),
     )
     async def get_prompt(self, request: "Request") -> "Response":
-        """What a step asked its model, rebuilt and proved by its digest."""
+        """Return a step's request to its model, rebuilt and proved by its digest."""
         task, step = task_of(request), step_of(request)
         prompt = await self._queries.prompt(tenant_of(request), task, step)
         if prompt is None:
@@ -138,7 +138,7 @@ class TaskRoutes:
         _200=gives("", object_of(task_id=ref("Id"), ref=ref("Id"), content=TEXT)),
     )
     async def get_value(self, request: "Request") -> "Response":
-        """What an event's ``ref`` stands for, whole."""
+        """Return the whole value that an event's ``ref`` names."""
         task, name = task_of(request), request.path_params["ref"]
         content = await self._queries.value(tenant_of(request), task, name) if is_identifier(name) else None
         if content is None:
@@ -154,7 +154,7 @@ class TaskRoutes:
         _202=_ASKED,
     )
     async def cancel_task(self, request: "Request") -> "Response":
-        """Ask a task to stop."""
+        """Ask a task to cancel itself."""
         return await self._ask("cancel", request)
 
     @operation(
@@ -179,7 +179,7 @@ class TaskRoutes:
         _202=_ASKED,
     )
     async def resume_task(self, request: "Request") -> "Response":
-        """Ask a paused task to go on."""
+        """Ask a paused task to continue."""
         return await self._ask("resume", request)
 
     @operation(
@@ -207,7 +207,7 @@ class TaskRoutes:
         _202=gives("asked", MOVE),
     )
     async def move_message(self, request: "Request") -> "Response":
-        """Ask a task to give a message to another."""
+        """Ask a task to move one of its messages to another task."""
         task, tenant = task_of(request), tenant_of(request)
         asked = await read_asked(request, read_move)
         await self._moves.move(tenant, task, asked)
@@ -215,7 +215,7 @@ class TaskRoutes:
 
     @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
     async def list_tools(self, request: "Request") -> "Response":
-        """The tools that workers have published."""
+        """Return the tools that workers have published."""
         return answer({"items": await self._queries.tools(), "next": None})
 
     async def _ask(self, what: ControlKind, request: "Request") -> "Response":

@@ -1,4 +1,4 @@
-"""A message's turn is followed from before the message is appended to the turn's end."""
+"""Following of a message's turn, from before the message is appended until the turn ends."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -24,9 +24,9 @@ class TurnFollower:
         self._streams, self._intake, self._queries = streams, intake, queries
 
     async def begin(self, message: InboundMessage, keys: SessionKeys, turn: TurnFilter | None = None) -> TurnStream:
-        """Listen first, then append: nothing of the turn can be missed. A repeated id looks for the first one's turn.
+        """Open the stream, then append the message, so that no event is missed. A repeated id follows the first turn.
 
-        ``turn``: its events alone. The caller closes the stream. Raises ``ProblemError``.
+        ``turn``: filter for the events of the turn. The caller closes the stream. Raises ``ProblemError``.
         """
         stream = await self._streams.open(keys, None, turn)
         try:
@@ -40,7 +40,7 @@ class TurnFollower:
         return stream
 
     async def wait(self, message: InboundMessage, keys: SessionKeys, wait_s: float) -> WaitedTurn:
-        """Append it, and what has come of it when its turn ends or the time is up. Raises ``ProblemError``."""
+        """Append a message, and return its turn when it ends or the time is up. Raises ``ProblemError``."""
         limit = asyncio.get_running_loop().time() + wait_s
         turn = WaitedTurn(message.message_id or "")
         stream = await self.begin(message, keys)
@@ -57,9 +57,9 @@ class TurnFollower:
 
 
 async def _until_ended(closing: asyncio.Event, stream: TurnStream, turn: WaitedTurn) -> None:
-    """Feed the turn with the session's events until it ends or the gateway closes: where some are gone, a snapshot.
+    """Feed the turn with the session's events until it ends or the gateway stops; a snapshot replaces lost events.
 
-    More than waits for a reader at once is read again from the stream.
+    If more events wait than are kept for a reader, they are read from the stream again.
     """
     closed = asyncio.create_task(closing.wait())
     try:

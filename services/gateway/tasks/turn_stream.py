@@ -1,7 +1,7 @@
-"""The port on which every protocol follows a session or one of its turns: SSE, the WebSocket, waiting for an answer.
+"""The port through which every protocol follows a session or one of its turns: SSE, WebSocket, waiting for an answer.
 
-A protocol reads batches of events, and in their place, where some were missed, a snapshot to go on from. What it makes
-of either, and how it treats a client that reads too slowly, is its own.
+A protocol reads batches of events or, if events were missed, a snapshot from which to continue. How it sends them, and
+how it treats a client that reads too slowly, is up to the protocol.
 """
 
 import asyncio
@@ -26,32 +26,32 @@ _SUBSCRIBE_S = 5.0
 
 @immutable
 class Missed:
-    """Events are missing here: their cursor is older than what is kept. The client goes on from ``snapshot``."""
+    """A gap: events at the cursor are no longer kept. The client continues from ``snapshot``."""
 
     why: str
     position: bytes
-    """The cursor of the snapshot."""
+    """Cursor of the snapshot."""
     snapshot: str
-    """A ``snapshot`` event as JSON."""
+    """Snapshot event as JSON."""
 
 
 class TurnStreams:
-    """Opens the streams of a gateway."""
+    """Opens the event streams of a gateway."""
 
     def __init__(self, store: Store, relay: Relay, queries: Queries) -> None:
         self._store, self._relay, self._queries = store, relay, queries
         self.closing = asyncio.Event()
-        """Set when the gateway stops: streams and waits end."""
+        """Event that is set when the gateway stops: streams and waits end."""
 
     async def open(self, keys: SessionKeys, cursor: bytes | None, turn: TurnFilter | None = None) -> "TurnStream":
-        """Begin to read a session's events behind a cursor; None: those that come from now on. The caller closes it.
+        """Open a stream of a session's events after a cursor; None: events from now on. The caller closes the stream.
 
-        ``turn``: its events alone. Raises ``ProblemError`` (503) in an outage.
+        ``turn``: filter for the events of one turn. Raises ``ProblemError`` (503) in an outage.
         """
         return TurnStream(self, keys, await self.subscribed(keys, cursor), turn)
 
     async def subscribed(self, keys: SessionKeys, cursor: bytes | None) -> Subscription:
-        """A subscription to a session's events. Raises ``ProblemError`` (503) in an outage."""
+        """Return a subscription to a session's events. Raises ``ProblemError`` (503) in an outage."""
         if self._relay.trouble is not None:
             raise busy(f"events do not flow now: {self._relay.trouble}", outage=True)
         try:
@@ -61,7 +61,7 @@ class TurnStreams:
             raise busy("events do not flow now: Redis does not answer", outage=True) from None
 
     async def snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
-        """A ``snapshot`` event as JSON, with the cursor to go on from. Waits for Redis."""
+        """Return a ``snapshot`` event as JSON, with the cursor from which to continue. Waits for Redis."""
         return await guarded("a snapshot", self._snapshot, keys, cursor)
 
     async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
@@ -77,33 +77,33 @@ class TurnStreams:
 
 
 class TurnStream:
-    """A session's events, or those of one turn, as one client follows them. Made by `TurnStreams.open`."""
+    """The stream of a session's events, or of one turn's, for one client. `TurnStreams.open` makes it."""
 
     def __init__(
         self, streams: TurnStreams, keys: SessionKeys, subscription: Subscription, turn: TurnFilter | None
     ) -> None:
         self._streams, self._keys, self._turn = streams, keys, turn
         self.subscription = subscription
-        """Where the events come from: protocols that watch their clients' pace look at its outbox."""
+        """Source of the events, whose outbox shows protocols how fast their clients read."""
         self._gap = "the cursor is older than what is kept, or of another history" if subscription.expired else ""
-        """Why events are missing, until the client has been told with a snapshot."""
+        """Reason why events are missing, until the client has got a snapshot."""
         self._read_to = subscription.position
 
     @property
     def position(self) -> bytes:
-        """The cursor behind which the stream began, or up to which events were read."""
+        """Cursor after which the stream began, or up to which events were read."""
         return self._read_to
 
     @property
     def over(self) -> bool:
-        """Whether the turn that is followed has ended; never, where the whole session is."""
+        """Whether the followed turn has ended; always False for a whole session."""
         return self._turn is not None and self._turn.over
 
     async def read(self) -> Sequence[StreamEvent] | Missed:
-        """The next events, of the turn if one is followed: a batch may be empty. Redis's outages are waited out.
+        """Return the next events of the session or of the followed turn, perhaps none. Waits during outages of Redis.
 
-        May be cancelled at any time without losing events. Raises ``SlowReaderError`` when more waits for the client
-        than is kept for it: see `catch_up`.
+        Cancelling it loses no events. Raises ``SlowReaderError`` if more events wait for the client than are kept for
+        it: see `catch_up`.
         """
         if self._gap:
             return await self._missed()
@@ -118,7 +118,7 @@ class TurnStream:
         return events if turn is None else [event for event in events if turn.takes(from_json(event.data))]
 
     async def catch_up(self) -> None:
-        """Read what a slow client has left again from the stream. Raises ``ProblemError`` (503) in an outage."""
+        """Subscribe again at the last event that a slow client has read. Raises ``ProblemError`` (503) in an outage."""
         self.subscription.close()
         self.subscription = await self._streams.subscribed(self._keys, self._read_to)
 
@@ -131,5 +131,5 @@ class TurnStream:
         return Missed(why, position, snapshot)
 
     def close(self) -> None:
-        """Let go of the subscription. Safe to call twice."""
+        """Close the subscription. Safe to call twice."""
         self.subscription.close()

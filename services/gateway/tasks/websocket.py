@@ -1,6 +1,6 @@
 """`/v1/ws`: a session's events and a client's commands over one WebSocket, on the bare ASGI interface.
 
-One writer sends the events; the reader answers commands as they come. Nothing is kept for a client that is gone.
+A writer sends the events, and a reader answers commands as they come. Nothing is kept for a client that has left.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ BAD_KEY, TOO_SLOW, REFUSED, BROKEN = 4401, 1013, 1008, 1011
 
 @immutable
 class Commands:
-    """What carries out the commands of clients."""
+    """The parts of the gateway that carry out clients' commands."""
 
     intake: MessageIntake
     control: Control
@@ -42,15 +42,15 @@ class Commands:
 
 
 class WebSockets:
-    """Opens WebSockets: each follows one session."""
+    """Opens WebSockets, each of which follows one session."""
 
     def __init__(self, access: Access, streams: TurnStreams, commands: Commands, shards: int) -> None:
         self._access, self._streams, self._commands, self._shards = access, streams, commands, shards
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
-        """Accept a handshake and serve the session until the end.
+        """Accept a handshake and serve the session until the connection closes.
 
-        A bad key, session or cursor is told over the open connection: a browser cannot read a refused one.
+        Errors about the key, session or cursor are sent over the open connection: browsers cannot read a refusal.
         """
         accept = {"type": "websocket.accept", "subprotocol": chosen_protocol(scope["subprotocols"])}
         try:
@@ -78,14 +78,14 @@ class WebSockets:
 
 
 class WebSocketSession:
-    """One open connection, from the handshake's end to its close."""
+    """One open WebSocket connection, after its handshake."""
 
     def __init__(self, commands: Commands, keys: SessionKeys, stream: TurnStream, receive: Any, send: Any) -> None:
         self._commands, self._keys, self._stream = commands, keys, stream
         self._receive, self._send = receive, send
 
     async def run(self) -> None:
-        """Serve until either side closes."""
+        """Serve the connection until either side closes it."""
         metrics.websockets.labels().inc()
         self._stream.subscription.on_overflow = self._hurry
         cursor = self._stream.position.decode()
@@ -111,7 +111,7 @@ class WebSocketSession:
             await _close(self._send, BROKEN, "internal error")
 
     async def _write_some(self) -> bool:
-        """Send what has come; False once the connection is closed."""
+        """Send the next events; return False once the connection is closed."""
         subscription, send = self._stream.subscription, self._send
         try:
             read = await self._stream.read()
@@ -134,11 +134,11 @@ class WebSocketSession:
                 await self._text(await self._answer(frame.get("text") or frame.get("bytes") or ""))
 
     async def _answer(self, raw: str | bytes) -> str | None:
-        """What a client's frame is answered with, if anything."""
+        """Return the answer to a client's frame, if there is one."""
         body: dict[str, Any] = {}
         try:
             body = read_object(raw)
-            return await self._obey(command_of(body), body)
+            return await self._execute(command_of(body), body)
         except UnreadableError as error:
             return error_event(self._keys, ErrorCode.BAD_MESSAGE, str(error), message_id=_message_id(body))
         except ProblemError as error:
@@ -149,7 +149,7 @@ class WebSocketSession:
             log.exception("a client's frame cannot be answered")
             return error_event(self._keys, ErrorCode.INTERNAL, "this is our fault: see the gateway's log")
 
-    async def _obey(self, command: str, body: dict[str, Any]) -> str | None:
+    async def _execute(self, command: str, body: dict[str, Any]) -> str | None:
         if command == "ping":
             return '{"type":"pong"}'
         if (control := control_of(command)) is not None:
@@ -178,7 +178,7 @@ class WebSocketSession:
             await self._send({"type": "websocket.send", "text": text})
 
     def _hurry(self) -> None:
-        """Uvicorn holds every frame back while a reader is slow, the close frame too: let the writer get to it."""
+        """Let the writer send its close frame: Uvicorn holds all frames back while a client reads slowly."""
         writable = getattr(getattr(self._send, "__self__", None), "writable", None)
         if isinstance(writable, asyncio.Event):
             writable.set()
@@ -190,6 +190,6 @@ def _message_id(body: dict[str, Any]) -> str | None:
 
 
 async def _close(send: Any, code: int, reason: str) -> None:
-    """Close a connection; a reason is cut to what a close frame holds."""
+    """Close a connection; the reason is cut to the length that a close frame allows."""
     with contextlib.suppress(OSError):
         await send({"type": "websocket.close", "code": code, "reason": reason[:120]})

@@ -50,7 +50,7 @@ async def http(served: GatewayService) -> AsyncIterator[httpx2.AsyncClient]:
 def answered(served: GatewayService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt has time for its answer, however busy this machine is."""
     monkeypatch.setattr(patience, "PATIENCE_S", 3.0)
-    monkeypatch.setattr(patience, "_LEAST_S", 2.5)
+    monkeypatch.setattr(patience, "_MIN_ATTEMPT_S", 2.5)
 
 
 async def appended(redis: RedisServer) -> set[tuple[str, str]]:

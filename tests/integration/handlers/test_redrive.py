@@ -251,8 +251,8 @@ async def test_a_tool_call_is_made_again_and_its_task_answers(store: Store, tmp_
     assert await flow.status() == "completed"
     name, letter = await operator.only()
     assert (letter.kind, letter.tool_call_id) == ("call", call)
-    around = await operator.letters.surroundings(letter)
-    assert (around.status, around.said and around.said.content) == ("completed", "call")
+    context = await operator.letters.context_of(letter)
+    assert (context.status, context.message and context.message.content) == ("completed", "call")
     await operator.redriving.redrive(name, {"tool": "echo", "args": {"text": "y"}})
     await flow.drive()
     assert await flow.status() == "completed"
@@ -443,7 +443,7 @@ async def test_a_redrive_that_was_set_aside_itself_is_redriven_with_its_call(sto
     assert await flow.status() == "failed"
     await store.call("LREM", task.log, 1, "junk")
     name, letter = await operator.only()
-    assert proposal(letter, await operator.letters.surroundings(letter)) == {
+    assert proposal(letter, await operator.letters.context_of(letter)) == {
         "calls": [{"tool": "echo", "args": {"text": "y"}}]
     }
     await operator.redriving.redrive(name, None)

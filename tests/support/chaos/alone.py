@@ -14,19 +14,19 @@ _USERS = 3
 
 
 class Alone:
-    """``tasks``: so many sessions."""
+    """Runs sessions of one task each. ``tasks``: the number of sessions."""
 
     def __init__(self, rng: random.Random, tasks: int, deadly: float, tool_ms: int) -> None:
         self.sessions, self.plays = tasks, Model()
         self._plans = [make_plan(rng, number, deadly, tool_ms) for number in range(tasks)]
         self.facts = [Fact(sentence_of(number), _user(number), f"chaos-{number}") for number in range(tasks)]
-        """What is said, by session."""
+        """Facts that users state, in the order of the sessions."""
         for number, steps in enumerate(self._plans):
             self.plays.plan(self.facts[number].sentence, number, steps)
         self._followers: dict[int, Follower] = {}
 
     async def hold(self, number: int, follower: Follower) -> None:
-        """One session, until its task has ended."""
+        """Hold one session until its task has ended."""
         self._followers[number] = follower
         fact = self.facts[number]
         fields = {} if fact.user is None else {"user_id": fact.user}
@@ -35,26 +35,26 @@ class Alone:
             await asyncio.sleep(0.05)
 
     async def settle(self) -> None:
-        """Until no task is open again: a new primary may lack an end that was told."""
+        """Wait until no task is open again: a new primary may lack an end that clients have seen."""
         while self.ended < len(self._followers):
             await asyncio.sleep(0.05)
 
     @property
     def ended(self) -> int:
-        """Tasks that have ended."""
+        """Return the number of ended tasks."""
         return sum(1 for follower in self._followers.values() if follower.seen("task_end"))
 
     async def faults(self, gateway: str, report: Report) -> list[str]:
-        """What is wrong in the sessions."""
+        """Return the faults of the sessions."""
         found = self._followers.items()
         return [f for number, follower in found for f in faults_of(follower, self._plans[number], report)]
 
     def tasks(self) -> Iterator[tuple[str, Sequence[NextEntry], Sequence[int]]]:
-        """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
+        """Return each task's name, the events that its client saw, and the numbers of its work."""
         for number, follower in self._followers.items():
             yield follower.session, follower.news, [number]
 
 
 def _user(number: int) -> str | None:
-    """One session of three names nobody; the others are those of a few users."""
+    """Return the user of a session: every third session has none, the others share a few users."""
     return f"user-{number % _USERS}" if number % _USERS else None

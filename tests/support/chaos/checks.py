@@ -1,4 +1,4 @@
-"""What must be true of a chaos run, from what its clients saw, what its tools wrote and what Redis holds."""
+"""Checks of a chaos run by the events that its clients saw, the ledger of its tools, and the data in Redis."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _SETTLED_S = 15.0
 
 
 def missing(accepted: Iterable[str], port: int) -> set[str]:
-    """The accepted messages that the Redis at this port has not: neither in the inbound stream, nor as moved."""
+    """Return the accepted messages that the Redis at this port lacks, in the inbound stream and in mailboxes."""
     with SyncRedis(port=port) as redis:
         entries = redis.xrange(INBOUND.key())
         had = {json.loads(fields[b"data"]).get("message_id") for _, fields in entries}
@@ -31,7 +31,7 @@ def missing(accepted: Iterable[str], port: int) -> set[str]:
 
 
 async def unlike(redis: Redis, followers: Sequence[Follower], shards: int) -> list[str]:
-    """Sessions whose client does not show what the server holds, after some time to catch up."""
+    """Return the sessions whose client differs from the server, after some time to catch up."""
     limit = asyncio.get_running_loop().time() + _SETTLED_S
     left = list(followers)
     while True:
@@ -56,7 +56,7 @@ _DOWN = "brought its process down"
 
 
 def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[str]:
-    """What a session's events must be: each durable one once, one end for the start, the plan's calls once."""
+    """Check a session's events: each durable event once, one end for each start, each planned call once."""
     who = follower.session
     wanted = Counter(name for step in plan for name, _ in step)
     counts = {
@@ -84,15 +84,15 @@ def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[
 
 
 def seen_twice(follower: Follower) -> list[str]:
-    """Events that a client was told more than once."""
+    """Return the events that a client got more than once."""
     ids = Counter(e["event_id"] for e in follower.events if "event_id" in e)
     return [f"{follower.session}: event {i} came {n} times" for i, n in ids.items() if n > 1]
 
 
 def failed_calls(follower: Follower, deadly: set[str], report: Report, *, moved: bool = False) -> list[str]:
-    """Calls fail only when they kill their own process, or as unknown: an unsafe one whose worker died.
+    """Check failed calls: only a call that kills its process, or an unsafe call whose worker died, may fail.
 
-    ``moved``: those of a message that was moved away are given up.
+    ``moved``: calls of a message that was moved away may be given up.
     """
     faults = []
     tags = {e["tool_call_id"]: e["args"].get("tag") for e in follower.seen("tool_call")}
@@ -111,7 +111,7 @@ def failed_calls(follower: Follower, deadly: set[str], report: Report, *, moved:
 
 
 def ledger_faults(ledger: Ledger, unsafe: set[str], troubles: Troubles, report: Report) -> list[str]:
-    """No unsafe call starts twice, unless a new primary lacked its start."""
+    """Check that no unsafe call started twice, unless a new primary lacked its start."""
     faults = []
     for call, starts in ledger.starts().items():
         report.reruns += len(starts) - 1

@@ -1,4 +1,4 @@
-"""A person who says something in a session of its own, and has it erased: what a failover brings back, once more."""
+"""A person who sends a message in a session of its own and erases it, again if a failover brings it back."""
 
 import asyncio
 import time
@@ -12,25 +12,25 @@ from tests.support.chaos.plan import Model
 from tests.support.clients.follower import Follower
 
 _FIRST = 100_000
-"""Number of the first such sentence; those that are kept have the numbers of their sessions."""
+"""Number of the first sentence to be erased; kept sentences have the numbers of their sessions."""
 _LOOK_S, _AGAIN_S = 0.1, 1.0
 _REMEMBERED_S = 3.0
-"""Every other waits so long at most for the memory before it is erased from there."""
+"""Seconds that every second eraser waits at most until its sentence is remembered, before it erases it."""
 
 
 class Eraser:
-    """``number``: from 0. Tasks are erased by name or with their session, before or after they are remembered."""
+    """Erases its task by name or with its session, before or after it is remembered. ``number``: from 0."""
 
     def __init__(self, number: int, gateways: Callable[[], Sequence[str]], model: Model) -> None:
         self._number, self._gateways, self.session = number, gateways, f"erased-{number}"
         self.fact = Fact(sentence_of(_FIRST + number), "user-1" if number % 2 else None, self.session, erased=True)
         self.tasks: set[str] = set()
-        """All that were ever seen."""
+        """Names of all tasks that were ever seen."""
         self._asked, self._turn = 0.0, number
         model.plan(self.fact.sentence, _FIRST + number, [])
 
     async def hold(self) -> None:
-        """Until it is said and answered, and gone."""
+        """Send the sentence, wait for the answer, and erase it until it is gone."""
         fields = {} if self.fact.user is None else {"user_id": self.fact.user}
         async with Follower(self._gateways, self.session, first=self._number) as follower:
             await follower.send(self.fact.sentence, f"m-{self.session}", **fields)
@@ -41,7 +41,7 @@ class Eraser:
         await self.settle()
 
     async def settle(self) -> None:
-        """Until there is no task of it: a new primary may lack that it was erased."""
+        """Erase again until there is no task: a new primary may lack the erasure."""
         while await self._tasks() != []:
             if time.monotonic() - self._asked > _AGAIN_S:
                 self._asked = time.monotonic()
@@ -59,7 +59,7 @@ class Eraser:
             await asyncio.sleep(_LOOK_S)
 
     async def _tasks(self) -> list[str] | None:
-        """Those that are there; None: nobody can tell now."""
+        """Return the tasks that exist now; None if no gateway can say."""
         found: list[str] = []
         page: dict[str, Any] = {}
         while True:  # a page may be empty, and more behind it: those of before a step back lie ahead of all since then
@@ -80,7 +80,7 @@ class Eraser:
                 await self._ask("DELETE", f"/v1/tasks/{task}")
 
     async def _ask(self, method: str, path: str, params: dict[str, Any] | None = None) -> Response | None:
-        """Of whichever gateway is next."""
+        """Send a request to the next gateway."""
         urls = self._gateways()
         self._turn += 1
         try:

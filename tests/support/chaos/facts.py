@@ -1,4 +1,4 @@
-"""What is taught in a chaos run, what a search shows of it in the end, and what is wrong with that. Pure."""
+"""Facts that users state in a chaos run, the search results for them at its end, and the faults in these. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from pentad.shared.graph.merging import edge_key, normal_text
 
 _CONSONANTS, _VOWELS, _SYLLABLES = "bcdfghjklmnprstv", "aeiou", 3
 _SPREAD = 7919
-"""Has no factor in common with the number of words: each number has a word of its own, neighbours are unlike."""
+"""Factor without a common divisor with the number of words: each number gets its own word, unlike its neighbours'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,34 +18,34 @@ class Fact:
 
     sentence: str
     user: str | None = None
-    """Whose it is; None: its session's alone."""
+    """User who owns the fact; None: only its session owns it."""
     session: str | None = None
-    """In which it was said, where no user was named."""
+    """Session in which the fact was stated, if no user was named."""
     erased: bool = False
-    """Its task was erased."""
+    """Whether the fact's task was erased."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a search found a sentence."""
+    """A place at which a search found a sentence."""
 
     id: str
     anchor: str
     opened: str
-    """What the anchor opens to; '' for nothing."""
+    """Text that the anchor opens; '' if it opens nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What searches show of a fact in the end."""
+    """The search results for a fact at the end of the run."""
 
     fact: Fact
     places: Sequence[Place] = ()
-    """What was said, among the hits of its owner's search, that is exactly this."""
+    """Episodic hits of its owner's search that are exactly the sentence."""
     known: Sequence[Place] = ()
-    """What is known from it, in the same words."""
+    """Semantic hits with the same words."""
     to_others: Sequence[str] = ()
-    """Ids of what another user's search shows with this sentence in it."""
+    """Ids of the hits of another user's search that contain the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class FactCount:
 
     taught: int = 0
     lost: int = 0
-    """Not found as it was said, or not known where it was learned; or its anchor opens to something else."""
+    """Facts that were not found, or whose anchor opens other words."""
     doubled: int = 0
-    """Found in more than one place."""
+    """Facts that were found in more than one place."""
     of_others: int = 0
-    """Shown to a user whose they are not."""
+    """Facts that were shown to a user who does not own them."""
     erased: int = 0
     erased_but_found: int = 0
     faults: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class FactCount:
 
 
 def counted(traced: Sequence[Traced], *, learned: bool = False) -> FactCount:
-    """The figures, with each fault in words. ``learned``: each fact that is kept must be known, too."""
+    """Return the figures with each fault in words. ``learned``: the graph must have every kept fact, too."""
     kept, erased = [t for t in traced if not t.fact.erased], [t for t in traced if t.fact.erased]
     lost = [t for t in kept if not _opens(t, t.places) or (learned and not _opens(t, t.known))]
     doubled = [t for t in kept if len(t.places) > 1 or len(t.known) > 1]
@@ -88,12 +88,12 @@ def _opens(traced: Traced, places: Sequence[Place]) -> bool:
 
 
 def twice_in_memory(anchors: Iterable[str]) -> list[str]:
-    """Segments that are kept under more than one id. ``anchors``: of all segments."""
+    """Return the segments that are stored under more than one id. ``anchors``: anchors of all segments."""
     return [f"the segment at {anchor} is kept {n} times" for anchor, n in Counter(anchors).items() if n > 1]
 
 
 def twice_in_graph(nodes: Sequence[MemoryNode], edges: Sequence[MemoryEdge]) -> list[str]:
-    """Nodes and edges that say the same as another, and statements that count twice for one."""
+    """Return the nodes and edges that duplicate another, and statements that count twice for a node."""
     same_nodes = Counter(f"{n.owner.holder} {n.kind} {normal_text(n.text)}" for n in nodes if n.merged_into is None)
     same_edges = Counter(edge_key(edge) for edge in edges)
     rests = Counter((i, s.anchor) for i, supports in enumerate(_supports(nodes, edges)) for s in supports)
@@ -103,7 +103,7 @@ def twice_in_graph(nodes: Sequence[MemoryNode], edges: Sequence[MemoryEdge]) -> 
 
 
 def still_known(nodes: Sequence[MemoryNode], edges: Sequence[MemoryEdge], erased: set[str]) -> list[str]:
-    """What of the graph still rests on tasks that were erased."""
+    """Return the nodes and edges that still have statements of erased tasks."""
     return [
         f"known from the erased {s.task}: {s}" for each in _supports(nodes, edges) for s in each if s.task in erased
     ]
@@ -114,7 +114,7 @@ def _supports(nodes: Sequence[MemoryNode], edges: Sequence[MemoryEdge]) -> list[
 
 
 def sentence_of(number: int) -> str:
-    """A sentence of two words that no other number has."""
+    """Return a sentence with two words that no other number has."""
     return f"My {_word(2 * number)} is {_word(2 * number + 1)}."
 
 

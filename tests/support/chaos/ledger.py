@@ -1,4 +1,4 @@
-"""What the tools of a chaos run wrote down themselves: their starts and their ends."""
+"""The ledger of a chaos run, into which its tools write their starts and ends."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ class Line:
     word: str
     call: str
     at: float
-    """By the monotonic clock, which is the same in all processes of a machine."""
+    """Time by the monotonic clock, which is the same in all processes of a machine."""
     task: int
     seconds: float
-    """How long a run takes that nothing disturbs."""
+    """Seconds that an undisturbed run takes."""
 
 
 class Ledger:
@@ -27,21 +27,21 @@ class Ledger:
         self.path = path
 
     def lines(self, after: int = 0) -> list[Line]:
-        """What is written behind so many lines."""
+        """Return the lines after the first ``after`` ones."""
         rows = (row.split() for row in self.path.read_text().splitlines()[after:])
         return [
             Line(word, call, float(at), int(tag.split(".")[0]), int(ms) / 1000) for word, call, _, at, tag, ms in rows
         ]
 
     def running(self, after: int) -> set[str]:
-        """The calls that have started behind so many lines, and not ended."""
+        """Return the calls that started after the first ``after`` lines and have not ended."""
         counts: Counter[str] = Counter()
         for line in self.lines(after):
             counts[line.call] += 1 if line.word == "start" else -1
         return set(+counts)
 
     def starts(self) -> dict[str, list[float]]:
-        """When each call was started."""
+        """Return the start times of each call."""
         starts: dict[str, list[float]] = defaultdict(list)
         for line in self.lines():
             if line.word == "start":
@@ -49,7 +49,7 @@ class Ledger:
         return starts
 
     def at_work(self, deaths: Sequence[float]) -> dict[int, list[tuple[float, float]]]:
-        """By task: from when to when a tool ran. ``deaths``: when processes were disturbed, which may have ended it."""
+        """Return the times at which tools ran, by task. ``deaths``: times of faults, which may have ended a run."""
         spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
         by_call: dict[str, list[Line]] = defaultdict(list)
         for line in self.lines():
@@ -62,7 +62,7 @@ class Ledger:
 
 
 def _until(start: Line, following: Line | None, deaths: Sequence[float]) -> float:
-    """When a run was over: as it says, or at the latest when it would have been."""
+    """Return the end of a run: as the ledger says, or the latest possible one."""
     if following is not None and following.word == "end":
         return following.at
     return min([start.at + start.seconds, *(at for at in deaths if at >= start.at)])

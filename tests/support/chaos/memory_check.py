@@ -1,4 +1,4 @@
-"""What memory holds after a chaos run, asked through REST as a user asks, and read as an operator exports it."""
+"""The memory after a chaos run, searched through REST like a user, and read like an operator's export."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class NotNowError(Exception):
 
 
 class Finder:
-    """Searches at one gateway. Raises ``NotNowError`` for whatever is no answer."""
+    """Searches at one gateway. Raises ``NotNowError`` if there is no answer."""
 
     def __init__(self, gateway: str) -> None:
         self._client = AsyncClient(base_url=gateway, timeout=PATIENCE_S, trust_env=False)
@@ -45,7 +45,7 @@ class Finder:
         await self._client.aclose()
 
     async def traced(self, facts: Sequence[Fact]) -> list[Traced]:
-        """What is shown of each."""
+        """Return the search results for each fact."""
         return list(await asyncio.gather(*map(self._traced, facts)))
 
     async def _traced(self, fact: Fact) -> Traced:
@@ -57,7 +57,7 @@ class Finder:
         )
 
     async def _places(self, fact: Fact, kind: str) -> Sequence[Place]:
-        """Of one kind of memory: what is known in the very words that were said is one hit with them."""
+        """Return the places of a fact in one kind of memory."""
         whose = {"user_id": fact.user, "session_id": fact.session}
         named = {name: value for name, value in whose.items() if value is not None}
         hits = await self._hits(fact.sentence, {**named, "kind": kind})
@@ -76,7 +76,7 @@ class Finder:
         return str(found["focus"]["content"]) if found else ""
 
     async def _asked(self, method: str, path: str, **more: Any) -> Any:
-        """The answer; None for what is not there."""
+        """Return the answer of the gateway; None for 404."""
         try:
             response = await self._client.request(method, path, **more)
         except HTTPError as error:
@@ -87,7 +87,7 @@ class Finder:
 
 
 async def at_work(redis: Redis, shards: int, due: Sequence[bytes]) -> list[str]:
-    """What memory has still to do. ``due``: the kinds of timers that are waited for."""
+    """Return the work that the memory still has to do. ``due``: kinds of timers that must have fired."""
     left = []
     for shard in range(shards):
         members: Any = await redis.zrange(timers(shard), 0, -1)
@@ -99,7 +99,7 @@ async def at_work(redis: Redis, shards: int, due: Sequence[bytes]) -> list[str]:
 
 
 async def kept_wrongly(redis_url: str, erased: set[str]) -> list[str]:
-    """What is in the stores twice, and what there rests on erased tasks. ``NotNowError``: they do not answer."""
+    """Return duplicates and data of erased tasks in the stores. Raises ``NotNowError`` if they do not answer."""
     store = Store(redis_url)
     vectors, graph = ArchiverVectors(store), ArchiverGraph(store)
     try:
@@ -116,7 +116,7 @@ async def kept_wrongly(redis_url: str, erased: set[str]) -> list[str]:
 
 
 async def _segments(vectors: ArchiverVectors) -> list[tuple[str, str]]:
-    """Task and anchor of each."""
+    """Return the task and the anchor of each segment."""
     selection, cursor = Selection(Owner("default"), Whose.ALL, kinds=(SEGMENT_KIND,)), None
     found: list[tuple[str, str]] = []
     while True:

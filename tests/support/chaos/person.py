@@ -1,6 +1,6 @@
-"""A person with several tasks in one session: answers, pauses, and moves what went to the wrong task.
+"""A person with several tasks in one session, who answers, pauses tasks, and moves messages out of wrong tasks.
 
-What is done next follows from the session's events alone: what a failover has taken back is done again.
+The next action follows only from the session's events: an action that a failover has undone is done again.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from tests.support.chaos.talk import Saying, Talk, one_more, user_of
 from tests.support.clients.follower import Event, Follower
 
 _AGAIN_S = 1.0
-"""What shows no effect is asked for again after so long."""
+"""Seconds after which a request without effect is repeated."""
 _LOOK_S = 0.05
 
 
 class Situation:
-    """What a session's events say."""
+    """The state of a session by its events."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.holder: dict[str, str] = {}
-        """By message: the task that has it."""
+        """Task of each message, by the message's id."""
         self.state: dict[str, str] = {}
-        """By task: ``working``, ``ended``, or why it waits."""
+        """State of each task: ``working``, ``ended``, or the reason why it waits."""
         self.paused: set[str] = set()
-        """Tasks that were paused once."""
+        """Tasks that were ever paused."""
         for event in events:
             self._take(event)
 
@@ -53,12 +53,12 @@ class Situation:
         self.state[task] = "working"
 
     def turn_is_over(self, task: str) -> bool:
-        """Whether it has ended, or waits for an answer."""
+        """Return whether the task has ended or waits for an answer."""
         return self.state.get(task) in ("ended", "question")
 
 
 class Person:
-    """``follower``: what the person writes to the session with, and sees."""
+    """A person in one session. ``follower``: the client of the person."""
 
     def __init__(
         self, session: int, talk: Talk, follower: Follower, gateways: Callable[[], Sequence[str]], model: SeveralModel
@@ -66,27 +66,27 @@ class Person:
         self._session, self.talk, self.follower, self._gateways, self._model = session, talk, follower, gateways, model
         self._sent: list[Saying] = []
         self._asked: dict[str, float] = {}
-        """When each request was made last."""
+        """Time of the last attempt of each request."""
         self.extra: list[Saying] = []
-        """Last words to tasks that still asked when all was said."""
+        """Additional messages to tasks that still had a question at the end."""
         self.put_right: set[str] = set()
-        """Messages that went to a wrong task."""
+        """Ids of messages that were routed to a wrong task."""
 
     @property
     def settled(self) -> bool:
-        """Everything is said, is where it belongs, and all tasks have ended."""
+        """Whether all messages are sent and in their tasks, and all tasks have ended."""
         now = Situation(self.follower.events)
         said = len(self._sent) >= len(self.talk.all) and all(s.message_id in now.holder for s in self._sent)
         return said and self._wrong(now) is None and all(state == "ended" for state in now.state.values())
 
     async def converse(self) -> None:
-        """Until it is settled."""
+        """Act until the session is settled."""
         while not self.settled:
             await self._act(Situation(self.follower.events))
             await asyncio.sleep(_LOOK_S)
 
     async def _act(self, now: Situation) -> None:
-        """The next thing to do, if there is one."""
+        """Do the next action, if there is one."""
         if any(saying.message_id not in now.holder for saying in self._sent):
             return
         if len(self._sent) < len(self.talk.first):
@@ -102,7 +102,7 @@ class Person:
             await self._say_one_more(now)
 
     def _wrong(self, now: Situation) -> tuple[Saying, str] | None:
-        """A message that is not where it belongs, and where it is to go."""
+        """Return a message in a wrong task and the task where it belongs, or None."""
         homes: list[str] = []
         for saying in self.talk.first:
             home = now.holder.get(saying.message_id)
@@ -128,7 +128,7 @@ class Person:
         return said and all(state == "ended" for state in now.state.values())
 
     def _control(self, now: Situation) -> str | None:
-        """A task to pause or to resume."""
+        """Return the next control request: a task to pause or to resume, or None."""
         paused = [task for task, state in now.state.items() if state == "paused"]
         if paused:
             return f"{paused[0]}/resume"
@@ -139,14 +139,14 @@ class Person:
         return None
 
     def _next(self, now: Situation) -> Saying | None:
-        """What is said to a task whose turn is over; to one that asks before all others."""
+        """Return the next message to a task whose turn is over; tasks with a question come first."""
         left = [saying for saying in self.talk.then if saying not in self._sent]
         homes = {saying.subject: now.holder[saying.message_id] for saying in self.talk.first}
         ready = [saying for saying in left if now.turn_is_over(homes[saying.subject])]
         return min(ready, key=lambda saying: now.state[homes[saying.subject]] == "ended", default=None)
 
     async def _say_one_more(self, now: Situation) -> None:
-        """To a task that still asks: its question was answered by a message that has left it."""
+        """Send another message to a task with a question, whose answer was moved to another task."""
         homes = {now.holder[saying.message_id]: saying.subject for saying in self.talk.first}
         asking = [task for task in homes if now.state.get(task) == "question" and self._may(f"{task}/answer")]
         if asking:
@@ -160,7 +160,7 @@ class Person:
         await self.follower.send(saying.content, saying.message_id, user_id=user_of(self._session), **fields)
 
     def _may(self, request: str) -> bool:
-        """Whether a request may be made: not again at once."""
+        """Return whether a request may be made now; a repetition must wait."""
         now = time.monotonic()
         if now - self._asked.get(request, -_AGAIN_S) < _AGAIN_S:
             return False
@@ -168,7 +168,7 @@ class Person:
         return True
 
     async def _ask(self, request: str, body: dict[str, Any] | None = None) -> None:
-        """Of whichever gateway answers. A refusal says that the events lag behind: they will tell."""
+        """Send a request to a gateway that answers. A refusal only means that the events are late."""
         if not self._may(f"{request} {body}"):
             return
         urls = self._gateways()

@@ -1,4 +1,4 @@
-"""What each task of a chaos run does: the model has a plan for what the user says."""
+"""The plans of a chaos run: the tool calls that the model makes for each user message."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from tests.support.models.replies import Reply, call, say
 Step = list[tuple[str, dict[str, Any]]]
 TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")
 MOST_MS = 2000
-"""That a tool call takes."""
+"""Milliseconds that a tool call takes at most."""
 _DEADLY = 0.08
 """Share of the calls whose first run kills its process."""
 _THINK_S, _CHUNKS, _CHUNK_S = 0.3, 8, 0.05
@@ -36,19 +36,19 @@ def _arguments(rng: random.Random, tag: str, deadly: float, most_ms: int) -> dic
 
 
 class Model:
-    """Plays the plan for the last user message, step by step, and writes down when it thought."""
+    """Plays the plan of the last user message step by step, and records the times of its answers."""
 
     def __init__(self) -> None:
         self.thinking: dict[int, list[tuple[float, float]]] = defaultdict(list)
-        """By task: from when to when an answer was due, by the monotonic clock."""
+        """Spans in which an answer was due, by task and the monotonic clock."""
         self._plans: dict[str, tuple[int, Sequence[Step]]] = {}
 
     def plan(self, message: str, task: int, steps: Sequence[Step]) -> None:
-        """What to do when a user says this."""
+        """Set the plan for a user message."""
         self._plans[message] = task, steps
 
     def script(self, request: dict[str, Any]) -> Reply:
-        """The answer to a request."""
+        """Return the answer to a request."""
         messages = request["messages"]
         if messages[-1]["content"].startswith('{"segments":'):
             return self._learned(json.loads(messages[-1]["content"])["segments"])
@@ -60,18 +60,18 @@ class Model:
         return self.answers(task, f"task {task} is done, and this is what its answer looks like")
 
     def _learned(self, segments: Sequence[Mapping[str, Any]]) -> Reply:
-        """What is known from a task: what the user said in it."""
+        """Return the knowledge from a task: the user's own sentences."""
         said = [segment for segment in segments if segment["text"] in self._plans]
         nodes = [{"id": "a", "kind": "fact", "text": s["text"], "importance": 0.8, "segments": [s["n"]]} for s in said]
         return say(json.dumps({"nodes": nodes, "edges": []}))
 
     def asks(self, task: int, step: Sequence[tuple[str, Any]]) -> Reply:
-        """A step's tool calls."""
+        """Return an answer with the tool calls of a step."""
         self._thinks(task, _THINK_S)
         return call(*((name, args) for name, args in step), first_delay=_THINK_S)
 
     def answers(self, task: int, text: str) -> Reply:
-        """An answer in pieces."""
+        """Return a text answer in pieces."""
         self._thinks(task, _CHUNKS * _CHUNK_S)
         return say(text, chunks=_CHUNKS, delay=_CHUNK_S)
 

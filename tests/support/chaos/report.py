@@ -11,12 +11,12 @@ Span = tuple[float, float]
 _SHOWN = 5
 _NOTHING_DUE = frozenset({"task_end", "task_status waiting", "task_status stale", "message_moved"})
 _WAKE_S = 3.0
-"""So long after a fault its effects are looked for."""
+"""Seconds after a fault in which its effects are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long nothing came, and between what."""
+    """A time without events, and the events around it."""
 
     seconds: float
     where: str
@@ -28,7 +28,7 @@ def _seconds(silence: Silence) -> float:
 
 @dataclass
 class Report:
-    """What happened; the test prints it, and fails on any fault."""
+    """The report of a run, which the test prints; the test fails on any fault."""
 
     tasks: int = 0
     ended: int = 0
@@ -37,45 +37,45 @@ class Report:
     failovers: Counter[str] = field(default_factory=Counter)
     full_disks: Counter[str] = field(default_factory=Counter)
     clock_steps: Counter[str] = field(default_factory=Counter)
-    """By whose clocks stepped, and which way."""
+    """Number of clock steps by host and direction."""
     by_clients: bool = False
-    """All times are those at which clients learnt what happened: the clock that events are dated by has stepped."""
+    """Whether all times are those of clients, because the clock of the events' times has stepped."""
     prompts: int = 0
     reconnects: int = 0
     started_over: int = 0
     sent_again: int = 0
     never_had: set[str] = field(default_factory=set)
-    """Accepted messages that a new primary lacked, for want of a replica's copy; they were sent again."""
+    """Accepted messages that a new primary lacked because no replica had a copy; they were sent again."""
     calls: int = 0
     reruns: int = 0
     unknown: int = 0
     brought_down: int = 0
     given_up: int = 0
-    """Calls of messages that were moved to another task."""
+    """Number of calls of messages that were moved to another task."""
     asked_where: int = 0
-    """How often a model was asked where a message belongs."""
+    """Number of times that a model was asked to route a message."""
     put_right: int = 0
-    """Messages that went to a wrong task and were moved."""
+    """Number of messages that were routed to a wrong task and moved."""
     moved: int = 0
-    """Moves in all."""
+    """Number of all moves."""
     paused: int = 0
     questions: int = 0
     unknown_starts: int = 0
-    """Unsafe calls that ran again because a new primary lacked their start."""
+    """Number of unsafe calls that ran again because a new primary lacked their start."""
     woken_anew: int = 0
-    """Actors whose wake-up was missing, and was given anew."""
+    """Number of actors whose lost wake-up was sent again."""
     silences: list[Silence] = field(default_factory=list)
     """Each task's longest time without a durable event while it was unfinished and no model or tool was at work."""
     unseen: list[Silence] = field(default_factory=list)
-    """The same as its client saw it, who may hang at a gateway that hangs."""
+    """Longest times without an event as clients saw them, who may be connected to a hanging gateway."""
     stalls: list[Span] = field(default_factory=list)
-    """When the machine let nobody run: left out of the silences."""
+    """Spans in which the machine ran no process, which are left out of the silences."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
-    """By kind of fault: seconds until any task's next durable event."""
+    """Seconds until the next durable event of any task, by kind of fault."""
     facts: FactCount | None = None
-    """What became of what was said; None: nobody looked."""
+    """Figures about the stated facts; None if they were not checked."""
     settled_s: float = 0.0
-    """So long it took after the run until memory had done its work, and all was looked for."""
+    """Seconds after the run until the memory had done its work and all facts were searched."""
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ class Report:
         ]
 
     def _of_several(self) -> list[str]:
-        """Of sessions with several tasks."""
+        """Return the lines about sessions with several tasks."""
         if not self.asked_where:
             return []
         return [
@@ -140,9 +140,9 @@ def figures(values: Sequence[float]) -> str:
 def longest_silence(
     who: str, events: Sequence[tuple[float, str]], work: Iterable[Span], troubles: Iterable[tuple[float, float, str]]
 ) -> Silence:
-    """The longest time between two neighbouring events that no work fills, and what went wrong just then.
+    """Return the longest time between two neighbouring events without work, with the faults in that time.
 
-    Behind what ends a turn, or takes a message from it, nothing is waited for.
+    Time after the end of a turn, or after a message was moved away, does not count.
     """
     spans = sorted(work)
     gaps = [
@@ -156,7 +156,7 @@ def longest_silence(
 
 
 def _covered(spans: Sequence[Span], start: float, end: float) -> float:
-    """How much of this time is in some span; they are in order."""
+    """Return how many seconds of a time lie in the spans, which are in order."""
     covered, at = 0.0, start
     for begun, ended in spans:
         here, until = max(begun, at), min(ended, end)
@@ -166,5 +166,5 @@ def _covered(spans: Sequence[Span], start: float, end: float) -> float:
 
 
 def recovery(fault: float, events: Sequence[float]) -> float | None:
-    """From a fault to the next event of all; None when none came."""
+    """Return the seconds from a fault to the next event of all tasks; None if there was none."""
     return next((at - fault for at in events if at >= fault), None)

@@ -1,4 +1,4 @@
-"""How a chaos run is set up: the system, and what happens to it."""
+"""The settings of a chaos run: the system, and the faults."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,56 +12,58 @@ from tests.support.processes.clocks import VARIABLES
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
 _LONG_S = 600
-"""No run takes so long."""
+"""Seconds that no run takes."""
 _LIMIT_S = 3 * STEP_S
-"""A step's time limit where clocks step: when they step on, whatever is due within ten minutes is due at once."""
+"""Time limit of a step if clocks step: after a step forward, all timers of the next ten minutes fire at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """What happens to the system, and how often."""
+    """The faults of a run, and how often they happen."""
 
     kinds: Mapping[Kind, float] = field(default_factory=lambda: EVERYTHING)
     every_s: float = 2.0
     first: Sequence[Callable[[Troubles], Awaitable[None]]] = ()
-    """What happens before anything does by chance, one after another, even when the tasks are quicker."""
+    """Faults that come first, one after another and before all random ones, even if the tasks are done sooner."""
     victims: Sequence[str] = ()
-    """The services to kill and stop; all when empty."""
+    """Services that are killed and stopped; all if empty."""
     aimed: bool = False
-    """Kill a runner only while it asks the model, others only while an unsafe call runs: however long that takes."""
+    """Whether a runner is killed only during a model call, and other services only during an unsafe tool call."""
     most: int = sys.maxsize
-    """So many faults; then the system is left alone, and what is not done in the end never will be."""
+    """Number of faults after which the system is left alone: tasks that are open in the end would stay so."""
     calm_s: float = 0.0
-    """Without faults, for what is not done when the time is up: on a slow machine that is not yet a fault."""
+    """Seconds without faults for tasks that are open when the time is up: on a slow machine that is no fault yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How the system is started."""
+    """The settings with which the system is started."""
 
     counts: Mapping[str, int]
     shards: int = 1
     lease_s: float = 2.0
     replicas: int = 0
-    """That must have a message before it is accepted."""
+    """Number of replicas that must have a message before it is accepted."""
     launcher: Sequence[str] = ()
     deadly: float = 0.08
     """Share of the tool calls whose first run kills its process."""
     tool_ms: int = MOST_MS
-    """That a tool call takes at most."""
+    """Milliseconds that a tool call takes at most."""
     remembers: bool = True
-    """In the end memory is asked for all that was said, and for what was erased meanwhile."""
+    """Whether the memory is searched in the end for all stated facts, and for the erased ones."""
     grace_s: float | None = None
-    """Tasks are archived and learned from so long after their end; None: not before the run is over."""
+    """Seconds after their end when tasks are archived and learned from; None: not before the end of the run."""
     full_s: float = 0.0
-    """How long a disk is full: the memory, the records and Redis have small ones then. 0: they have not."""
+    """Seconds for which a disk is full: the memory, the records and Redis have small disks then. 0: no disk is full."""
     clocks: bool = False
-    """Every process has a wall clock of its own, which can step; what is measured is measured by the clients' clock."""
+    """Whether every process has a wall clock of its own that can step; times are then measured by the clients'
+    clock."""
     each: int = 1
-    """Tasks that a session has at once; several: each message finds its task, and people ask, pause and move."""
+    """Number of simultaneous tasks of a session; if there are several, messages are routed, and people pause and
+    move."""
 
     def environment(self, model_url: str, ledger: Path) -> dict[str, str]:
-        """The settings of all services. ``ledger``: what tools write into."""
+        """Return the settings of all services as environment variables. ``ledger``: file into which tools write."""
         return {
             "LLM_BASE_URL": model_url,
             "PENTAD_PLUGINS": "tests.support.chaos.tools",

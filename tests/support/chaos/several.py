@@ -1,4 +1,4 @@
-"""The sessions of a chaos run whose tasks live at once, each with a person who talks to all of them."""
+"""The sessions of a chaos run with several simultaneous tasks, each session with a person who talks to all of them."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from tests.support.clients.follower import Follower, NextEntry
 
 
 class Several:
-    """``setup.each``: tasks of a session; ``tasks``: of all of them."""
+    """Runs sessions of several tasks. ``setup.each``: tasks of one session; ``tasks``: tasks of all sessions."""
 
     def __init__(
         self,
@@ -28,29 +28,29 @@ class Several:
         self._talks = [make_talk(rng, number, setup) for number in range(self.sessions)]
         said = [saying for talk in self._talks for saying in talk.all]
         self.facts = [Fact(s.content, user_of(n)) for n, talk in enumerate(self._talks) for s in talk.all]
-        """What is said, each session by a user of its own."""
+        """Facts that users state, each session's by a user of its own."""
         self.plays = SeveralModel(random.Random(rng.random()), said)
         self._people: dict[int, Person] = {}
 
     async def hold(self, number: int, follower: Follower) -> None:
-        """One session, until all is said and answered."""
+        """Hold one session until all messages are sent and answered."""
         person = Person(number, self._talks[number], follower, self._gateways, self.plays)
         self._people[number] = person
         await person.converse()
 
     async def settle(self) -> None:
-        """Until none has anything to do again: a new primary may lack what was done."""
+        """Wait until no session has work again: a new primary may lack some of it."""
         while left := [person for person in self._people.values() if not person.settled]:
             for person in left:
                 await person.converse()
 
     @property
     def ended(self) -> int:
-        """Tasks of sessions in which all is said and answered."""
+        """Return the number of tasks in sessions whose messages are all answered."""
         return self._each * sum(1 for person in self._people.values() if person.settled)
 
     async def faults(self, gateway: str, report: Report) -> list[str]:
-        """What is wrong in the sessions."""
+        """Return the faults of the sessions."""
         found: list[str] = []
         async with Api(gateway) as api:
             for person in self._people.values():
@@ -64,7 +64,7 @@ class Several:
         return found
 
     def tasks(self) -> Iterator[tuple[str, Sequence[NextEntry], Sequence[int]]]:
-        """Each task's name, what its client learnt of it, and the numbers that its work goes by."""
+        """Return each task's name, the events that its client saw, and the numbers of its work."""
         for person in self._people.values():
             numbers = {s.message_id: s.number for s in (*person.talk.all, *person.extra)}
             for task in Situation(person.follower.events).state:
@@ -73,7 +73,7 @@ class Several:
 
 
 def _news_of(task: str, news: Sequence[NextEntry]) -> tuple[list[NextEntry], list[str]]:
-    """What concerns a task, with the acceptance of each message that went there first; the messages that it had."""
+    """Return the entries about a task, with the acceptance of its messages, and the messages that it had."""
     held = [n.about["message_id"] for n in news if n.what == "message_routed" and n.about["task_id"] == task]
     mine = [n for n in news if task in (n.about.get("task_id"), n.about.get("to_task_id"))]
     mine += [n for n in news if n.what == "accepted" and n.about["message_id"] in held]

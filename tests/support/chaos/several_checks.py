@@ -1,4 +1,4 @@
-"""What must be true of a session with several tasks: each message is in its task alone, and is answered there."""
+"""Checks of a session with several tasks: each message is only in its task, and is answered there."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _META = ("role", "content", "tool_calls", "tool_call_id")
 
 
 async def faults_of_person(person: Person, api: Api, report: Report) -> list[str]:
-    """Everything that is wrong with a person's session."""
+    """Return all faults of a person's session."""
     who, now = person.follower.session, Situation(person.follower.events)
     transcripts = {task: remaining(await api.transcript(task)) for task in now.state}
     found = [
@@ -33,7 +33,7 @@ async def faults_of_person(person: Person, api: Api, report: Report) -> list[str
 
 
 def ill_formed_tasks(transcripts: Mapping[str, Lines], emptied: Collection[str]) -> Iterator[str]:
-    """What no model server accepts. Only a task that gave its one message away has none left."""
+    """Return transcripts that no model server accepts. Only a task whose one message was moved away may be empty."""
     for task, lines in transcripts.items():
         if lines or task not in emptied:
             yield from ill_formed(_as_chat(lines))
@@ -44,7 +44,7 @@ def _has_moved(person: Person) -> bool:
 
 
 def _told(person: Person, now: Situation) -> Iterator[str]:
-    """One decision for each message, one end for each start, one result for each call."""
+    """Check the events: one decision for each message, one end for each start, one result for each call."""
     routed = Counter(e["message_id"] for e in person.follower.seen("message_routed"))
     said = {s.message_id for s in (*person.talk.all, *person.extra)}
     if routed != Counter(said):
@@ -63,7 +63,7 @@ def _told(person: Person, now: Situation) -> Iterator[str]:
 
 
 def _placed(person: Person, now: Situation, transcripts: Mapping[str, Lines]) -> Iterator[str]:
-    """Each message stands in the task that has it by the events, and in no other."""
+    """Check that each message is in the task that has it by the events, and in no other."""
     places: dict[str, list[str]] = defaultdict(list)
     for task, lines in transcripts.items():
         for line in lines:
@@ -76,7 +76,7 @@ def _placed(person: Person, now: Situation, transcripts: Mapping[str, Lines]) ->
 
 
 def _answered(person: Person, now: Situation, transcripts: Mapping[str, Lines]) -> Iterator[str]:
-    """An answer follows each message. Where nothing was moved or taken back, its calls are those that were planned."""
+    """Check that each message is answered, and with the planned calls unless something was moved or lost."""
     for saying in (*person.talk.all, *person.extra):
         lines = transcripts.get(now.holder.get(saying.message_id, ""), [])
         behind = _behind(lines, saying.message_id)

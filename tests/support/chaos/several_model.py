@@ -1,6 +1,6 @@
-"""The model of a chaos run whose sessions have several tasks: it plays each message's plan, and says where one belongs.
+"""The model of a chaos run with several tasks in a session: it plays each message's plan, and routes messages.
 
-Now and then it names a wrong task, or answers in prose.
+Now and then it routes a message to a wrong task, or answers in prose.
 """
 
 import json
@@ -16,17 +16,17 @@ _WRONG, _PROSE = 0.06, 0.1
 
 
 class SeveralModel(Model):
-    """``sayings``: all that is said in the run."""
+    """Plays the plans of ``sayings``, the messages of the run."""
 
     def __init__(self, rng: random.Random, sayings: Iterable[Saying]) -> None:
         super().__init__()
         self._rng = rng
         self._sayings: dict[str, Saying] = {**by_reference((*sayings,))}
         self.asked_where = 0
-        """How often it was asked where a message belongs."""
+        """Number of times that the model was asked to route a message."""
 
     def learn(self, saying: Saying) -> None:
-        """One more message."""
+        """Add a message with its plan."""
         self._sayings.update(by_reference([saying]))
 
     def script(self, request: dict[str, Any]) -> Reply:

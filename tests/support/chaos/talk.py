@@ -1,4 +1,4 @@
-"""What a person says in a session of a chaos run whose tasks live at once: no message names its task."""
+"""The messages of a person in a session with several simultaneous tasks. No message names its task."""
 
 import random
 import re
@@ -19,30 +19,30 @@ _ASKED = 0.25
 _PAUSED = 0.15
 _MOVED = 0.2
 _OF_ONE = 16
-"""Numbers of messages that one session has to itself."""
+"""Numbers of messages that are reserved for one session."""
 _LETTERS = "bcdfghjklmnpqrst"
 _REF = re.compile(r"\(ref ([a-z]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """A message, what the model does with it, and what the person does meanwhile."""
+    """A message, with the plan of the model and the actions of the person."""
 
     number: int
-    """Of all messages of the run; the tools write it into their ledger."""
+    """Number of the message in the run, which the tools write into their ledger."""
     subject: int
     message_id: str
     content: str
     steps: list[Step]
     pauses: bool = False
-    """The person pauses the task while it works on this."""
+    """Whether the person pauses the task while it works on the message."""
     leaves: bool = False
-    """In the end the person moves it out of its task."""
+    """Whether the person moves the message to another task in the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A session's messages: each subject's first, and what is said to it afterwards."""
+    """The messages of a session: the first one about each subject, and the later ones."""
 
     first: tuple[Saying, ...]
     then: tuple[Saying, ...]
@@ -53,7 +53,7 @@ class Talk:
 
 
 def make_talk(rng: random.Random, session: int, setup: Setup) -> Talk:
-    """A session on ``setup.each`` subjects, five at most. Some tasks ask or are paused, some messages are moved."""
+    """Return the messages about ``setup.each`` subjects, five at most. Some tasks ask or are paused, some are moved."""
     subjects = setup.each
     chosen = rng.sample(_SUBJECTS, subjects)
     first = []
@@ -74,7 +74,7 @@ def make_talk(rng: random.Random, session: int, setup: Setup) -> Talk:
 
 
 def one_more(session: int, subject: int, number: int) -> Saying:
-    """A last word to a task that still asks. ``number``: of such words in this session, from 0."""
+    """Return an additional message to a task with a question. ``number``: its number in the session, from 0."""
     return _saying(session * _OF_ONE + _OF_ONE - 1 - number, subject, "Yes, that is all.", [])
 
 
@@ -87,21 +87,21 @@ def _in_letters(number: int) -> str:
 
 
 def reference(content: str) -> str:
-    """Which message this is, or begins as; '' for none of ours."""
+    """Return the reference at the beginning of a message; '' for a text without one."""
     found = _REF.search(content)
     return found[1] if found else ""
 
 
 def by_reference(sayings: Sequence[Saying]) -> Mapping[str, Saying]:
-    """Messages by what their content says that they are."""
+    """Return the messages by their references."""
     return {reference(saying.content): saying for saying in sayings}
 
 
 def user_of(session: int) -> str:
-    """Who speaks in a session."""
+    """Return the user of a session."""
     return f"user-{session}"
 
 
 def session_of(number: int) -> int:
-    """The session in which a message is said."""
+    """Return the session of a message."""
     return number // _OF_ONE

@@ -1,4 +1,4 @@
-"""The memory's part of a chaos run: some of what is said is erased, and in the end the rest is looked for."""
+"""The part of a chaos run about memory: some facts are erased, and the others are searched in the end."""
 
 import asyncio
 import time
@@ -16,18 +16,18 @@ from tests.support.waiting import PATIENCE_S
 _LOOK_S, _AT_ONCE = 0.2, 2
 _TIMERS = (b"remember", b"archive")
 _ERASED_OF = 12
-"""One session is erased for so many tasks, two at least."""
+"""Number of tasks for which one session is erased, at least two sessions."""
 
 
 class Teaching:
-    """``tasks``: of the run; ``learns``: tasks are archived and learned from before it is over."""
+    """Erases facts and searches for the others. ``learns``: tasks are archived and learned from during the run."""
 
     def __init__(self, tasks: int, gateways: Callable[[], Sequence[str]], model: Model, *, learns: bool) -> None:
         self._gateways, self._learns = gateways, learns
         self._erasers = [Eraser(n, gateways, model) for n in range(max(2, tasks // _ERASED_OF))]
 
     async def burn(self) -> None:
-        """All that is to be erased is said, two at a time, and is gone."""
+        """State all facts to be erased, two at a time, and erase them."""
         room = asyncio.Semaphore(_AT_ONCE)
 
         async def one(eraser: Eraser) -> None:
@@ -37,11 +37,11 @@ class Teaching:
         await asyncio.gather(*map(one, self._erasers))
 
     async def settle(self) -> None:
-        """Until all that was erased is gone again."""
+        """Wait until all erased facts are gone again."""
         await asyncio.gather(*(eraser.settle() for eraser in self._erasers))
 
     async def result(self, facts: Sequence[Fact], redis_url: str, shards: int) -> FactCount:
-        """The figures, once memory has nothing to do and nothing is wrong; when time is up, as it is."""
+        """Return the figures once the memory is idle and without faults, or when the time is up."""
         limit = time.monotonic() + PATIENCE_S
         asked = [*facts, *(eraser.fact for eraser in self._erasers)]
         async with Redis.from_url(redis_url) as redis, Finder(self._gateways()[0]) as finder:

@@ -10,7 +10,7 @@ from pentad.shared.plugins.registry import tool
 
 
 def _write(word: str, ms: int, tag: str, ctx: ToolContext) -> None:
-    """The time is the monotonic one, which is the same in all processes of a machine: their wall clocks may step."""
+    """Write a line into the ledger with the monotonic time, which all processes share: wall clocks may step."""
     path = os.environ["CHAOS_LEDGER"]
     with open(path, "a", encoding="utf-8") as ledger:
         ledger.write(f"{word} {ctx.tool_call_id} {ctx.attempt} {time.monotonic():.3f} {tag} {ms}\n")
@@ -25,7 +25,7 @@ async def _work(ms: int, tag: str, die: str, ctx: ToolContext) -> None:
 
 
 def _die(how: str) -> None:
-    """End the process that the tool runs in, without a word."""
+    """Kill the process that the tool runs in."""
     if how == "exit":
         os._exit(1)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What is done to a running system: kills, stops, failovers, full disks, steps of clocks; one at a time, by a seed."""
+"""Faults of a running system: kills, stops, failovers, full disks, steps of clocks; one at a time, by a seed."""
 
 import asyncio
 import random
@@ -18,23 +18,23 @@ from tests.support.small_disk import SmallDisk
 
 Kind = Literal["kill", "stop", "demotion", "new primary", "full disk", "clock"]
 EVERYTHING: Mapping[Kind, float] = {"kill": 0.5, "stop": 0.25, "demotion": 0.1, "new primary": 0.15}
-"""How often each kind is chosen, of 1."""
+"""Probability of each kind of fault."""
 KILLS: Mapping[Kind, float] = {"kill": 1}
 FULL_DISKS: Mapping[Kind, float] = {"full disk": 0.15}
 CLOCKS: Mapping[Kind, float] = {"clock": 0.5}
 STEP_S = 600
-"""By how much a clock steps, forward or back; none is further off than that from the others."""
+"""Seconds by which a clock steps, forward or back; no clock differs by more from the others."""
 _ALL = 0.5
 """Share of the steps that all clocks make together."""
 _ENDS: Sequence[End] = ("killed", "paused", "demoted")
 _LAGS_S = (0.0, 0.1, 0.5)
 _LOST_BEFORE_S = 0.5
-"""What was written so long before a failover may be missing beyond the lag: it was on its way."""
+"""Seconds before a failover in which writes may be lost in addition to the lag, because they were on their way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One fault: when it began and was over by the monotonic clock, and what it was."""
+    """One fault, with its begin and end by the monotonic clock."""
 
     kind: str
     begun: float
@@ -42,25 +42,25 @@ class Trouble:
 
 
 class Troubles:
-    """Does them, and remembers when."""
+    """Makes faults, and remembers their times."""
 
     def __init__(
         self, system: System, redis: Redundant, rng: random.Random, report: Report, lease_s: float,
         check: Callable[[RedisServer], None], disks: Mapping[str, SmallDisk], full_s: float,
         clocks: Clocks | None,
     ) -> None:  # fmt: skip
-        """``disks``: by what is on them; ``full_s``: how long one is full; ``clocks``: those of all processes."""
+        """``disks``: disks by content; ``full_s``: seconds that one is full; ``clocks``: all processes' clocks."""
         self._system, self._redis, self._rng, self._report = system, redis, rng, report
         self._lease_s, self._check = lease_s, check
         self._disks, self._full_s, self._clocks = disks, full_s, clocks
         self._turn: list[str] = []
-        """The disks that are filled next, each once before any is again."""
+        """Disks that are filled next, each once before any is filled again."""
         self.done: list[Trouble] = []
         self._rising: set[asyncio.Task[None]] = set()
-        """Waits for killed processes to be ready again, each named as its service is."""
+        """Tasks that wait for killed processes to be ready again, each with its service's name."""
 
     async def make(self, kinds: Mapping[Kind, float], targets: Sequence[Process]) -> None:
-        """One fault of these kinds; returns when it is over."""
+        """Make one fault of these kinds, and return when it is over."""
         targets = self._up(targets)
         kind: str = self._rng.choices(list(kinds), list(kinds.values()))[0]
         begun = time.monotonic()
@@ -95,7 +95,7 @@ class Troubles:
         self.done.append(Trouble(kind, begun, time.monotonic()))
 
     def _up(self, targets: Sequence[Process]) -> Sequence[Process]:
-        """Those of services none of whose processes is on its way up: where there are two, one is there."""
+        """Return the targets whose service has no starting process, so that one of two always runs."""
         rising = {task.get_name() for task in self._rising if not task.done()}
         return [p for p in targets if p.name not in rising] or targets
 
@@ -104,7 +104,7 @@ class Troubles:
         await asyncio.gather(*self._rising, return_exceptions=True)
 
     async def fill(self, whose: str) -> None:
-        """One disk has no room for a while; others write on meanwhile."""
+        """Fill a disk for a while; writes to other disks go on."""
         begun, disk = time.monotonic(), self._disks[whose]
         self._report.full_disks[whose] += 1
         await asyncio.to_thread(disk.fill)
@@ -115,7 +115,7 @@ class Troubles:
         self._note(f"full disk of {whose}", begun)
 
     async def _step_some(self) -> None:
-        """All clocks together, or one host's alone."""
+        """Step all clocks together, or the clock of one host."""
         assert self._clocks is not None
         if self._rng.random() < _ALL:
             await self.step_all(self._rng.choice(_steps(self._clocks.common)))
@@ -127,7 +127,7 @@ class Troubles:
         self._step(f"{name} alone", partial(self._clocks.step, [clock]), seconds)
 
     async def step_all(self, seconds: int) -> None:
-        """The clocks of all processes step together, those of the Redis servers too."""
+        """Step the clocks of all processes together, those of the Redis servers, too."""
         assert self._clocks is not None
         self._step("all", self._clocks.step_all, seconds)
 
@@ -138,7 +138,7 @@ class Troubles:
         self._note(f"clock of {what}", begun)
 
     async def _stop(self, victim: Process) -> None:
-        """Longer than its leases: what it holds goes to others, and then it goes on with what it knows."""
+        """Stop a process for longer than its leases, so that others take its work before it continues."""
         self._report.stops[victim.name] += 1
         self._system.pause(victim)
         try:
@@ -148,12 +148,12 @@ class Troubles:
                 self._system.resume(victim)
 
     def lost_between(self, first: float, second: float) -> bool:
-        """Whether what was written at the first moment may have been lost by the second."""
+        """Return whether a write at the first moment may have been lost by the second."""
         return any(t.begun - _LOST_BEFORE_S <= first <= t.over and second >= t.begun for t in self._takeovers)
 
     @property
     def any_takeover(self) -> bool:
-        """Whether there was a new primary, which may lack what was written last."""
+        """Return whether there was a new primary, which may lack the last writes."""
         return bool(self._takeovers)
 
     @property
@@ -161,7 +161,7 @@ class Troubles:
         return [t for t in self.done if t.kind == "new primary"]
 
     def raise_the_dead(self) -> list[str]:
-        """Start again what has ended by itself, as an orchestrator would; returns the names."""
+        """Restart processes that have ended by themselves, as an orchestrator would; return their names."""
         names = []
         for process in self._system.ended():
             assert process.running is not None
@@ -171,5 +171,5 @@ class Troubles:
 
 
 def _steps(off: int) -> Sequence[int]:
-    """The steps of a clock that is so many seconds off."""
+    """Return the steps that are allowed for a clock with this offset in seconds."""
     return [seconds for seconds in (STEP_S, -STEP_S) if abs(off + seconds) <= STEP_S]

@@ -44,7 +44,7 @@ def endless(message: Json) -> list[Json]:
 
 
 def cancelled(about: Json) -> list[Json]:
-    """What a cancel brings."""
+    """Return the events after a cancel."""
     return [{"type": "task_end", "task_id": about["task_id"], "status": "cancelled"}]
 
 
@@ -66,24 +66,24 @@ class FakeGateway(Plan):
     tasks: dict[str, Json] = field(default_factory=dict)
     transcripts: dict[str, list[Json]] = field(default_factory=dict)
     prompts: dict[tuple[str, int], Json] = field(default_factory=dict)
-    """What steps asked their model, by task and step."""
+    """Prompts of steps, by task and step."""
     ready: Json = field(default_factory=lambda: {"status": "ready", "checks": {}})
     ready_status: int = 200
     memory: tuple[int, Json] | None = None
-    """What it says of its long-term memory; None: it knows of none."""
+    """Status and body of answers about long-term memory; None: there is none."""
     listed: dict[str, list[Json]] = field(default_factory=dict)
-    """Its tools and models; a list that is not here it does not know."""
+    """Items of lists, such as tools and models; the gateway does not know any other list."""
     runs: deque[tuple[int, Json]] = field(default_factory=deque)
-    """What the next requests to run an instruction are answered with."""
+    """Answers to the next requests to run an instruction."""
     run_requests: list[tuple["Request", Json]] = field(default_factory=list)
-    """Those requests, with their bodies."""
+    """Requests to run an instruction, with their bodies."""
     cancelled: list[str] = field(default_factory=list)
     moved: list[tuple[str, Json]] = field(default_factory=list)
-    """Tasks that were asked for a message, and the bodies that asked."""
+    """Tasks that were asked to move a message, with the bodies of the requests."""
     on_move: Script | None = None
     """Events that a move adds to the message's session; it gets the body, and the task that was asked."""
     asked: list[tuple[str, str]] = field(default_factory=list)
-    """What else tasks were asked to do, with their names."""
+    """Other control requests with the ids of their tasks."""
     on_cancel: Script | None = None
     """Events that a cancel adds to the task's session."""
     _server: asyncio.Server | None = None

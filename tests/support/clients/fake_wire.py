@@ -23,27 +23,27 @@ def nothing(_: Json) -> Iterable[Json]:
 
 @dataclass
 class Plan:
-    """What it does next time is data; what it saw is data too."""
+    """The plan of a fake gateway: its next misbehaviour, and the requests that it has seen, as data."""
 
     script: Script = nothing
     cut_after: deque[int] = field(default_factory=deque)
-    """For each coming connection: cut the wire after so many events; absent: never."""
+    """Number of events after which each next connection is cut; without an entry it never is."""
     close_after: deque[tuple[int, int]] = field(default_factory=deque)
-    """For each coming connection: so many events, then this close code."""
+    """Number of events and the close code for each next connection."""
     swallow_accept: int = 0
-    """Take so many messages and cut the wire before saying so."""
+    """Number of messages that are accepted without a confirmation, before the connection is cut."""
     error_frames: deque[Json] = field(default_factory=deque)
-    """Answers to the next messages instead of taking them."""
+    """Errors with which the next messages are refused."""
     repeat: bool = False
-    """Send every event twice."""
+    """Whether every event is sent twice."""
     snapshot: Json | None = None
-    """When set, the next connection with a cursor is told that it expired."""
+    """Snapshot for the next connection with a cursor, which is then expired; None: no cursor expires."""
     greeting: Json | None = None
     events: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     messages: list[Json] = field(default_factory=list)
     """Every message frame that came, repeats too."""
     connections: list[dict[str, str]] = field(default_factory=list)
-    """The query of every WebSocket."""
+    """Query of every WebSocket connection."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -28,33 +28,33 @@ DURABLE = frozenset(
     }
 )
 _SILENCE_S = 3.0
-"""After so long without a sign of an accepted message its sender sends it again."""
+"""Seconds without an event of an accepted message after which its sender sends it again."""
 _AGAIN_S = 0.5
 _PATIENCE: dict[str, Any] = {"open_timeout": 2, "ping_interval": 1, "ping_timeout": 2}
-"""A gateway that hangs keeps its connections open: only its clients can tell."""
+"""Time limits of connections: a hanging gateway keeps them open, so clients must notice it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextEntry:
-    """Something that a client learns: when it happened by the server's clock, when the client learnt it, and what.
+    """An event as a client saw it, with its time by the server's clock and the time when the client got it.
 
-    Both times are told by the client's monotonic clock.
+    Both times are converted to the client's monotonic clock.
     """
 
     happened: float
     learnt: float
     what: str
     about: Event
-    """The event, or the frame that accepts a message."""
+    """Event, or frame that accepts a message."""
 
     @property
     def tells(self) -> str:
-        """What, and for a status which."""
+        """Return the type of the event, with the status if it has one."""
         return f"{self.what} {self.about['status']}" if self.what == "task_status" else self.what
 
 
 class _StartOverError(Exception):
-    """The server has another history than the client: what was seen is void."""
+    """The server has another history than the client, so that the client's events are void."""
 
 
 class Follower:
@@ -63,22 +63,22 @@ class Follower:
     def __init__(self, gateways: Callable[[], Sequence[str]], session: str, first: int = 0) -> None:
         self._gateways, self.session, self._turn = gateways, session, first
         self.events: list[dict[str, Any]] = []
-        """Of the history that the server has now."""
+        """Events of the server's present history."""
         self.cursor = "0"
         self.reconnects = -1
         self.started_over = 0
-        """How often the server said that the cursor is of another history."""
+        """Number of times that the server said that the cursor belongs to another history."""
         self.sent_again = 0
         self.accepted: set[str] = set()
-        """Message ids that a gateway has promised to keep."""
+        """Ids of messages that a gateway has accepted."""
         self.news: list[NextEntry] = []
-        """Each message's acceptance and each durable event, as they first came."""
+        """Acceptances of messages and durable events in the order in which they first came."""
         self.faults: list[str] = []
         self._sent: dict[str, tuple[float, dict[str, Any]]] = {}
-        """When each message was sent last, and the message."""
+        """Time of the last attempt of each message, with the message."""
         self._known: set[str] = set()
         self._promised: set[str] = set()
-        """Messages that were ever accepted."""
+        """Ids of messages that were ever accepted."""
         self._tasks: list[asyncio.Task[None]] = []
         self._connection: ClientConnection | None = None
         self._text: dict[tuple[str, int], tuple[int, str]] = {}
@@ -110,7 +110,7 @@ class Follower:
             await self._connection.send(json.dumps({"type": "message", **message}))
 
     async def _insist(self) -> None:
-        """Send again with the same id what the events do not show: at once when refused, else after some silence."""
+        """Send messages without events again with the same id: at once if refused, else after a silence."""
         while True:
             await asyncio.sleep(_AGAIN_S / 2)
             taken = {e["message_id"] for e in self.seen("message_routed")}
@@ -154,7 +154,7 @@ class Follower:
             self._keep(event)
 
     def _refused(self, event: dict[str, Any]) -> None:
-        """A message was not taken, or lost after all; or the cursor is of another history."""
+        """Handle an error: a message was refused or lost, or the cursor belongs to another history."""
         if event["code"] == "cursor_expired":
             self.started_over += 1
             self.events, self.cursor, self._text = [], "0", {}

@@ -20,7 +20,7 @@ Wanted = Callable[[Event], bool]
 
 
 class Line:
-    """A connection. ``frames`` is everything the server said, ``events`` what of it lies on the session's stream."""
+    """A connection. ``frames`` are all frames of the server, ``events`` those that are on the session's stream."""
 
     def __init__(self, url: str, session: str, after: str | None = None) -> None:
         cursor = "" if after is None else f"&after={after}"
@@ -75,7 +75,7 @@ class Line:
 
     @property
     def cursor(self) -> str:
-        """Where it has read to."""
+        """Cursor of the last event."""
         return str(self.events[-1]["id"]) if self.events else str(self.frames[0]["cursor"])
 
     async def until(

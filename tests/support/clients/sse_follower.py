@@ -1,4 +1,4 @@
-"""The same client over plain HTTP: it posts its messages, and reads its session's events as server-sent events."""
+"""A persistent client over plain HTTP: it posts messages, and reads its session's events as server-sent events."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from httpx2 import AsyncClient, HTTPError, Timeout
 from tests.support.clients.follower import Follower
 
 _SILENT_S = 40.0
-"""The gateway says at least every 15 s that it is alive."""
+"""Seconds of silence after which the client reconnects; the gateway sends a comment at least every 15 s."""
 
 
 class SseFollower(Follower):

@@ -1,4 +1,4 @@
-"""What the Kubernetes schemas accept and a cluster, or its operator, does not.
+"""Checks of mistakes in manifests that the Kubernetes schemas accept, and that a cluster or its operator does not.
 
 Each check takes the documents of a base and returns a complaint for each breach.
 """

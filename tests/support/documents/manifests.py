@@ -10,7 +10,7 @@ Document = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "k8s" / "base"
 KUSTOMIZATION_FIELDS = {"apiVersion", "kind", "namespace", "resources", "images"}
-"""Those this reader understands. The resources are valid as they stand, so nothing else is needed."""
+"""Fields of a kustomization that this reader understands; the resources need no other."""
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -47,7 +47,7 @@ def of_kind(documents: list[Document], *kinds: str) -> list[Document]:
 
 
 def title(document: Document) -> str:
-    """What a complaint calls it."""
+    """Return the name of a document for complaints."""
     return f"{document['kind']} {document['metadata']['name']}"
 
 

@@ -1,9 +1,9 @@
 """The users of Redis, one for each service, as rules of its ACL: ``k8s/redis/users.acl`` is made from here.
 
-    python -m tests.support.documents.redis_users
+python -m tests.support.documents.redis_users
 
-Streams come from the registry: who writes to one or reads it may use it. What else there is is named below by the
-functions of `shared/keys.py`.
+A service may use the streams of the registry that it writes or reads. All other keys are named below by the functions
+of `shared/keys.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from tests.support.documents.manifests import ROOT
 
 PATH = ROOT / "k8s" / "redis" / "users.acl"
 SECRET = "SECRET"
-"""Stands for the password of each, which is for whoever installs it to choose."""
+"""Placeholder for the password of each user, which operators choose."""
 OPERATOR = "operator"
 COMMANDS = "resetchannels -@all +@read +@write +@connection -@dangerous -@scripting +eval +evalsha +time"
 _ANY = 999
@@ -27,9 +27,9 @@ _REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY)
 _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 
 EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS)
-"""What each service reads and writes beside its streams."""
+"""Keys that every service reads and writes beside its streams."""
 _OF_MEMORY = (keys.FORGOTTEN_NOTES, keys.MEMORY_COUNTS, f"{keys.UNDOABLE}*")
-"""What whoever removes something from the memory writes."""
+"""Keys that services which remove memories write."""
 SHARES: Mapping[Service, Sequence[str]] = {
     "gateway": (
         _WHOLE_SHARDS,
@@ -75,7 +75,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         f"{keys.IN_USE}*",
     ),
 }
-"""What a service reads and writes besides."""
+"""Keys that a service reads and writes besides."""
 LOOKS: Mapping[Service, Sequence[str]] = {
     "gateway": (
         keys.INBOUND_LEASE,
@@ -90,7 +90,7 @@ LOOKS: Mapping[Service, Sequence[str]] = {
     "embedding": (keys.MODELS_REGISTRY,),
     "archiver": (*_REGISTRIES, keys.INSTRUCTIONS_PUBLISHED),
 }
-"""What it reads alone."""
+"""Keys that a service only reads."""
 
 
 def _pattern(key: str) -> str:
@@ -121,7 +121,7 @@ def _line(user: str, patterns: Iterable[str], more: str = "") -> str:
 
 
 def text() -> str:
-    """The whole file: the services, and who looks after them."""
+    """Return the whole file: the users of the services and of the operator."""
     operator = _line(OPERATOR, [f"~{keys.PREFIX}*"], " +info +config|get")
     return "\n".join([*map(rule, SERVICES), operator]) + "\n"
 

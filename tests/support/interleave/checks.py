@@ -35,7 +35,7 @@ _NAMED = re.compile(
 
 
 def problems(world: "World") -> list[str]:
-    """Everything that is not as it was promised."""
+    """Return all broken promises."""
     if world.hung:
         return [f"hung: {_state(world)}"]
     found = list(world.unsettled) + list(_keys(world)) + list(_dead_letters(world))
@@ -77,7 +77,7 @@ def _state(world: "World") -> str:
 
 
 def forget_records(world: "World") -> None:
-    """Remove what an earlier run of this seed has left in the record store."""
+    """Remove records of an earlier run of this seed from the record store."""
     store = MemoryFileSystem()
     if store.exists(f"/run-{world.seed}"):
         store.rm(f"/run-{world.seed}", recursive=True)
@@ -94,7 +94,7 @@ def _records(world: "World") -> dict[str, TaskRecord]:
 
 
 def _keys(world: "World") -> Iterator[str]:
-    """Law 14, and no mail without a reader."""
+    """Check the keys: each ends (law 14), and no mailbox is without a reader."""
     for key in world.server.ask("KEYS", "*"):
         if not _NAMED.match(key.decode()) and world.server.ask("TTL", key) < 0:
             yield f"the key {key.decode()} has neither an owner nor a TTL"
@@ -117,14 +117,14 @@ def _dead_letters(world: "World") -> Iterator[str]:
 
 
 def _routing(world: "World", sent: list[str], events: list[Event]) -> Iterator[str]:
-    """Each message is decided once, in order, and each event told once."""
+    """Check that each message is routed once, in order, and each event is written once."""
     yield from misrouted(world.ledger, sent, [e["message_id"] for e in events if e["type"] == "message_routed"])
     ids = Counter(e["event_id"] for e in events)
     yield from (f"the event {i} was told {n} times" for i, n in ids.items() if n > 1)
 
 
 def _tasks(events: list[Event]) -> Iterator[str]:
-    """Each start has one end, and every message's turn ends after it was routed."""
+    """Check that each start has one end, and every message's turn ends after it was routed."""
     running: dict[str, bool] = {}
     ended: set[str] = set()
     for e in events:
@@ -145,7 +145,7 @@ def _tasks(events: list[Event]) -> Iterator[str]:
 
 
 def _cancels(world: "World", events: list[Event]) -> Iterator[str]:
-    """Only the turn that was asked to stop is cancelled, never one that began after it."""
+    """Check that a cancel ends only the turn that it was meant for, never one that began later."""
     starts: Counter[str] = Counter()
     for e in events:
         starts[e.get("task_id", "")] += e["type"] == "task_start"
@@ -156,7 +156,7 @@ def _cancels(world: "World", events: list[Event]) -> Iterator[str]:
 
 
 def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
-    """Each routed message that was not moved is in its task's transcript once, in order."""
+    """Check that each routed message that was not moved is in its task's transcript once, in order."""
     moved = {e["message_id"] for e in events if e["type"] == "message_moved"}
     for task, record in records.items():
         mine = [e for e in events if e["type"] == "message_routed" and e.get("task_id") == task]
@@ -172,7 +172,7 @@ def _messages(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[s
 
 
 def _shared_turns(events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
-    """Where messages queue, each is answered by itself, unless its turn has failed or something has ended them all."""
+    """Check that queued messages are answered one by one, unless a turn has failed or something has ended them all."""
     over: set[str | None] = set()
     for n, e in enumerate(events):
         if e["type"] == "task_end" and e["status"] != "completed":
@@ -188,7 +188,7 @@ def _shared_turns(events: list[Event], records: dict[str, TaskRecord]) -> Iterat
 
 
 def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
-    """A task does not complete while a message waits; where messages queue, not before the turn's own is answered."""
+    """Check that no task completes while a message waits, or, if messages queue, before the turn's own is answered."""
     places: dict[str, list[int]] = {}
     for n, message in enumerate(record.messages):
         if message.get("message_id") and message["role"] != EXCLUSION:
@@ -215,7 +215,7 @@ def _completions(events: list[Event], record: TaskRecord) -> Iterator[str]:
 
 
 def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) -> Iterator[str]:
-    """Each call has one result, told to clients and to the model alike; unsafe ones ran at most once."""
+    """Check that each call has one result, the same for clients and the model, and unsafe calls ran at most once."""
     calls = {e["tool_call_id"]: e for e in events if e["type"] == "tool_call"}
     results = [e for e in events if e["type"] == "tool_result"]
     if Counter(e["tool_call_id"] for e in results) != Counter(calls.keys()):
@@ -238,7 +238,7 @@ def _calls(world: "World", events: list[Event], records: dict[str, TaskRecord]) 
 
 
 def _pauses(events: list[Event]) -> Iterator[str]:
-    """A paused task says nothing and calls nothing until it is resumed; its question is its last word."""
+    """Check that a paused task writes no event and makes no call until it is resumed, after its question."""
     paused: set[str] = set()
     for e in events:
         task = e.get("task_id", "")
@@ -251,7 +251,7 @@ def _pauses(events: list[Event]) -> Iterator[str]:
 
 
 def _deltas(events: list[Event]) -> Iterator[str]:
-    """What a client shows never mixes two attempts, and nothing of a step comes after its message."""
+    """Check that a client never shows a mixture of attempts, and no delta of a step comes after its message."""
     texts: dict[tuple[str, int, int], str] = {}
     marks: dict[tuple[str, int, int], str] = {}
     done: dict[tuple[str, int], int] = {}

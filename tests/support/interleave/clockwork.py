@@ -1,4 +1,4 @@
-"""An event loop in which time is a number: nothing sleeps, and what happens next is for a scheduler to say."""
+"""An event loop with a virtual clock: nothing sleeps, and a scheduler chooses what happens next."""
 
 import asyncio
 import selectors
@@ -8,14 +8,14 @@ from contextvars import ContextVar
 from typing import Any
 
 EPOCH_MS = 1_900_000_000_000
-"""The virtual clock's beginning, ms since the epoch."""
+"""Start of the virtual clock, in milliseconds since the epoch."""
 Tasks = dict[asyncio.Task[Any], None]
 owner: ContextVar[Tasks | None] = ContextVar("owner", default=None)
-"""Where tasks of the simulated process that runs now are entered; None for what belongs to none."""
+"""Set of the tasks of the simulated process that runs now; None outside of such processes."""
 
 
 class _Idle(selectors.SelectSelector):
-    """Asked by the loop when it has nothing ready: hands over to the scheduler instead of waiting."""
+    """A selector that calls the scheduler instead of waiting when the loop has nothing ready."""
 
     on_idle: Callable[[float | None], None]
 
@@ -26,7 +26,7 @@ class _Idle(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """``on_idle(seconds until the next timer, or None)`` must advance ``clock`` or make something ready."""
+    """A virtual loop. ``on_idle(seconds to the next timer or None)`` advances it or makes something ready."""
 
     def __init__(self, on_idle: Callable[[float | None], None]) -> None:
         selector = _Idle()
@@ -34,7 +34,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
         self.clock = 0.0
         self.skew_ms = 0
-        """How far the server's clock is ahead of the time that really passes; a step changes it."""
+        """Milliseconds by which the server's clock is ahead of the true time; a step changes it."""
         self.set_task_factory(_make_task)
         self.set_exception_handler(lambda *_: None)  # killed processes leave exceptions that nobody fetches
 
@@ -43,13 +43,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def now_ms(self) -> int:
-        """The virtual time as the scripts see it."""
+        """Return the virtual time as the scripts see it."""
         return EPOCH_MS + int(self.clock * 1000) + self.skew_ms
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Threads would not be deterministic: the work is done at once."""
+        """Do the work at once: threads would not be deterministic."""
         future = self.create_future()
         try:
             future.set_result(func(*args))

@@ -1,4 +1,4 @@
-"""The bus's consumer with its fresh entries read through the stepped store instead of FastStream."""
+"""A consumer of the bus that reads new entries through the stepped store instead of FastStream."""
 
 import asyncio
 from random import Random
@@ -17,7 +17,7 @@ _PAUSE_S = 0.04
 
 
 class SteppedConsumer(Consumer):
-    """Everything but the reading of fresh entries is the real one's."""
+    """The real consumer, but for the reading of new entries."""
 
     chance: Random
 
@@ -31,7 +31,7 @@ class SteppedConsumer(Consumer):
                 await self._fresh([Entry(self.key, i.decode(), f[1]) for i, f in found])
 
     async def _ask(self, *command: Word) -> Any:
-        """As the reader asks; what would wait on the server waits here, and a read is of one to three entries."""
+        """Send the reader's command; a blocking read waits here, and a read returns one to three entries."""
         waits = "BLOCK" in command
         at = command.index("COUNT") + 1
         most = min(int(command[at]), self.chance.randint(1, 3))

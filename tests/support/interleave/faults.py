@@ -13,13 +13,13 @@ from tests.support.interleave.store import SteppedWire
 from tests.support.interleave.users import Users
 
 _LAGS_S = (0.005, 0.02, 0.1, 0.35)
-"""Shorter than the grace time: a record that was written stands for steps that were not lost."""
+"""Lags of replicas, all shorter than the grace time, so that the steps of a written record are never lost."""
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a fault of the server meets."""
+    """The parts of a run that a fault of the server affects."""
 
     server: Server
     loop: VirtualLoop
@@ -28,11 +28,11 @@ class Around:
     outside: Outside
     places: PlaceWatch
     wires: Callable[[], Iterable[SteppedWire]]
-    """The connections that are open now."""
+    """Function that returns the open connections."""
 
 
 async def lose_writes(around: Around, every_s: float) -> None:
-    """Now and then the server holds an earlier state again, and everyone else goes on with what they know. For ever."""
+    """Put the server back to an earlier state now and then, forever; everyone else continues with newer knowledge."""
     server, chance, outside = around.server, around.chance, around.outside
     while True:
         await asyncio.sleep(chance.expovariate(1 / every_s))
@@ -47,7 +47,7 @@ async def lose_writes(around: Around, every_s: float) -> None:
 
 
 def _started(server: Server) -> set[str]:
-    """The tool calls that the server knows to have been started."""
+    """Return the tool calls that have started by the server's data."""
     started = set()
     for key in server.ask("KEYS", "pentad:*:calls"):
         states = server.ask("HGETALL", key)
@@ -56,7 +56,7 @@ def _started(server: Server) -> set[str]:
 
 
 async def step_clock(around: Around, every_s: float) -> None:
-    """Now and then the server's clock steps back or forward: by a little, by up to a minute, by an hour. For ever."""
+    """Step the server's clock back or forward now and then, forever: by a little, up to a minute, or an hour."""
     loop, chance = around.loop, around.chance
     while True:
         await asyncio.sleep(chance.expovariate(1 / every_s))

@@ -1,4 +1,4 @@
-"""What was set aside and redriven, counted: each piece of work comes out once, neither lost nor doubled."""
+"""Checks of dead letters and redrives: no piece of work is lost or doubled."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,13 +8,13 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.records import TaskRecord
-from pentad.services.gateway.domain.redrive import GoOn, Redrive, Say
+from pentad.services.gateway.domain.redrive import ContinueTask, Redrive, SendMessages
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
 from tests.support.interleave.operators import Ledger
 
 
 def letter_problems(ledger: Ledger, records: Mapping[str, TaskRecord], cancelled: set[str]) -> Iterator[str]:
-    """``cancelled``: tasks that were, once at least: what was redriven there may have ended with them."""
+    """Return the faults. ``cancelled``: tasks that were ever cancelled, with which redriven work may have ended."""
     for name, edits in ledger.answered.items():
         if len(edits) > 1:
             yield f"of letter {name} different edits were said to be sent: {sorted(edits)}"
@@ -30,25 +30,25 @@ def letter_problems(ledger: Ledger, records: Mapping[str, TaskRecord], cancelled
 
 
 def times_said(ledger: Ledger, message_id: str) -> int:
-    """How often a message that was accepted once is routed: once more for each time it was said again."""
+    """Return how often a message must be routed: once, and once more for each redrive of it."""
     aside = sum(message_id in _ids(letter) for letter in ledger.letters.values() if letter.kind == "session_mail")
-    again = sum(m.message_id == message_id for p in _sent(ledger) if isinstance(p, Say) for m in p.messages)
+    again = sum(m.message_id == message_id for p in _sent(ledger) if isinstance(p, SendMessages) for m in p.messages)
     return 1 - aside + again
 
 
 def was_set_aside(ledger: Ledger, message_id: str) -> bool:
-    """Whether it is in a letter, or was said again because of one: then it is out of order."""
-    again = (m.message_id for p in _sent(ledger) if isinstance(p, Say) for m in p.messages)
+    """Return whether a message is in a letter or was redriven, so that it may be out of order."""
+    again = (m.message_id for p in _sent(ledger) if isinstance(p, SendMessages) for m in p.messages)
     return message_id in again or any(message_id in _ids(letter) for letter in ledger.letters.values())
 
 
 def _sent(ledger: Ledger) -> list[Redrive]:
-    """What was sent of each letter: who set out last to send it went by what was so when it was sent."""
+    """Return the plan by which each letter was sent: the last plan was made with the data of that moment."""
     return [plans[-1] for plans in ledger.plans.values() if plans]
 
 
 def _ids(letter: DeadLetter) -> list[str]:
-    """The messages in a letter's mail."""
+    """Return the ids of the messages in a letter's mail."""
     texts = [text for name, text in letter.body.items() if name.endswith(" user")]
     if letter.kind == "session_mail":
         return [from_json(text.partition(" ")[2])["message_id"] for text in texts]
@@ -56,11 +56,11 @@ def _ids(letter: DeadLetter) -> list[str]:
 
 
 def _calls_sent(ledger: Ledger) -> Iterator[tuple[str, Any]]:
-    yield from ((plan.task, call) for plan in _sent(ledger) if isinstance(plan, GoOn) for call in plan.calls)
+    yield from ((plan.task, call) for plan in _sent(ledger) if isinstance(plan, ContinueTask) for call in plan.calls)
 
 
 def _calls_set_aside(ledger: Ledger) -> Iterator[tuple[str, Any]]:
-    """Calls that were redriven and set aside with their task's mail before they were made."""
+    """Return redriven calls that were set aside with their task's mail before they were made."""
     for letter in ledger.letters.values():
         for name, text in letter.body.items():
             if name.endswith(" redrive"):
@@ -68,7 +68,7 @@ def _calls_set_aside(ledger: Ledger) -> Iterator[tuple[str, Any]]:
 
 
 def _calls_made(record: TaskRecord) -> Iterator[Any]:
-    """The calls in a transcript for which a person has asked."""
+    """Return the calls in a transcript that a person has redriven."""
     for message in record.messages:
         if message.get("model") == REDRIVEN:
             yield from (from_json(call["function"]["arguments"]) for call in message["tool_calls"])
@@ -79,7 +79,7 @@ def _key(task: str, args: Any) -> tuple[str, str]:
 
 
 def misrouted(ledger: Ledger, sent: Sequence[str], routed: Sequence[str]) -> Iterator[str]:
-    """Each message is decided once, in order; what was set aside as often as it was said, whenever that was."""
+    """Check that each message is routed once, in order; redriven ones as often as they were sent, in any order."""
     aside = {message for message in sent if was_set_aside(ledger, message)}
     in_order = [message for message in routed if message not in aside]
     if in_order != [message for message in sent if message not in aside]:

@@ -1,4 +1,4 @@
-"""Messages that were moved: each is with one task alone, and nobody who asked for a move is left without an answer."""
+"""Checks of moved messages: each is in only one task, and each accepted request to move has an answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ Event = dict[str, Any]
 def move_problems(
     asked: Sequence[tuple[str, str]], events: list[Event], records: Mapping[str, TaskRecord]
 ) -> Iterator[str]:
-    """``asked``: the moves that were accepted, each a message and the task that had it."""
+    """Return the faults. ``asked``: the accepted moves, each a message and the task that had it."""
     done = {(e["message_id"], e["from_task_id"]) for e in events if e["type"] == "message_moved"}
     refused = [e["message"] for e in events if e["type"] == "error"]
     held = holders(events)

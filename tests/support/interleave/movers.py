@@ -1,4 +1,4 @@
-"""Movers: people who move messages between the tasks of their session, and ask again when they see no answer."""
+"""Movers: people who move messages between the tasks of their session, and repeat a request without an answer."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -21,7 +21,7 @@ _SESSIONS = ("s0", "s1", "s2")
 
 
 class Mover(Process):
-    """One who moves what was said last, now and then. Those who are killed have asked or not."""
+    """A person who moves one of the last messages now and then. A killed one may have sent its request."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -65,7 +65,7 @@ class Mover(Process):
 
 
 def holders(events: list[dict[str, Any]]) -> dict[str, str]:
-    """Which task has each message, by what clients are told."""
+    """Return the task of each message by the clients' events."""
     held: dict[str, str] = {}
     for event in events:
         if event["type"] == "message_routed" and event["decision"] != "rejected":

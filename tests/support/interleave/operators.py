@@ -1,4 +1,4 @@
-"""Operators: they look at what was set aside, redrive it, and do so again and again until it is gone."""
+"""Operators: people who redrive dead letters, again and again until they are gone."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -22,26 +22,26 @@ _PAUSE_S = 0.15
 
 @dataclass(slots=True)
 class Ledger:
-    """What the operators of a run know together, by the letters' ids."""
+    """The common knowledge of a run's operators, by the letters' ids."""
 
     letters: dict[str, DeadLetter] = field(default_factory=dict)
-    """Every letter that was ever seen: none is removed by anybody else."""
+    """All letters that were ever seen; nobody else removes any."""
     plans: dict[str, list[Redrive]] = field(default_factory=dict)
-    """What somebody set out to send."""
+    """Plans by which an operator began to send a letter."""
     answered: dict[str, set[bytes]] = field(default_factory=dict)
-    """The edits of which somebody was told that they were sent; ``null`` for none."""
+    """Edits whose redrive was confirmed to an operator; ``null`` for no edit."""
     discarded: set[str] = field(default_factory=set)
-    """Those that somebody was told to be removed for good."""
+    """Letters whose removal was confirmed to an operator."""
     moved: list[tuple[str, str]] = field(default_factory=list)
-    """Messages, and the tasks that were asked to give them away."""
+    """Messages with the tasks that were asked to move them away."""
 
     def keep_sent(self, sent: Callable[[str], bool]) -> None:
-        """Forget the plans of those who were killed before they sent anything, and of whom nobody took over."""
+        """Forget the plans of operators that were killed before they sent anything, and that nobody continued."""
         self.plans = {name: plans for name, plans in self.plans.items() if sent(name)}
 
 
 class _NotedRedriving(Redrives):
-    """Notes what it sends, before it does."""
+    """The real redrives, which also record each plan before it is carried out."""
 
     ledger: Ledger
 
@@ -56,7 +56,7 @@ class _NotedRedriving(Redrives):
 
 
 class Operator(Process):
-    """One who redrives what was set aside as it is."""
+    """An operator who redrives letters without edits."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -106,20 +106,20 @@ class Operator(Process):
             self._ledger.answered.setdefault(str(name), set()).add(to_json(edit))
 
     def _gives_up(self, problem: str) -> bool:
-        """Whether to discard what cannot be redriven; an impatient one also what somebody else has in hand."""
+        """Return whether to discard a letter; an impatient operator even discards one that another is redriving."""
         return "nobody waits" in problem or ("being redriven" in problem and self._outside.own.random() < 0.3)
 
     async def edit(self, letter: DeadLetter) -> Mapping[str, Any] | None:
-        """What to send instead; the same whenever this letter is sent again."""
+        """Return the body to send instead, the same each time for the same letter."""
         return None
 
 
 class Editor(Operator):
-    """One who mends what was set aside."""
+    """An operator who edits letters."""
 
     async def edit(self, letter: DeadLetter) -> Mapping[str, Any] | None:
         try:
-            body = proposal(letter, await self._letters.surroundings(letter))
+            body = proposal(letter, await self._letters.context_of(letter))
         except UnfitError:
             return None
         if body is None:
@@ -132,7 +132,7 @@ class Editor(Operator):
 
 
 def _mended(said: Mapping[str, Any], field_name: str) -> dict[str, Any]:
-    """With another text, and without a deadline: it may have passed, and is refused then."""
+    """Return a message with another text and without its deadline, which may have passed."""
     return {name: value for name, value in said.items() if name != "deadline"} | {
         field_name: f"{said.get(field_name)}+"
     }

@@ -1,4 +1,4 @@
-"""What the simulated services call outside of Redis: a model and tools, decided by the run's seed."""
+"""The simulated model and tools, whose behaviour follows from the run's seed."""
 
 import asyncio
 from collections import Counter
@@ -36,27 +36,27 @@ _ROUNDS = 2
 
 
 class Outside:
-    """The model and the tools of one run, and what they were asked."""
+    """The model and the tools of one run, with the requests that they got."""
 
     def __init__(self, chance: Random, own: Random, spoilt: float = 0.0, slept: float = 0.0, asks: float = 0.0) -> None:
-        """``own``: for what only some runs have.
+        """``own``: source of randomness for features that only some runs have.
 
-        ``spoilt``: the share of handlings that fail for good; ``slept``: the share of calls that nobody answers;
-        ``asks``: the share of answers that ask the user, and of those that say by a call that the task is done.
+        ``spoilt``: share of handlings that fail for good; ``slept``: share of calls that nobody answers; ``asks``:
+        share of answers that ask the user, and of those that complete the task by a call.
         """
         self.own, self._spoilt, self._slept, self._asks = own, spoilt, slept, asks
         self.policy: MessagePolicy = "steer"
-        """What a message does that comes during a turn."""
+        """Effect of a message that comes during a turn."""
         self.calm = False
-        """From now on nothing fails and nothing takes long."""
+        """Whether nothing fails and nothing takes long any more."""
         self.prompts: dict[str, list[bytes]] = {}
-        """What the model was sent, by the mark in its answer."""
+        """Prompts that the model got, by the mark in its answer."""
         self.executed: Counter[str] = Counter()
-        """How often each call's effect happened."""
+        """Number of times that each call's effect happened."""
         self.begun: list[str] = []
-        """The calls that workers began, in order."""
+        """Calls that workers began, in order."""
         self.may_run_again: Counter[str] = Counter()
-        """How often each call's start was lost with the server's last writes: not even an unsafe one is known then."""
+        """Number of times that each call's start was lost with the server's last writes, even an unsafe call's."""
         self.chance = chance
 
     async def dawdle(self, usual_s: float, long_s: float) -> None:
@@ -67,12 +67,12 @@ class Outside:
         await asyncio.sleep(self.chance.expovariate(1 / usual_s) + (long_s if long else 0))
 
     def happens(self, share: float) -> bool:
-        """Whether something goes wrong now."""
+        """Return whether something with this probability happens now."""
         return not self.calm and self.chance.random() < share
 
     @property
     def sleeps(self) -> bool:
-        """Whether the next call is one that nobody answers."""
+        """Return whether nobody answers the next call."""
         return self._slept > 0 and self.own.random() < self._slept
 
     def own_calls(self, mark: str) -> tuple[ToolCallDraft, ...]:
@@ -88,7 +88,7 @@ class Outside:
 
     @property
     def spoils(self) -> bool:
-        """Whether the next handling fails for good, so that what it handles is set aside."""
+        """Return whether the next handling fails for good, so that its work is set aside."""
         return self._spoilt > 0 and not self.calm and self.own.random() < self._spoilt
 
 
@@ -166,7 +166,7 @@ def _rounds(request: ChatRequest) -> int:
 
 
 class SlowRecords(Records):
-    """The record store, in memory, with a time that its writing takes."""
+    """An in-memory record store whose writes take time."""
 
     def __init__(self, url: str, outside: Outside) -> None:
         super().__init__(url)

@@ -1,4 +1,4 @@
-"""Rules that are kept in Python: each with what it is replaced by when it is dropped."""
+"""Rules of the scheme that are kept in Python, each with the function that replaces it when the rule is dropped."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ class Patch:
 
 @contextmanager
 def patched(patches: Sequence[Patch]) -> Iterator[None]:
-    """The rules are dropped until the end."""
+    """Drop the rules until the end of the block."""
     kept = []
     try:
         for patch in patches:
@@ -34,7 +34,7 @@ def patched(patches: Sequence[Patch]) -> Iterator[None]:
 
 
 class _Method:
-    """A function that is told the object it is called on."""
+    """A function that gets the object on which it is called."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -44,33 +44,33 @@ class _Method:
 
 
 def unnoticed(_: Any, wire: Any) -> None:
-    """A new connection looks like the one before."""
+    """Ignore that a connection is new."""
 
 
 def unpaused(real: Any, steps: Any, *args: Any) -> Any:
-    """Whether a task is paused is not kept with it."""
+    """Do not store with a task that it is paused."""
     step = real(steps, *args)
     return replace(step, task=replace(step.task, paused=""))
 
 
 async def left_alone(_: Any, ahead: Any, most: int) -> list[Any]:
-    """What was given out in the future stays with whom it was given."""
+    """Leave entries that were delivered in the future with their consumers."""
     return []
 
 
 async def left_as_it_is(_: Any, timers: Any, shard: int, now: int) -> None:
-    """A timer that was set before the clock stepped back is due when the clock has come there again."""
+    """Leave timers that were set before the clock stepped back until the clock reaches them again."""
 
 
 def early_timers_are_spent(real: Any, writer: Any, _: Any, now: int) -> None:
-    """A timer that fired early is not set again by the runner."""
+    """Do not let the runner set a timer again that fired early."""
     real(writer, (), now)
 
 
 async def spent(real: Any, store: Any, script: str, *args: Any) -> Any:
-    """A timer that fired early is not set again by the archiver."""
+    """Do not let the archiver set a timer again that fired early."""
     return 0 if script == "add_timer" else await real(store, script, *args)
 
 
 def forgotten(_: Any, handler: Any, call: str) -> None:
-    """A worker does not know which unsafe calls it ran."""
+    """Let a worker forget which unsafe calls it ran."""

@@ -1,4 +1,4 @@
-"""Limits of active tasks, looked at all through a run: counts are exact, no place stays free, and all goes in order."""
+"""Checks of the limits of active tasks during a run: counts are exact, no place stays free, and the order is kept."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.support.interleave.server import Server
 
 Event = dict[str, Any]
 Line = dict[str, float]
-"""Who waits in a queue, and with which number."""
+"""Tasks that wait in a queue, with their numbers."""
 _HEADERS = """
 local found = {}
 for _, key in ipairs(redis.call('KEYS', 'pentad:{0}:task:default:*')) do
@@ -25,17 +25,17 @@ return found
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the server says at one moment."""
+    """The state of the server at one moment."""
 
     places: dict[str, tuple[str, str]]
-    """Of each task's header: its place and its session."""
+    """Place and session of each task, by its header."""
     counts: dict[str, int]
     tenant: Line
     sessions: dict[str, Line]
 
 
 class PlaceWatch:
-    """Looks again and again, and keeps what was wrong first."""
+    """Compares the limits again and again, and keeps the first fault."""
 
     def __init__(self, server: Server, sessions: tuple[str, ...], per_session: int, per_tenant: int) -> None:
         self._server, self._sessions = server, sessions
@@ -44,11 +44,11 @@ class PlaceWatch:
         self.problems: list[str] = []
 
     def forget(self) -> None:
-        """The server holds an earlier state again."""
+        """Forget the state before, because the server was put back to an earlier one."""
         self._before = None
 
     def look(self) -> None:
-        """Compare what is counted, who waits and who has a place, now and with what was before."""
+        """Compare the counts, the waiting tasks and the places, with each other and with the state before."""
         seen = self._read()
         if not self.problems:
             self.problems = [*self._now(seen), *(_overtaken(self._before, seen) if self._before else ())]
@@ -89,7 +89,7 @@ class PlaceWatch:
 
 
 def _overtaken(before: _Seen, seen: _Seen) -> Iterator[str]:
-    """Who waits still must not see one go on that came later."""
+    """Check that no task got a place before one that had come earlier and still waits."""
     pairs = [(before.tenant, seen.tenant, "a")]
     pairs += [(line, seen.sessions[name], "ta") for name, line in before.sessions.items()]
     for was, now, further in pairs:
@@ -101,7 +101,7 @@ def _overtaken(before: _Seen, seen: _Seen) -> Iterator[str]:
 
 
 def pending_problems(events: list[Event]) -> Iterator[str]:
-    """A pending task says nothing and calls nothing until it is told to be active."""
+    """Check that a pending task writes no event and makes no call until its status is active."""
     pending: set[str] = set()
     for e in events:
         task = e.get("task_id", "")

@@ -53,4 +53,4 @@ PLACE_RULES = (
         rare=True,
     ),
 )
-"""All under the stress in which few tasks may be active."""
+"""Rules of places, all noticed under the stress ``limits``, in which few tasks may be active."""

@@ -46,13 +46,13 @@ QUEUE = TOOL_CALLS.key(0, queue="default")
 
 
 def book_of(store: SteppedStore, outside: Outside) -> InstructionBook:
-    """What routers open tasks with, and runners run."""
+    """Return the instructions of the run."""
     return InstructionBook(store, [EXECUTOR.model_copy(update={"on_message": outside.policy})])
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a process is made from."""
+    """The parts from which a process is made."""
 
     name: str
     store: SteppedStore
@@ -95,10 +95,10 @@ class Process(ABC):
 
     @abstractmethod
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        """What runs beside the consumer."""
+        """Return the loops that run beside the consumer."""
 
     def kill(self) -> None:
-        """Not one command more."""
+        """Kill the process: it sends no further command."""
         self.store.wire.die()
         for task in list(self._tasks):
             task.cancel()
@@ -121,7 +121,7 @@ class Process(ABC):
         """Interrupt what is being handled."""
 
     async def leave(self) -> None:  # noqa: B027
-        """The last thing."""
+        """Do the last work before the end."""
 
 
 class SpoiltRouter(RouterHandler):

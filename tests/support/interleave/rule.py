@@ -1,4 +1,4 @@
-"""What a rule of the scheme is: the change that drops it, what a run disturbs most then, how soon it is noticed."""
+"""Rules of the commit scheme: the change that drops a rule, the stress of its runs, and how soon it is noticed."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -29,21 +29,21 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, or several that stand behind one another."""
+    """One rule, or several that back each other up."""
 
     name: str
     edits: tuple[Edit, ...] = ()
     stress: Stress = "all"
-    """What a run disturbs most: where the rule is needed only in a narrow window."""
+    """Kind of stress of a run, for a rule that is needed only in a narrow window."""
     seeds: int = 150
-    """Within so many seeds the checks must notice; 0: another rule stands behind it, so dropping it costs only work,
-    or a test of the script itself looks into its narrow window."""
+    """Number of seeds within which the checks must notice the dropped rule; 0: another rule backs it up, so that
+    dropping it costs only work, or a test of the script itself covers its narrow window."""
     first: int = 0
-    """The seed to begin with: one that has noticed lately is found at once."""
+    """First seed: one that noticed the dropped rule lately."""
     rare: bool = False
-    """So few runs notice that only the long form looks for them; a test of the script itself stands beside."""
+    """Whether so few runs notice that only the long form tries; a test of the script itself exists besides."""
     patches: tuple[Patch, ...] = ()
-    """Of a rule that is kept in Python."""
+    """Patches that drop a rule that is kept in Python."""
 
     @property
     def broken(self) -> bool:

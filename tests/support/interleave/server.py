@@ -1,4 +1,4 @@
-"""The real server, asked one command at a time, with our scripts going by a virtual clock.
+"""The real server, which gets one command at a time, with Pentad's scripts on a virtual clock.
 
 Leases and timers ask the clock through the scripts' library, ids of entries are made of it, and idle times of pending
 entries are kept beside them. A copy of all that it holds can be put back: a replica that lacked the last writes.
@@ -17,7 +17,7 @@ from pentad.shared.store.store import Argument
 from tests.support.interleave.rule import Rule
 
 Copy = Sequence[tuple[bytes, int, bytes]]
-"""Keys with what is left of their time, ms (0: no end), and their values."""
+"""Keys with their remaining time in milliseconds (0: no end) and their values."""
 CLOCK = "test:clock"
 _GIVEN = "test:given"
 
@@ -105,7 +105,7 @@ return copy
 
 
 def virtual_scripts(broken: Rule | None) -> dict[str, Script]:
-    """Our scripts on the virtual clock, those of a dropped rule changed."""
+    """Return Pentad's scripts on the virtual clock, with the changes of a dropped rule."""
     texts = script_files()
     for edit in broken.edits if broken is not None else ():
         texts[edit.script] = _replaced(texts[edit.script], edit.kept, edit.dropped)
@@ -126,7 +126,7 @@ class Bell:
         self._waiting: list[asyncio.Future[None]] = []
 
     def ring(self) -> None:
-        """Something has come."""
+        """Wake all who wait."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -162,11 +162,11 @@ class Server:
         (self._direct,) = self._many([("SCRIPT", "LOAD", _DIRECT)])
 
     def copy(self) -> Copy:
-        """All that the server holds now."""
+        """Return a copy of all keys of the server."""
         return [(key, max(ttl, 0), value) for key, ttl, value in self.ask("EVAL", _COPY, 0)]
 
     def put_back(self, copy: Copy, forget_scripts: bool) -> None:
-        """From now on this is all that it ever held; a new primary may not know our scripts."""
+        """Replace all data by an earlier copy; a new primary may not know Pentad's scripts."""
         self._many([("FLUSHALL",), *(("RESTORE", key, ttl, value) for key, ttl, value in copy)])
         self._clock = 0
         if forget_scripts:

@@ -55,7 +55,7 @@ class SteppedWire(Wire):
         return bool(self._issued) or self._late is not None
 
     def step(self) -> None:
-        """Let one thing happen: a reply arrive, or a command be executed."""
+        """Let one reply arrive, or execute one command."""
         if self._late is not None:
             (future, reply), self._late = self._late, None
             _settle(future, reply)
@@ -72,7 +72,7 @@ class SteppedWire(Wire):
             _settle(future, reply)
 
     def break_off(self) -> None:
-        """The connection ends, as in a failover: what was asked may have been executed, and nobody will say."""
+        """End the connection, as in a failover: sent commands may have been executed, and no reply comes."""
         self.renew()
         lost = [future for future, _ in self._issued]
         self._issued.clear()
@@ -83,11 +83,11 @@ class SteppedWire(Wire):
             _settle(future, ConnectionError("the simulated connection broke"))
 
     def renew(self) -> None:
-        """The next command goes over another connection."""
+        """Use another connection from the next command on."""
         self.opened += 1
 
     async def close(self) -> None:
-        """Nothing that waits happens any more, and nothing new is taken."""
+        """Drop all waiting commands, and refuse new ones."""
         self.die()
 
     def die(self) -> None:

@@ -1,4 +1,4 @@
-"""A transcript is well-formed, and what the model was asked is what stands before each answer."""
+"""Checks of transcripts: each is well-formed, and each answer's prompt is the transcript before it."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _MARK = re.compile(r"^m\d+\.")
 
 
 def ill_formed(world: "World", record: TaskRecord) -> Iterator[str]:
-    """Well-formed, and each answer is the answer to exactly what stands before it."""
+    """Check that a transcript is well-formed, and each answer's prompt is exactly the transcript before it."""
     open_calls: list[str] = []
     sent: list[dict[str, Any]] = []
     for message in record.messages:

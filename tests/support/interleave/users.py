@@ -30,7 +30,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What was sent, and what was cancelled, up to some moment."""
+    """The messages that were sent and the tasks that were cancelled up to some moment."""
 
     sent: tuple[Sent, ...]
     rubbish: tuple[bytes, ...]
@@ -55,7 +55,7 @@ def events_of(server: Server, session: str) -> list[dict[str, Any]]:
 
 
 class Users:
-    """They write straight to the server and never fail; what they sent is what must come out."""
+    """The users of a run, who write straight to the server and never fail; all that they sent must be handled."""
 
     def __init__(self, server: Server, loop: VirtualLoop, actors: Actors, chance: Random, habits: Habits) -> None:
         self._server, self._loop, self._actors, self._chance = server, loop, actors, chance
@@ -64,7 +64,7 @@ class Users:
         self.sent: list[Sent] = []
         """In the order in which the server, as it is now, got them first."""
         self.never_had = 0
-        """Messages that a new primary never had, and that nobody sent again."""
+        """Number of messages that a new primary never had, and that nobody sent again."""
         self.lost_rubbish: set[bytes] = set()
         self._bodies: dict[str, dict[str, Any]] = {}
         self._number = 0
@@ -74,7 +74,7 @@ class Users:
         """Tasks that were live when they were cancelled last, with the number of their ``task_start`` by then
         (None: it grew meanwhile)."""
         self._asking: list[str] = []
-        """Tasks whose cancel is under way: the server may have it already."""
+        """Tasks whose cancel is being sent: the server may have it already."""
 
     async def write(self, seconds: float) -> None:
         """Send everything within this time, some of it in a rush, and cancel something now and then."""
@@ -90,7 +90,7 @@ class Users:
                 await asyncio.sleep(self._chance.choice((0, 0.002, 0.01)))
 
     async def _cancel_and_write(self, session: str) -> None:
-        """Somebody changes their mind: a cancel between two messages to the same task."""
+        """Send a cancel between two messages to the same task."""
         task = self._some_task(session)
         self._message(session, {"task_id": task} if task else {})
         await asyncio.sleep(self._chance.choice((0, 0.005, 0.02, 0.2)))
@@ -98,7 +98,7 @@ class Users:
         self._message(session, {"task_id": task} if task and self._chance.random() < 0.5 else {})
 
     async def _pause(self, session: str) -> None:
-        """Somebody pauses a task, talks on, and mostly resumes it; now and then in the wrong order, or twice."""
+        """Pause a task, send messages, and mostly resume it; now and then in the wrong order, or twice."""
         chance, task = self._chance, self._some_task(session)
         kinds: list[ControlKind] = ["pause", "resume"] if chance.random() < 0.8 else ["resume", "pause", "pause"]
         for kind in kinds if task else ():
@@ -127,11 +127,11 @@ class Users:
     # A failover
 
     def remember(self) -> Memory:
-        """What the server has of theirs now, or may have."""
+        """Return the users' messages and cancels that the server has or may have now."""
         return Memory(tuple(self.sent), tuple(self.rubbish), self.cancelled | dict.fromkeys(self._asking))
 
     async def after_failover(self, had: Memory) -> None:
-        """The server has only this any more: what it lost is sent again, or not, and so is what it has."""
+        """Go back to an earlier state of the server: lost messages are sent again or not, and kept ones, too."""
         self._failovers += 1
         lost = [s for s in self.sent if s not in had.sent]
         self.sent = list(had.sent)
@@ -165,7 +165,7 @@ class Users:
         return self._chance.choice(tasks[-2:]) if tasks else ""
 
     async def cancel(self, task: str) -> None:
-        """Cancel it, if it is live."""
+        """Cancel a task if it is live."""
         if not task:
             return
         before, failovers = self._starts(task), self._failovers

@@ -25,7 +25,7 @@ from tests.support.interleave.users import Habits, Users
 
 WRITING_S, CHAOS_S, LIMIT_S = 4.0, 6.0, 25.0
 _SETTLED_S = 8.0
-"""Within this long, work that waits for no timer is done, whatever the server's clock says."""
+"""Seconds within which work that waits for no timer is done, whatever the server's clock says."""
 _COMMAND_S = 0.0015
 _SET_ASIDE = 0.4
 """Share of the runs under every stress in which work is set aside."""
@@ -41,7 +41,7 @@ WORK = ((INBOUND.key(), "router"), (SESSION_WAKE.key(0), "router"), (TASK_WAKE.k
 
 
 class World:
-    """Everything of one seed."""
+    """The whole run of one seed."""
 
     def __init__(self, server: Server, seed: int, broken: Rule | None, messages: int = 20) -> None:
         self.server, self.seed = server, seed
@@ -52,14 +52,14 @@ class World:
         own = random.Random(f"{seed} of its own")
         also = self._stress == "all" and not self._broken and own.random() < _SET_ASIDE
         self._redrives = self._stress == "redrive" or also
-        """Now and then work is set aside, and there are operators who redrive it; the server loses nothing then."""
+        """Whether work is set aside now and then, with operators who redrive it; the server then loses no writes."""
         slept = 0.3 if self._stress == "timeout" or also else 0.0
         lively = self._stress in ("life", "limits", "moving-life")
         chosen = random.Random(f"{seed} of places")
         self._few = self._stress == "limits" or (
             self._stress == "all" and not self._broken and chosen.random() < _FEW_PLACES
         )
-        """Few tasks may be active at once."""
+        """Whether only few tasks may be active at once."""
         per_session, per_tenant = (chosen.choice((1, 2)), chosen.choice((2, 3))) if self._few else (1000, 1000)
         self.outside = Outside(self.chance, own, 0.08 if self._redrives else 0.0, slept, 0.25 if lively else 0.0)
         if self._stress == "queue" or self._stress == "interrupt":
@@ -94,7 +94,7 @@ class World:
     # What happens next
 
     def _idle(self, timeout: float | None) -> None:
-        """Let one process do one thing, or let time pass until something is due."""
+        """Let one process take one step, or let time pass until the next timer."""
         now = self.loop.clock
         ready = [p.store.wire for p in self._processes if p.store.wire.has_work and p.paused_until <= now]
         if self._gateway.wire.has_work:
@@ -188,8 +188,7 @@ class World:
         return found
 
     async def _settle(self) -> None:
-        """What waits for no timer is done although the clock has stepped. The clock stays as it is: timers are due all
-        the same."""
+        """Check that work without a timer is done although the clock has stepped, and timers still fire."""
         if self.loop.skew_ms:
             begun = self.loop.clock
             while late := self.left():
@@ -229,7 +228,7 @@ class World:
         return bool(self.tasks() or self.left() or letters or self.server.ask("ZCARD", timers(0)))
 
     def left(self) -> list[str]:
-        """Streams with work that nobody has done."""
+        """Return the streams with unfinished work."""
         return [key for key, group in WORK if self.pending(key, group)]
 
     def pending(self, key: str, group: str) -> int:
@@ -239,7 +238,7 @@ class World:
         return int(mine[b"pending"]) + int(mine[b"lag"] or 0)
 
     def run(self) -> list[str]:
-        """What was wrong in the end; nothing when all promises held."""
+        """Run the seed, and return the broken promises."""
         random.seed(self.seed)
         self.server.begin(self._scripts)
         forget_records(self)
@@ -261,7 +260,7 @@ class World:
 
 
 def run(server: Server, seed: int, broken: Rule | None = None) -> list[str]:
-    """Run one seed; returns what was wrong."""
+    """Run one seed, and return the broken promises."""
     assert owner.get() is None
     with patched(broken.patches if broken is not None else ()):
         return World(server, seed, broken).run()

@@ -1,4 +1,4 @@
-"""What a scripted model answers, as data, and the bytes that say it in the OpenAI protocol."""
+"""Answers of a scripted model as data, and as bytes of the OpenAI protocol."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ def _head(kind: str = "chat.completion.chunk") -> dict[str, Any]:
 
 
 def finish_of(reply: Reply) -> str:
-    """Why the answer ends, in OpenAI's words."""
+    """Return the finish reason of an answer, in OpenAI's words."""
     return reply.finish or ("tool_calls" if reply.calls else "stop")
 
 
 def output_tokens(reply: Reply) -> int:
-    """What the answer counts as."""
+    """Return the number of output tokens of an answer."""
     return len(reply.text.split()) + sum(len(args) // 4 + 1 for _, args in reply.calls)
 
 

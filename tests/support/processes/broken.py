@@ -45,7 +45,7 @@ def _patch_script(name: str, old: str, new: str) -> None:
 
 
 RULES = {"acknowledge-first": ("task-runner", acknowledge_first), "run-unsafe-again": ("tool-worker", run_unsafe_again)}
-"""Which service breaks which law; the others keep it."""
+"""Service and function of each rule that breaks a law; the other services keep it."""
 
 if __name__ == "__main__":
     _, rule, name, *arguments = sys.argv

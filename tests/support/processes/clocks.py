@@ -19,14 +19,14 @@ from pathlib import Path
 _SOURCE = Path(__file__).with_name("stepped_clock.c")
 _NUMBER = struct.Struct("=q")
 VARIABLES = ("LD_PRELOAD", "STEPPED_CLOCK")
-"""What a process must be given for its clock to be one of these."""
+"""Environment variables that give a process one of these clocks."""
 
 
 class Clocks:
     """The clocks of some processes, by name. A name keeps its clock over a restart of its process."""
 
     def __init__(self, directory: Path) -> None:
-        """``directory``: where the library and the clocks are kept. Raises ``RuntimeError`` where none can be built."""
+        """``directory``: folder of the library and the clocks. Raises ``RuntimeError`` if it cannot be built."""
         self._directory, self._library = directory, directory / "stepped_clock.so"
         self._off: dict[str, int] = {}
         self._common = 0
@@ -34,19 +34,19 @@ class Clocks:
         _build(self._library)
 
     def environment(self, name: str) -> dict[str, str]:
-        """The variables for a process of this name. A new one is as far off as `step_all` has stepped the others."""
+        """Return the variables for a process. A new clock has the offset to which `step_all` has stepped the others."""
         if name not in self._off:
             self._off[name] = self._common
             self._write(name)
         return dict(zip(VARIABLES, (str(self._library), str(self._file(name))), strict=True))
 
     def off(self, name: str) -> int:
-        """By how many seconds a clock is off from those that only `step_all` has stepped."""
+        """Return the seconds by which a clock differs from those that only `step_all` has stepped."""
         return self._off[name] - self._common
 
     @property
     def common(self) -> int:
-        """By how many seconds `step_all` has stepped the clocks in all."""
+        """Return the seconds by which `step_all` has stepped all clocks together."""
         return self._common
 
     def step(self, names: Iterable[str], seconds: int) -> None:
@@ -56,12 +56,12 @@ class Clocks:
             self._write(name)
 
     def step_all(self, seconds: int) -> None:
-        """Step every clock, and those that are yet to come."""
+        """Step every clock, later ones, too."""
         self._common += seconds
         self.step(self._off, seconds)
 
     def _write(self, name: str) -> None:
-        """One write of eight bytes in place: who has the file mapped sees the old number or the new one."""
+        """Write eight bytes in place, so that processes with the file mapped see the old number or the new one."""
         file = os.open(self._file(name), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(file, _NUMBER.pack(self._off[name]), 0)
@@ -73,7 +73,7 @@ class Clocks:
 
 
 def missing() -> str | None:
-    """Why no clock can step here, and what to do; None: they can."""
+    """Return why clocks cannot step on this machine and what to do, or None."""
     if sys.platform != "linux":
         return "to step clocks needs Linux: its programs are started with a library of ours before their own"
     if shutil.which("cc") is None:

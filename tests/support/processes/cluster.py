@@ -49,7 +49,7 @@ class Cluster:
 
 @contextmanager
 def cluster_in(folder: Path) -> Iterator[Cluster]:
-    """Start it, stop it."""
+    """Start a cluster, and stop it at the end."""
     model_port = free_port()
     played = {"LLM_BASE_URL": f"http://127.0.0.1:{model_port}/v1", "LLM_MODEL_ID": MODEL, "PENTAD_PLUGINS": PLUGINS}
     with RedisServer(aof="everysec") as redis:

@@ -1,4 +1,4 @@
-"""A `System` that can grow, counts what it leaves behind, and ends even when its start fails."""
+"""A `System` that can grow, lists leftover processes, and ends even if its start fails."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from uuid import uuid4
 from tests.support.processes.system import Process, System
 
 FIVE = {"router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
-"""One of each but the gateway."""
+"""Number of processes of each service but the gateway."""
 LONG = os.environ.get("PENTAD_TEST_LONG") == "1"
-"""The issue's full sizes, where the suite runs a short form."""
+"""Whether tests run in their full size instead of a short form."""
 
 
 class Crew(System):
@@ -62,7 +62,7 @@ async def crew(
     launcher: Sequence[str] = (),
     **environment: str,
 ) -> AsyncIterator[Crew]:
-    """A running crew that is gone afterwards, its tool children too: what is left then is an error."""
+    """A running crew that ends with its tool children; a leftover process is an error."""
     mark = f"crew-{uuid4().hex}"
     named = {"LC_CREW_MARK": mark, **environment}
     team = Crew(redis_url, directory, counts, named, launcher)

@@ -1,4 +1,4 @@
-"""What people see of a running system: the doctor's report and the metrics."""
+"""The views of a running system that people have: the doctor's report and the metrics."""
 
 import asyncio
 import json

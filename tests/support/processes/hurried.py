@@ -1,4 +1,4 @@
-"""A service that waits for less than it does, so that a test need not: some constants have other values.
+"""A service with shorter waits, so that a test need not wait: some constants have other values.
 
 ``python -m tests.support.processes.hurried MODULE:CONSTANT=SECONDS ... NAME [--port N]``
 """
@@ -12,12 +12,12 @@ from tests.support.processes.system import MODULES
 
 
 def hurried(*constants: str) -> Sequence[str]:
-    """What launches it so: ``pentad.shared.throttled_log:EVERY_S=0.2`` and the like."""
+    """Return the launcher of a service with constants such as ``pentad.shared.throttled_log:EVERY_S=0.2``."""
     return ("-m", __name__, *constants)
 
 
 def change(constant: str) -> None:
-    """Give it the value. Raises ``AttributeError`` when there is no such constant."""
+    """Set a constant to its new value. Raises ``AttributeError`` if there is no such constant."""
     where, _, seconds = constant.partition("=")
     module, _, name = where.partition(":")
     found = importlib.import_module(module)

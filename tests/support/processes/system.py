@@ -42,7 +42,7 @@ class Process:
 
 
 def clock_of(process: Process) -> str:
-    """What the clock of a process is called."""
+    """Return the name of a process's clock."""
     return f"{process.name}-{process.port}"
 
 
@@ -57,9 +57,9 @@ class System:
     launcher: Sequence[str] = ()
     processes: list[Process] = field(default_factory=list)
     urls: Mapping[str, str] = field(default_factory=dict)
-    """Another address of Redis for some services."""
+    """Other addresses of Redis for some services."""
     clocks: Clocks | None = None
-    """Where each process gets its wall clock, by `clock_of`; None: the machine's."""
+    """Clocks from which each process gets its wall clock, by `clock_of`; None: the machine's clock."""
 
     async def __aenter__(self) -> "System":
         for name, count in self.counts.items():
@@ -140,7 +140,7 @@ class System:
         process.running.send_signal(signal.SIGCONT)
 
     def ended(self) -> list[Process]:
-        """Those that have ended although nobody asked them to."""
+        """Return the processes that have ended by themselves."""
         return [p for p in self.processes if p.running is not None and p.running.poll() is not None]
 
     def restart(self, process: Process) -> None:
@@ -149,7 +149,7 @@ class System:
         self.start(process)
 
     def stop(self) -> None:
-        """Ask all to end, and kill what does not."""
+        """Stop all processes, and kill those that do not end."""
         for process in self.processes:
             if process.running is not None and process.running.poll() is None:
                 process.running.terminate()
@@ -163,11 +163,11 @@ class System:
                 process.running.wait()
 
     def said(self, words: str) -> list[str]:
-        """The lines of all logs that hold these words."""
+        """Return the lines of all logs that contain these words."""
         logs = (log.read_text(errors="replace") for log in sorted(self.directory.glob("*.log")))
         return [line for text in logs for line in text.splitlines() if words in line]
 
     def logs(self) -> str:
-        """The ends of all logs, for a failing test."""
+        """Return the ends of all logs, for a failing test."""
         parts = [f"== {f.name}\n{f.read_text(errors='replace')[-1500:]}" for f in sorted(self.directory.glob("*.log"))]
         return "\n".join(parts)

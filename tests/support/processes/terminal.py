@@ -52,7 +52,7 @@ class Terminal:
         self._command = _command(module, options)
         self._environment = _environment(url, home)
         self.screen = ""
-        """What came since the last ``sees``, control sequences and all."""
+        """Output since the last ``sees``, with control sequences."""
         self._display = pyte.Screen(COLUMNS, ROWS)
         self._drawn = pyte.Stream(self._display)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -60,7 +60,7 @@ class Terminal:
 
     @property
     def rows(self) -> list[str]:
-        """What a person sees now: the rows of the terminal, without the empty ones."""
+        """Return the rows of the terminal that a person sees now, without the empty ones."""
         return [row.rstrip() for row in self._display.display if row.strip()]
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""``pentad up`` as a user runs it: a process with an embedded Redis, a folder of its own, and what it leaves behind.
+"""``pentad up`` as a user runs it: a process with an embedded Redis, a folder of its own, and its leftovers.
 
 with Up(tmp_path) as system:
     url = await system.ready()
@@ -23,11 +23,11 @@ PENTAD = Path(sys.executable).with_name("pentad")
 """The command, of the same virtual environment."""
 _OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
 _MARK = "LC_TEST_MARK"
-"""Named like a variable of the language, which every process of ours is given, helpers and tools too."""
+"""Name of a variable that marks processes: like those of the locale, it is passed on to helpers and tools, too."""
 
 
 class Up:
-    """One system on the data directory ``folder/data``; started when entered, nothing of it left when closed."""
+    """One system on the data directory ``folder/data``: started when entered, without leftovers when closed."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Up:
     # Its life
 
     def start(self) -> None:
-        """Start it, as the leader of a process group, as a terminal does."""
+        """Start the system as the leader of a process group, as a terminal does."""
         self._starts += 1
         self.folder.mkdir(parents=True, exist_ok=True)
         self._log = self.folder / f"up-{self._starts}.log"
@@ -72,7 +72,7 @@ class Up:
         return kept | ours | self._environment
 
     async def ready(self, seconds: float = PATIENCE_S) -> str:
-        """Wait for the whole line that says so; returns the address in it."""
+        """Wait for the line that says that the system is ready, and return the address in it."""
         await wait_until("the ready line", lambda: self._is_ready or self.returned is not None, seconds)
         assert self._is_ready, f"ended with {self.returned}: {self.err[-3000:]}"
         return self.url
@@ -82,19 +82,19 @@ class Up:
         return "\n" in self.out.partition("ready on ")[2]
 
     async def started(self, seconds: float = PATIENCE_S) -> float:
-        """Wait until it is ready; returns the seconds since its start."""
+        """Wait until the system is ready, and return the seconds since its start."""
         await self.ready(seconds)
         return time.monotonic() - self._begun
 
     async def ended(self, seconds: float = PATIENCE_S) -> int:
-        """Wait for its end; returns the exit code."""
+        """Wait for the end of the process, and return its exit code."""
         await wait_until("the process to end", lambda: self.returned is not None, seconds)
         assert self.returned is not None
         return self.returned
 
     @property
     def admin_key(self) -> str:
-        """The operator's key that an open system makes for itself."""
+        """Return the admin key that an open system makes for itself."""
         return (self.data / "admin.key").read_text()
 
     def signal(self, number: signal.Signals) -> None:
@@ -103,7 +103,7 @@ class Up:
         self._process.send_signal(number)
 
     def ctrl_c(self) -> None:
-        """What a terminal does: every process of the group hears it."""
+        """Send SIGINT to every process of the group, as a terminal does."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGINT)
 
@@ -118,7 +118,7 @@ class Up:
         return len(victims)
 
     def close(self) -> None:
-        """End whatever is left."""
+        """End all leftover processes."""
         if self._process is not None:
             self.kill_everything()
 

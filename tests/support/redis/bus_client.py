@@ -40,7 +40,7 @@ class Bus:
         return entry
 
     async def events(self, session: str, *kinds: str, tenant: str = "default") -> list[Event]:
-        """What the session's clients were told, of these types or of all; each with its entry ``id``."""
+        """Return the session's events, of these types or all, each with its entry ``id``."""
         entries = await self.redis.xrange(f"pentad:{{0}}:events:{tenant}:{session}")
         read = [json.loads(fields["data"]) | {"id": entry} for entry, fields in entries]
         return [e for e in read if not kinds or e["type"] in kinds]
@@ -111,7 +111,7 @@ class Bus:
 
 
 def durable(events: Sequence[Event]) -> list[Event]:
-    """Without the deltas and progress."""
+    """Return the events without deltas and progress."""
     return [e for e in events if e["type"] not in EPHEMERAL]
 
 

@@ -41,7 +41,7 @@ class ContainerRedis:
 
     @property
     def url(self) -> str:
-        """Changes with `restart`: the engine chooses the port."""
+        """Address of the server, which changes with `restart` because the engine chooses the port."""
         return "redis://{}:{}/0".format(*self._address())
 
     async def restart(self) -> None:
@@ -51,7 +51,7 @@ class ContainerRedis:
         await self.wait()
 
     async def wait(self) -> None:
-        """Until it answers. Raises ``AssertionError`` when it never does."""
+        """Wait until the server answers. Raises ``AssertionError`` if it never does."""
         host, port = self._address()
         hint = "" if host in _THIS_MACHINE else f"; testcontainers looks there, which `{_LOOK_HERE}` changes"
         await wait_until(f"Redis in {IMAGE} at {host}:{port}{hint}", self.answers, _START_S)

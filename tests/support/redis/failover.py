@@ -17,12 +17,12 @@ from tests.support.redis.redis_server import Aof, RedisServer
 from tests.support.redis.switch import Switch
 
 End = Literal["killed", "paused", "demoted"]
-"""What becomes of the old primary: its process ends; it hangs, and the load balancer ends its connections; it stays,
-read-only, and so do its connections."""
+"""End of the old primary. ``killed``: its process ends. ``paused``: it hangs, and the load balancer cuts its
+connections. ``demoted``: it stays as a read-only replica, with its connections."""
 
 
 def clock_of_server(server: RedisServer) -> str:
-    """What the clock of a server is called."""
+    """Return the name of a server's clock."""
     return f"redis-{server.port}"
 
 
@@ -41,7 +41,7 @@ class Redundant:
         self._old: list[RedisServer] = []
         self._front: Switch
         self._link: Switch
-        """What the replica hears the primary through."""
+        """Switch through which the replica gets the primary's writes."""
 
     @property
     def url(self) -> str:
@@ -54,17 +54,17 @@ class Redundant:
         return server
 
     async def demote_for(self, seconds: float) -> None:
-        """The primary refuses writes for a while, and goes on with all that it had."""
+        """Let the primary refuse writes for a while; it loses nothing."""
         await asyncio.to_thread(self.primary.demote)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(self.primary.promote)
 
     def hold_back(self) -> None:
-        """From now on the replica lacks what is written."""
+        """Hold writes back from the replica from now on."""
         self._link.hold()
 
     async def take_over(self, old: End, lag_s: float, check: Callable[[RedisServer], None] = _nothing) -> None:
-        """The replica becomes the primary. ``lag_s``: it lacks what was written in so many seconds before.
+        """Make the replica the primary. ``lag_s``: it lacks the writes of so many seconds before.
 
         ``check`` is called with the new primary before a client reaches it.
         """

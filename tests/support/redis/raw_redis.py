@@ -1,4 +1,4 @@
-"""What any Redis client can do with Pentad: append to ``pentad:inbound``, read a session's events and dead letters."""
+"""Pentad for any Redis client: append to ``pentad:inbound``, and read a session's events and dead letters."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -32,17 +32,17 @@ async def publish(url: str, *messages: Mapping[str, Any] | str) -> list[str]:
 
 
 def events_key(session: str, tenant: str = "default", shards: int = 1) -> str:
-    """Where a session's events lie."""
+    """Return the key of a session's event stream."""
     return f"pentad:{{{crc32(f'{tenant}/{session}'.encode()) % shards}}}:events:{tenant}:{session}"
 
 
 async def events_of(url: str, session: str, tenant: str = "default") -> list[dict[str, Any]]:
-    """A session's events as they lie on the stream, each with its ``id``."""
+    """Return a session's events from its stream, each with its ``id``."""
     return [{"id": entry_id, **json.loads(data)} for entry_id, data in await _entries(url, events_key(session, tenant))]
 
 
 async def dead_letters(url: str, key: str = "pentad:dead") -> list[dict[str, Any]]:
-    """What was set aside."""
+    """Return the dead letters of a stream."""
     return [json.loads(data) for _, data in await _entries(url, key)]
 
 

@@ -41,14 +41,14 @@ class RedisServer:
     def __init__(
         self, aof: Aof = "no", config: dict[str, str] | None = None, port: int = 0, within: Path | None = None
     ) -> None:
-        """``within``: where its folder is made; None: among the machine's temporary files."""
+        """``within``: folder in which the server's folder is made; None: the machine's temporary files."""
         self.port = port or free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="pentad-redis-", dir=within))
         self._aof, self._config = aof, config or {}
         self.command_line: list[str] = []
-        """What comes before its settings: a file of them, another mode."""
+        """Arguments before the settings: a file of settings, or another mode."""
         self.clock: Mapping[str, str] = {}
-        """The variables that give it a wall clock of its own; see `Clocks`."""
+        """Environment variables that give the server a wall clock of its own; see `Clocks`."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,7 +57,7 @@ class RedisServer:
 
     @property
     def pid(self) -> int:
-        """Of the running process. Raises ``RuntimeError`` when none runs."""
+        """Id of the running process. Raises ``RuntimeError`` if none runs."""
         if self._process is None:
             raise RuntimeError("the Redis server does not run: call start() first")
         return self._process.pid
@@ -126,7 +126,7 @@ class RedisServer:
         self.command("REPLICAOF", "127.0.0.1", str(port))
 
     def promote(self) -> None:
-        """Be a primary again, with what is here."""
+        """Become a primary again, with the present data."""
         self.command("REPLICAOF", "NO", "ONE")
 
     def command(self, *words: str) -> bytes:

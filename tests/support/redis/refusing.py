@@ -1,4 +1,4 @@
-"""Ways to make a real Redis refuse what it is asked, each with its end: as operators, disks and neighbours do it."""
+"""Ways to make a real Redis refuse commands, each for a block: as operators, full disks and neighbours cause it."""
 
 import asyncio
 import shutil
@@ -23,7 +23,7 @@ def say(server: RedisServer, *words: str) -> bytes:
 
 @asynccontextmanager
 async def demoted(server: RedisServer) -> AsyncIterator[None]:
-    """READONLY, and UNBLOCKED to those who wait: it becomes a replica of one that is not there."""
+    """Cause READONLY, and UNBLOCKED for blocked clients: the server becomes a replica of a missing primary."""
     say(server, "REPLICAOF", "127.0.0.1", "1")
     try:
         yield
@@ -33,14 +33,14 @@ async def demoted(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def without_its_primary(server: RedisServer) -> AsyncIterator[None]:
-    """MASTERDOWN: a replica that gives no stale answers."""
+    """Cause MASTERDOWN: the server is a replica that gives no stale answers."""
     async with configured(server, "replica-serve-stale-data", "no", "yes"), demoted(server):
         yield
 
 
 @asynccontextmanager
 async def configured(server: RedisServer, name: str, broken: str, good: str) -> AsyncIterator[None]:
-    """With a setting under which it refuses."""
+    """Change a setting so that the server refuses commands, and restore it at the end."""
     say(server, "CONFIG", "SET", name, broken)
     try:
         yield
@@ -49,18 +49,18 @@ async def configured(server: RedisServer, name: str, broken: str, good: str) -> 
 
 
 def full(server: RedisServer) -> AbstractAsyncContextManager[None]:
-    """OOM."""
+    """Cause OOM: the server has no memory for writes."""
     return configured(server, "maxmemory", "1", "0")
 
 
 def too_few_replicas(server: RedisServer) -> AbstractAsyncContextManager[None]:
-    """NOREPLICAS."""
+    """Cause NOREPLICAS: the server has too few replicas."""
     return configured(server, "min-replicas-to-write", "1", "0")
 
 
 @asynccontextmanager
 async def unable_to_save(server: RedisServer) -> AsyncIterator[None]:
-    """MISCONF: its snapshot's place is taken by a folder."""
+    """Cause MISCONF: a folder takes the place of the server's snapshot."""
     taken = server.directory / "dump.rdb"
     taken.mkdir()
     (taken / "full").touch()
@@ -77,7 +77,7 @@ async def unable_to_save(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def busy(server: RedisServer) -> AsyncIterator[None]:
-    """BUSY: somebody runs a script that does not end."""
+    """Cause BUSY: a client runs a script that does not end."""
     async with configured(server, "busy-reply-threshold", "10", "5000"):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"*3\r\n$4\r\nEVAL\r\n$17\r\nwhile true do end\r\n$1\r\n0\r\n")
@@ -93,7 +93,7 @@ async def busy(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def loading(server: RedisServer) -> AsyncIterator[None]:
-    """LOADING: killed, and started again with data that it takes long to read, until the end."""
+    """Cause LOADING: the server is killed and started again with data that takes long to read."""
     slow = {"key-load-delay": "1000", "loading-process-events-interval-bytes": "1024"}
     await asyncio.to_thread(server.kill9)
     await asyncio.to_thread(server.start, slow, b"-LOADING")
@@ -116,18 +116,18 @@ async def _replaced(server: RedisServer, key: str) -> AsyncIterator[None]:
 
 
 def with_a_strange_inbound(server: RedisServer) -> AbstractAsyncContextManager[None]:
-    """WRONGTYPE where messages come in."""
+    """Cause WRONGTYPE at the key of the inbound stream."""
     return _replaced(server, INBOUND)
 
 
 def with_a_strange_wake(server: RedisServer) -> AbstractAsyncContextManager[None]:
-    """WRONGTYPE where tasks are woken."""
+    """Cause WRONGTYPE at the key of the tasks' wake-ups."""
     return _replaced(server, WAKE)
 
 
 @asynccontextmanager
 async def forbidding(server: RedisServer) -> AsyncIterator[None]:
-    """NOPERM: the user has lost a command that reads work and one that scripts write with."""
+    """Cause NOPERM: the user may not use one command that reads work and one with which scripts write."""
     say(server, "ACL", "SETUSER", "default", "-xreadgroup", "-evalsha")
     try:
         yield
@@ -137,7 +137,7 @@ async def forbidding(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def with_a_password(server: RedisServer) -> AsyncIterator[None]:
-    """NOAUTH: it wants a password, and every connection is new."""
+    """Cause NOAUTH: the server wants a password, and every connection is new."""
     async with _operator(server) as operate:
         await operate("CONFIG SET requirepass secret")
         await operate("CLIENT KILL TYPE normal")
@@ -149,7 +149,7 @@ async def with_a_password(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def crowded(server: RedisServer) -> AsyncIterator[None]:
-    """``max number of clients reached``: there is a place for the operator, and one for somebody else."""
+    """Cause ``max number of clients reached``: only the operator and one other client have a place."""
     async with _operator(server) as operate:
         await operate("CONFIG SET maxclients 2")
         await operate("CLIENT KILL TYPE normal")
@@ -161,7 +161,7 @@ async def crowded(server: RedisServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _operator(server: RedisServer) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
-    """A connection that was there before."""
+    """Open an operator's connection before the server refuses commands."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
 
     async def operate(line: str) -> None:

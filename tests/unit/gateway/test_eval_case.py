@@ -10,7 +10,7 @@ from pentad.services.gateway.domain.eval_case import (
     MovedMessage,
     case_of,
     labelled,
-    said_before,
+    lines_before,
 )
 
 MOVED = MovedMessage("m3", "for five people", "2030-01-31T12:00:03.000Z")
@@ -22,7 +22,7 @@ def line(role: str, content: str, second: int, **more: Any) -> dict[str, Any]:
 
 
 def made(to: str, **transcripts: list[dict[str, Any]]) -> Any:
-    said = {task: said_before(MOVED, lines) for task, lines in transcripts.items()}
+    said = {task: lines_before(MOVED, lines) for task, lines in transcripts.items()}
     return case_of("name", MOVED, to, said, {"session_id": "s"})
 
 
@@ -79,7 +79,7 @@ def test_only_what_was_said_counts_and_nothing_that_was_moved_away() -> None:
 def test_a_case_has_a_bound() -> None:
     long = [line(("user", "assistant")[n % 2], "漢" * 60_000, 1) for n in range(200)]
     moved = MovedMessage("m", "字" * 65_536, MOVED.at)
-    case = case_of("n", moved, "new", {"a": said_before(moved, [*FLIGHT, *long])}, {})
+    case = case_of("n", moved, "new", {"a": lines_before(moved, [*FLIGHT, *long])}, {})
     assert case is not None
     (task,) = case["tasks"]
     assert len(task["messages"]) == MOST_TURNS

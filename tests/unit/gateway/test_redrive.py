@@ -10,12 +10,12 @@ from pentad.contracts.dead_letters import DeadLetter, Link
 from pentad.contracts.streams import EMBED, ERASE, MEMORY, SESSION_WAKE, TASK_WAKE, Stream, queues_of
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.redrive import (
-    Append,
-    GoOn,
-    Say,
-    Surroundings,
+    AppendEntry,
+    ContinueTask,
+    LetterContext,
+    SendMessages,
     UnfitError,
-    Wake,
+    WakeActor,
     plan_redrive,
     proposal,
 )
@@ -26,8 +26,8 @@ NOW = 1_900_000_000_000
 TASK = "task-0-a"
 HELLO = {"content": "hello", "session_id": "s1", "message_id": "m1", "tenant_id": "acme"}
 SAID = InboundMessage.model_validate({**HELLO, "task_id": TASK})
-ALIVE, ENDED, ARCHIVED = Surroundings("active"), Surroundings("failed", said=SAID), Surroundings("", True, SAID)
-GONE, CANCELLED = Surroundings(), Surroundings("cancelled")
+ALIVE, ENDED, ARCHIVED = LetterContext("active"), LetterContext("failed", message=SAID), LetterContext("", True, SAID)
+GONE, CANCELLED = LetterContext(), LetterContext("cancelled")
 
 
 def letter(kind: str, stream: str, body: dict[str, str], **fields: Any) -> DeadLetter:
@@ -64,12 +64,12 @@ CALL = letter(
 RESULT = ResultMail(tool_call_id="c1", content="ok", ok=True).to_json().decode()
 
 
-def planned(of: DeadLetter, edit: dict[str, Any] | None = None, around: Surroundings = GONE) -> Any:
-    return plan_redrive("0-5-0", of, edit, around, NOW)
+def planned(of: DeadLetter, edit: dict[str, Any] | None = None, context: LetterContext = GONE) -> Any:
+    return plan_redrive("0-5-0", of, edit, context, NOW)
 
 
 def said(plan: Any) -> list[dict[str, Any]]:
-    assert isinstance(plan, Say)
+    assert isinstance(plan, SendMessages)
     return [m.model_dump(exclude_none=True, exclude_defaults=True) for m in plan.messages]
 
 
@@ -115,11 +115,11 @@ def test_a_message_that_was_not_routed_keeps_its_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("around", "named"), [(ALIVE, TASK), (ENDED, TASK), (ARCHIVED, TASK), (GONE, None), (CANCELLED, None)]
+    ("context", "named"), [(ALIVE, TASK), (ENDED, TASK), (ARCHIVED, TASK), (GONE, None), (CANCELLED, None)]
 )
-def test_a_tasks_messages_go_to_it_again_while_it_can_take_them(around: Surroundings, named: str | None) -> None:
+def test_a_tasks_messages_go_to_it_again_while_it_can_take_them(context: LetterContext, named: str | None) -> None:
     of = task({"1 user": user(HELLO), "2 result": RESULT, "4 user": user({**HELLO, "message_id": "m2"})})
-    messages = said(planned(of, around=around))
+    messages = said(planned(of, context=context))
     assert [m["message_id"] for m in messages] == ["m1", "m2"]
     assert [m.get("task_id") for m in messages] == [named, named]
 
@@ -127,8 +127,8 @@ def test_a_tasks_messages_go_to_it_again_while_it_can_take_them(around: Surround
 def test_a_task_without_messages_goes_on_or_is_asked_its_turns_message_again() -> None:
     of = task({"2 result": RESULT})
     assert proposal(of, ENDED) is None
-    assert planned(of, around=ENDED) == GoOn("acme", TASK)
-    assert said(planned(of, around=ARCHIVED)) == [{**HELLO, "task_id": TASK}]
+    assert planned(of, context=ENDED) == ContinueTask("acme", TASK)
+    assert said(planned(of, context=ARCHIVED)) == [{**HELLO, "task_id": TASK}]
     with pytest.raises(UnfitError, match="nobody waits"):
         planned(of)
 
@@ -147,8 +147,8 @@ def test_the_mail_of_a_task_is_edited_as_a_list_for_one_session() -> None:
 
 
 def test_a_tool_call_is_made_again_by_its_task() -> None:
-    again = GoOn("acme", TASK, (CallRequest(tool="echo", args={"text": "x"}),))
-    assert planned(CALL, around=ALIVE) == planned(CALL, around=ENDED) == again
+    again = ContinueTask("acme", TASK, (CallRequest(tool="echo", args={"text": "x"}),))
+    assert planned(CALL, context=ALIVE) == planned(CALL, context=ENDED) == again
     edit: dict[str, Any] = {**json.loads(COMMAND.to_json()), "args": {"text": "y"}}
     assert planned(CALL, edit, ENDED).calls[0].args == {"text": "y"}
     assert planned(CALL, {"tool": "echo", "args": {}}, ENDED).calls == (CallRequest(tool="echo", args={}),)
@@ -159,12 +159,12 @@ def test_a_tool_call_is_made_again_by_its_task() -> None:
 
 
 def test_a_call_of_an_archived_task_is_its_turns_message_and_that_of_one_gone_is_nothing() -> None:
-    assert said(planned(CALL, around=ARCHIVED)) == [{**HELLO, "task_id": TASK}]
+    assert said(planned(CALL, context=ARCHIVED)) == [{**HELLO, "task_id": TASK}]
     with pytest.raises(UnfitError, match="archived"):
         planned(CALL, json.loads(COMMAND.to_json()), ARCHIVED)
-    for around in (GONE, CANCELLED):
+    for context in (GONE, CANCELLED):
         with pytest.raises(UnfitError, match="nobody waits"):
-            planned(CALL, around=around)
+            planned(CALL, context=context)
 
 
 EMBEDDED = EmbedCommand(event_id="e", at="now", tenant_id="t", session_id="s", texts=["x"], reply_to="r").to_json()
@@ -177,7 +177,7 @@ ENTRIES = [stream for stream, _ in queues_of(2, ()) if stream not in (SESSION_WA
 def test_an_entry_of_every_work_stream_goes_back_to_it(stream: Stream) -> None:
     data = {EMBED.name: EMBEDDED, ERASE.name: ERASED}.get(stream.name, WOKEN)
     key = stream.key(2)
-    assert planned(letter("entry", key, {"data": data.decode()})) == Append(key, data)
+    assert planned(letter("entry", key, {"data": data.decode()})) == AppendEntry(key, data)
     with pytest.raises(UnfitError):
         planned(letter("entry", key, {"data": data.decode()}), {"actor": "acme", "kind": "all", "texts": 7})
 
@@ -185,7 +185,7 @@ def test_an_entry_of_every_work_stream_goes_back_to_it(stream: Stream) -> None:
 def test_other_work_wakes_its_actor_or_is_refused() -> None:
     for stream, kind in (("session", SessionKeys), ("task", TaskKeys)):
         of = letter("entry", f"pentad:{{2}}:wake:{stream}", {"data": WOKEN.decode()})
-        assert planned(of) == Wake(kind(2, "acme", TASK))
+        assert planned(of) == WakeActor(kind(2, "acme", TASK))
         for actor in ("acme", "/x", "acme/-", "-/x", "acme/a b", "acme/%61"):
             with pytest.raises(UnfitError, match="no actor"):
                 planned(of, {"actor": actor})
@@ -198,9 +198,9 @@ def test_other_work_wakes_its_actor_or_is_refused() -> None:
 def test_a_body_that_only_looks_like_messages_is_not_said() -> None:
     forged = {"messages": [{"content": "hi", "tenant_id": "victim", "session_id": "vs"}]}
     of = CALL.model_copy(update={"body": {"data": json.dumps(forged)}})
-    for around in (ALIVE, ARCHIVED):
+    for context in (ALIVE, ARCHIVED):
         try:
-            plan = planned(of, around=around)
+            plan = planned(of, context=context)
         except UnfitError:
             continue
         assert said(plan) == [{**HELLO, "task_id": TASK}]
@@ -225,7 +225,7 @@ def test_calls_of_a_tasks_mail_are_edited_as_a_list() -> None:
     redrive = RedriveMail(letter="0-1-1", at=1, calls=[CallRequest(tool="echo", args={})]).to_json().decode()
     of = task({"3 redrive": redrive})
     assert proposal(of, ENDED) == {"calls": [{"tool": "echo", "args": {}}]}
-    assert planned(of, around=ENDED) == GoOn("acme", TASK, (CallRequest(tool="echo", args={}),))
+    assert planned(of, context=ENDED) == ContinueTask("acme", TASK, (CallRequest(tool="echo", args={}),))
     wrong: tuple[Any, ...] = ([], "x", [1], [{"tool": "echo"}])
     for calls in wrong:
         with pytest.raises(UnfitError):
