@@ -4,10 +4,10 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
-from pentad.services.router.at_once import AtOnce
 from pentad.services.router.confirming_model import ConfirmingModel
 from pentad.services.router.deciding import Deciding
 from pentad.services.router.domain.scoring import Weights
+from pentad.services.router.fast_routing import FastRouting
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.router.weighing import Weighing
 from pentad.shared.actors.actors import Actors
@@ -43,7 +43,7 @@ class Router(ConsumingService):
         confirming = ConfirmingModel(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
         weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))
         deciding = Deciding(self.store, Records(settings.records_url), self._book, weighing, confirming, settings)
-        self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
+        self._ingress = Ingress(self.store, settings, FastRouting(actors, deciding, WAITING_LIMIT))
         for shard in self.shards:
             self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
 

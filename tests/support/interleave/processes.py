@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
-from pentad.services.router.at_once import AtOnce
+from pentad.services.router.fast_routing import FastRouting
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -145,8 +145,8 @@ class Router(Process):
         handler = SpoiltRouter(self.actors, self.keeper, deciding, parts.settings, 0)
         handler.outside = parts.outside
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
-        at_once = AtOnce(self.actors, deciding, WAITING_LIMIT)
-        self._ingress = Ingress(self.store, self.settings, at_once)
+        fast_path = FastRouting(self.actors, deciding, WAITING_LIMIT)
+        self._ingress = Ingress(self.store, self.settings, fast_path)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return self.keeper.run(), self._ingress.run(), Housekeeping(self.store, [(INBOUND, INBOUND.key())]).run()

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _REMEMBERED = 10_000
 
 
-class AtOnce:
+class FastRouting:
     """Routes messages past their sessions' mailboxes. What it remembers only saves a question to Redis."""
 
     def __init__(self, actors: Actors, deciding: Deciding, limit: int) -> None:

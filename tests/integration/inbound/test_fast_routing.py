@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.commands import InboundMessage
-from pentad.services.router.at_once import AtOnce
+from pentad.services.router.fast_routing import FastRouting
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.session_header import session_header
@@ -38,22 +38,22 @@ class Entering:
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
         self.deciding = deciding_of(store, Records(str(folder)), SETTINGS)
-        self.at_once = AtOnce(Actors(store, "router", 1000), self.deciding, LIMIT)
+        self.fast_path = FastRouting(Actors(store, "router", 1000), self.deciding, LIMIT)
         self.meanwhile: Touch | None = None
         """Set: the questions are asked ahead, and this happens before the answers are used."""
         self._entries = 0
 
     async def say(self, content: str = "hi", entry: str = "", on: int | None = None, **fields: object) -> int | None:
-        """One message; what `AtOnce.route` returns."""
+        """One message; what `FastRouting.route` returns."""
         self._entries += 1
         entry = entry or f"{self._entries}-1"
         message = InboundMessage.model_validate({"content": content, "session_id": "s1", "message_id": entry} | fields)
         answers = None
         if self.meanwhile is not None:
-            answers = await self.store.answers(self.at_once.questions(SESSION))
+            answers = await self.store.answers(self.fast_path.questions(SESSION))
             await self.meanwhile(self.store)
         source = Source("", self.store.connection if on is None else on, await self.store.clock(), answers)
-        return await self.at_once.route(SESSION, message, entry, source)
+        return await self.fast_path.route(SESSION, message, entry, source)
 
     async def task(self) -> TaskKeys:
         """The session's live task."""
