@@ -10,7 +10,7 @@ import pytest
 
 from pentad.contracts import ids
 from pentad.contracts.commands import MAX_CONTENT
-from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS
+from pentad.services.router.domain.control_words import MAX_CONTROL_CHARS
 from pentad.services.task_runner import prompt
 from pentad.services.tool_worker.children import voice
 from pentad.shared import env_file
@@ -27,7 +27,7 @@ LONGEST = 1 << 20
 LIMITS: Mapping[str, int] = {
     "pentad.contracts.ids._NAME": ids._LONGEST_NAME,
     "pentad.contracts.instructions._PLACEHOLDER": 65_536,
-    "pentad.services.router.domain.control_words": MOST_CONTROL_CHARS,
+    "pentad.services.router.domain.control_words": MAX_CONTROL_CHARS,
     "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,
     "pentad.services.tool_worker.children.voice": voice._MOST,
     "pentad.shared.env_file": env_file._MAX_FILE_BYTES,

@@ -31,7 +31,7 @@ from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler
-from tests.support.deciding import deciding_of
+from tests.support.message_router import message_router_of
 from tests.support.recalling import recalling
 
 SESSION = SessionKeys(0, "default", "s1")
@@ -124,8 +124,8 @@ class Flow:
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
         book = _Book(store, instructions)
         self.instructions = book.instructions
-        deciding = deciding_of(store, self.records, self.settings, book, confirming)
-        router = RouterHandler(self.actors, self.keeper, deciding, self.settings, 0)
+        message_router = message_router_of(store, self.records, self.settings, book, confirming)
+        router = RouterHandler(self.actors, self.keeper, message_router, self.settings, 0)
         asked = models or pool_of(self.model)
         recall = recall or recalling(store)
         runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0, recall)

@@ -18,7 +18,7 @@ from pentad.shared.keys import SessionKeys, TaskKeys, dedup, load, session_index
 from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
-from tests.support.deciding import deciding_of
+from tests.support.message_router import message_router_of
 
 SESSION = SessionKeys(0, "default", "s1")
 SETTINGS = Settings(pentad_grace_s=60)
@@ -37,8 +37,8 @@ class Entering:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
-        self.deciding = deciding_of(store, Records(str(folder)), SETTINGS)
-        self.fast_path = FastRouting(Actors(store, "router", 1000), self.deciding, LIMIT)
+        self.message_router = message_router_of(store, Records(str(folder)), SETTINGS)
+        self.fast_path = FastRouting(Actors(store, "router", 1000), self.message_router, LIMIT)
         self.meanwhile: Touch | None = None
         """Set: the questions are asked ahead, and this happens before the answers are used."""
         self._entries = 0
@@ -185,14 +185,14 @@ async def test_what_changes_between_the_look_and_the_commit_refuses_it(
     entering: Entering, store: Store, meanwhile: Touch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await entering.say()
-    write = entering.deciding.write
+    write = entering.message_router.write
 
     async def late(*given: Any) -> str:
         task = await write(*given)
         await meanwhile(store)
         return task
 
-    monkeypatch.setattr(entering.deciding, "write", late)
+    monkeypatch.setattr(entering.message_router, "write", late)
     assert await entering.say() is None
     assert await entering.decisions() == ["new"]
     assert await store.call("HGET", load(0), "mail") == b"1"
@@ -235,6 +235,6 @@ async def test_a_decision_that_stumbles_is_left_to_the_session(
     def stumble(*given: object) -> None:
         raise ValueError("stumbled")
 
-    monkeypatch.setattr(entering.deciding, "view", stumble)
+    monkeypatch.setattr(entering.message_router, "view", stumble)
     assert await entering.say() is None
     assert "is posted to its session" in caplog.text

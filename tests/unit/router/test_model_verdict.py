@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from pentad.services.router.domain.confirming import (
+from pentad.services.router.domain.model_verdict import (
     NEW,
     Verdict,
-    asked,
     candidates_of,
     confirmed,
     kept_verdict,
+    question_text,
     verdict_bytes,
     verdict_of,
     without_model,
@@ -34,11 +34,11 @@ def turn(task: str, content: str) -> SessionMessage:
 
 def test_it_is_shown_the_candidates_and_only_their_last_turns() -> None:
     turns = [turn("t-a", f"a{n}") for n in range(6)] + [turn("other", "secret"), turn("t-b", "x" * 9_000)]
-    shown = from_json(asked("where?", TASKS, turns))
+    shown = from_json(question_text("where?", TASKS, turns))
     assert shown["message"] == "where?"
     assert [task["task"] for task in shown["tasks"]] == ["1", "2"]
     assert shown["tasks"][0]["last_turns"] == [f"user: a{n}" for n in range(2, 6)]
-    assert len(asked("m" * 60_000, TASKS, turns)) < 10_000
+    assert len(question_text("m" * 60_000, TASKS, turns)) < 10_000
 
 
 @pytest.mark.parametrize(("named", "task"), [("1", "t-a"), ("2", "t-b"), ("new", NEW)])

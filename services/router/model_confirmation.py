@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from pentad.contracts.instructions import Instruction
-from pentad.services.router.domain.confirming import (
+from pentad.services.router.domain.model_verdict import (
     Verdict,
-    asked,
     candidates_of,
     confirmed,
     kept_verdict,
+    question_text,
     verdict_bytes,
     verdict_of,
     without_model,
 )
 from pentad.services.router.domain.rules import Question, Route
-from pentad.services.router.domain.weighing import is_sure
+from pentad.services.router.domain.similarity import is_sure
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import VERDICT
 from pentad.shared.actors.sessions import last_turns
@@ -29,13 +29,13 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store
 
 _PATIENCE_S = 5.0
-"""A model that is slower does not decide: the person waits."""
-_AT_ONCE = 128
-"""Messages that wait for it here: half of a router's places, so that other sessions' messages are routed meanwhile."""
+"""Seconds that a model may take: the person waits, and a slower model does not decide."""
+_MAX_WAITING = 128
+"""Messages that may wait for a model here: half of a router's places, so that other sessions go on meanwhile."""
 _MOST_CHARS = 2_000
-"""Of an answer that cannot be used, and of what is wrong with it: both are sent back."""
+"""Characters of an unusable answer, and of what is wrong with it, that are sent back to the model."""
 _TURNS = 40
-"""The session's last turns, of which it is shown those of the candidates."""
+"""Last turns of the session that are read; the model is shown those of the candidates."""
 
 
 class RoutingModel:
@@ -45,11 +45,11 @@ class RoutingModel:
         self._pool = pool
 
     def is_real(self, instruction: Instruction) -> bool:
-        """Whether a model would answer that knows anything of tasks: the offline one does not."""
+        """Whether another than the offline model would answer: the offline one cannot tell tasks apart."""
         return self._pool.is_real(instruction.model)
 
     async def ask(self, instruction: Instruction, question: str, tasks: Sequence[TaskHeader]) -> Verdict | str:
-        """What the model says, or why there is no answer that can be used."""
+        """Ask the model; return its verdict, or the reason why there is no usable answer."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 return await self._asked(instruction, question, tasks)
@@ -71,8 +71,11 @@ class RoutingModel:
             return str(error)
 
 
-class ConfirmingModel:
-    """The model that the `router` instruction names, or the default one. ``threshold``: how sure it must be."""
+class ModelConfirmation:
+    """Confirms unsure routes with the model that the `router` instruction names, or the default one.
+
+    ``threshold``: the confidence that the model's verdict must have.
+    """
 
     def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, threshold: float) -> None:
         self._store, self._book, self._threshold = store, book, threshold
@@ -80,7 +83,7 @@ class ConfirmingModel:
         self._waiting = 0
 
     async def wanted(self, weighed: Route) -> Instruction | None:
-        """What a model is asked with; None for what is sure, and when only the offline model would answer."""
+        """The instruction to ask with; None when the route is sure, or only the offline model would answer."""
         if is_sure(weighed):
             return None
         instruction = (await self._book.known()).get(ROUTER.name, ROUTER)
@@ -94,7 +97,7 @@ class ConfirmingModel:
         question: Question,
         weighed: Route,
     ) -> Route:
-        """The model's word on a weighing that is not sure. What it says is kept before it is used."""
+        """Ask a model about a route that is not sure. Its verdict is stored before it is used."""
         instruction = await self.wanted(weighed)
         if instruction is None:
             return weighed
@@ -107,16 +110,16 @@ class ConfirmingModel:
     async def _verdict(
         self, keys: SessionKeys, content: str, entry_id: str, instruction: Instruction, tasks: Sequence[TaskHeader]
     ) -> Verdict | str:
-        """What the model has said of this message before, or what it says now; or why it says nothing."""
+        """The model's stored verdict on this message, or a new one; or the reason why there is none."""
         kept = kept_verdict(await self._store.call("HGET", keys.header, VERDICT) or b"", entry_id, tasks)
         if kept is not None:
             return kept
-        if self._waiting >= _AT_ONCE:
+        if self._waiting >= _MAX_WAITING:
             return f"{self._waiting} messages wait for it already"
         turns = await last_turns(self._store, keys, _TURNS)
         self._waiting += 1
         try:
-            verdict = await self._model.ask(instruction, asked(content, tasks, turns), tasks)
+            verdict = await self._model.ask(instruction, question_text(content, tasks, turns), tasks)
         finally:
             self._waiting -= 1
         if isinstance(verdict, Verdict):

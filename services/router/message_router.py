@@ -1,13 +1,13 @@
-"""One message's decision: what it depends on is read, decided by the pure rules, and written down as a commit."""
+"""Reads what the decision about a message depends on, lets the pure rules decide, and writes the commit."""
 
 from collections.abc import Sequence
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
-from pentad.services.router.confirming_model import ConfirmingModel
 from pentad.services.router.domain.rules import Route, View, decide, kept_in_view
-from pentad.services.router.routing import RouteWriter
-from pentad.services.router.weighing import NOTHING, Learnt, Weighing, learnt_by_rule
+from pentad.services.router.model_confirmation import ModelConfirmation
+from pentad.services.router.route_writer import RouteWriter
+from pentad.services.router.similarity_router import NO_UPDATES, DigestUpdates, SimilarityRouter, updates_by_rule
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import SessionMessage
@@ -27,48 +27,50 @@ from pentad.shared.store.store import Store
 
 @immutable
 class IncomingMessage:
-    """A message, the session that it is said in, and its entry in the inbound stream."""
+    """A message, its session, and the id of its entry in the inbound stream."""
 
     keys: SessionKeys
     message: InboundMessage
     entry_id: str
 
 
-class Deciding:
-    """Reads and writes around `decide`, for whoever routes a message."""
+class MessageRouter:
+    """Reads and writes around `decide`, for every way in which a message is routed."""
 
     def __init__(
         self,
         store: Store,
         records: Records,
         book: InstructionBook,
-        weighing: Weighing,
-        confirming: ConfirmingModel,
+        similarity: SimilarityRouter,
+        confirmation: ModelConfirmation,
         settings: Settings,
     ) -> None:
         self._store, self._records, self._book, self._settings = store, records, book, settings
-        self._weighing, self._confirming = weighing, confirming
+        self._similarity, self._confirmation = similarity, confirmation
         self._grace_ms = round(settings.pentad_grace_s * 1000)
 
     def commit(self, keys: SessionKeys) -> Commit:
-        """A commit that says nothing yet."""
+        """An empty commit for this session."""
         s = self._settings
         return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
-    def writer(self, commit: Commit, said: IncomingMessage, now: int) -> RouteWriter:
-        """Writes what becomes of this message into the commit."""
-        return RouteWriter(commit, said.keys, said.message, said.entry_id, now, self._settings.session_ttl_s)
+    def writer(self, commit: Commit, incoming: IncomingMessage, now: int) -> RouteWriter:
+        """A writer that puts the decision about this message into the commit."""
+        return RouteWriter(
+            commit, incoming.keys, incoming.message, incoming.entry_id, now, self._settings.session_ttl_s
+        )
 
-    def arrive(self, commit: Commit, said: IncomingMessage, generation: str) -> None:
-        """The message enters its session with this commit. ``generation``: of the inbound stream."""
-        message_id = said.message.message_id or said.entry_id
-        user, ttl_s = said.message.user_id, self._settings.session_ttl_s
-        digest = message_digest(said.message)
-        commit.arrive(said.keys, said.entry_id, message_id, digest, user, generation, ttl_s)
+    def arrive(self, commit: Commit, incoming: IncomingMessage, generation: str) -> None:
+        """Let the message enter its session with this commit. ``generation``: the inbound stream's."""
+        message_id = incoming.message.message_id or incoming.entry_id
+        user, ttl_s = incoming.message.user_id, self._settings.session_ttl_s
+        digest = message_digest(incoming.message)
+        commit.arrive(incoming.keys, incoming.entry_id, message_id, digest, user, generation, ttl_s)
 
-    async def look(self, said: IncomingMessage, session: SessionHeader, now: int) -> View:
-        """Everything that the decision depends on, read at once."""
-        keys, message = said.keys, said.message
+    async def look(self, incoming: IncomingMessage, session: SessionHeader, now: int) -> View:
+        """Read everything that the decision depends on."""
+        keys, message = incoming.keys, incoming.message
         named_id = message.task_id or ""
         ids = session.tasks if named_id in ("", *session.tasks) else (*session.tasks, named_id)
         found = dict(zip(ids, await load_tasks(self._store, keys.shard, keys.tenant, ids), strict=True))
@@ -95,7 +97,7 @@ class Deciding:
         archived: str = "",
         damaged: str = "",
     ) -> View:
-        """What the decision sees. ``tasks``: those of the session, as far as they could be read, in their order."""
+        """The decision's input. ``tasks``: the session's tasks in their order; None for one that could not be read."""
         known = {task.task_id: task for task in tasks if task is not None}
         return View(
             message=message,
@@ -109,46 +111,52 @@ class Deciding:
             weighed=self._settings.pentad_route == "auto",
         )
 
-    async def route(self, said: IncomingMessage, session: SessionHeader, view: View) -> tuple[Route, Learnt]:
-        """The decision, and what the session is to remember then. It may wait for models."""
+    async def route(self, incoming: IncomingMessage, session: SessionHeader, view: View) -> tuple[Route, DigestUpdates]:
+        """Decide where the message goes, and what the session remembers then. This may wait for models."""
         decided = decide(view)
         if isinstance(decided, Route):
-            return decided, self._learnt_by_rule(decided, session, view)
-        weighed = await self._weighing.weigh(decided, said.keys, said.message.content, session)
-        content, entry = said.message.content, said.entry_id
-        route = await self._confirming.confirmed(said.keys, content, entry, decided, weighed.route)
-        return route, weighed.learnt(route)
+            return decided, self._updates_by_rule(decided, session, view)
+        weighed = await self._similarity.weigh(decided, incoming.keys, incoming.message.content, session)
+        content, entry = incoming.message.content, incoming.entry_id
+        route = await self._confirmation.confirmed(incoming.keys, content, entry, decided, weighed.route)
+        return route, weighed.updates(route)
 
     async def route_here(
-        self, said: IncomingMessage, session: SessionHeader, view: View
-    ) -> tuple[Route, Learnt] | None:
-        """The same, when it waits for nobody; else None."""
+        self, incoming: IncomingMessage, session: SessionHeader, view: View
+    ) -> tuple[Route, DigestUpdates] | None:
+        """Decide as `route` does, but return None when a model would have to be asked."""
         decided = decide(view)
         if isinstance(decided, Route):
-            return decided, self._learnt_by_rule(decided, session, view)
-        if not self._weighing.asks_nobody:
+            return decided, self._updates_by_rule(decided, session, view)
+        if not self._similarity.is_local:
             return None
-        weighed = await self._weighing.weigh(decided, said.keys, said.message.content, session)
-        if await self._confirming.wanted(weighed.route) is not None:
+        weighed = await self._similarity.weigh(decided, incoming.keys, incoming.message.content, session)
+        if await self._confirmation.wanted(weighed.route) is not None:
             return None
-        return weighed.route, weighed.learnt(weighed.route)
+        return weighed.route, weighed.updates(weighed.route)
 
-    def _learnt_by_rule(self, route: Route, session: SessionHeader, view: View) -> Learnt:
+    def _updates_by_rule(self, route: Route, session: SessionHeader, view: View) -> DigestUpdates:
         if route.task is None or route.action is not None or not view.weighed:
-            return NOTHING
-        return learnt_by_rule(session, route.task, view.message.content)
+            return NO_UPDATES
+        return updates_by_rule(session, route.task, view.message.content)
 
     async def write(
-        self, commit: Commit, said: IncomingMessage, session: SessionHeader, view: View, route: Route, learnt: Learnt
+        self,
+        commit: Commit,
+        incoming: IncomingMessage,
+        session: SessionHeader,
+        view: View,
+        route: Route,
+        updates: DigestUpdates,
     ) -> str:
-        """The decision, written into the commit; returns the task that takes the message, '' when none does."""
-        writer, keys = self.writer(commit, said, view.now), said.keys
+        """Write the decision into the commit; return the id of the task that takes the message, '' when none does."""
+        writer, keys = self.writer(commit, incoming, view.now), incoming.keys
         if route.decision == "rejected":
             writer.reject(route)
             return ""
         context: list[SessionMessage] = []
         if route.task is None:
-            context = await self._context(keys, said.message, route)
+            context = await self._context(keys, incoming.message, route)
             task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
             writer.new(task, route, view.instructions[route.instruction])
         else:
@@ -158,11 +166,11 @@ class Deciding:
                 return ""
             writer.existing(task, route.task, route)
         writer.send(task, context, route)
-        writer.remember(session, kept_in_view(view, task.task), task, learnt)
+        writer.remember(session, kept_in_view(view, task.task), task, updates)
         return task.task
 
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
-        """The last turns that a new task begins with."""
+        """Read the last turns that a new task begins with."""
         if route.continues == "session":
             return as_session_context(await last_turns(self._store, keys, CONTEXT_TURNS))
         record = await self._records.read(keys.tenant, message.task_id or "")

@@ -1,4 +1,4 @@
-"""What a model is asked when the weighing is not sure, and what its answer means. Pure."""
+"""The question that a model is asked when similarity is not sure, and the meaning of its answer. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,29 +14,30 @@ NEW = "new"
 _TURNS = 4
 """Last turns of a task that the model is shown."""
 _CHARS = 400
-"""Of the goal and of each turn. The message itself is shown longer."""
+"""Characters of the goal and of each turn that the model is shown."""
 _MESSAGE_CHARS = 4_000
+"""Characters of the message itself that the model is shown."""
 
 
 @immutable
 class Verdict:
-    """What the model says. It is kept before it is used: a crash does not ask again."""
+    """The model's answer. It is stored before it is used, so that a crash does not ask again."""
 
     task: str
-    """A candidate's id, or `NEW`."""
+    """Id of a candidate, or `NEW`."""
     confidence: float
     reason: str
     model: str
 
 
 def candidates_of(question: Question, weighed: Route) -> list[TaskHeader]:
-    """The tasks that the model is asked about: those that the weighing has named."""
+    """The tasks that the model is asked about: the candidates of the route."""
     by_id = {task.task_id: task for task in question.tasks}
     return [by_id[name] for name in weighed.candidates]
 
 
-def asked(message: str, tasks: Sequence[TaskHeader], turns: Sequence[SessionMessage]) -> str:
-    """The question, as the `router` instruction gets it. Tasks are numbered: ids are long, and models misspell them."""
+def question_text(message: str, tasks: Sequence[TaskHeader], turns: Sequence[SessionMessage]) -> str:
+    """The question for the `router` instruction. Tasks are numbered: ids are long, and models misspell them."""
     shown = [
         {
             "task": str(number),
@@ -52,8 +53,11 @@ def asked(message: str, tasks: Sequence[TaskHeader], turns: Sequence[SessionMess
 
 
 def verdict_of(value: object, tasks: Sequence[TaskHeader], model: str) -> Verdict:
-    """The answer, which fits the instruction's schema. Raises ``ValueError`` for a task that was not asked about,
-    and what a missing or impossible field raises: an instruction of one's own may have another schema."""
+    """Read the model's answer.
+
+    Raises ``ValueError`` for a task that was not asked about, and ``KeyError``, ``TypeError`` or ``OverflowError`` for
+    a missing or impossible field: a user's own instruction may have another schema.
+    """
     if not isinstance(value, Mapping):
         raise TypeError("it is no object with `task`, `confidence` and `reason`")
     named = str(value["task"])[:_CHARS]
@@ -65,13 +69,13 @@ def verdict_of(value: object, tasks: Sequence[TaskHeader], model: str) -> Verdic
 
 
 def verdict_bytes(verdict: Verdict, entry_id: str) -> bytes:
-    """A verdict as its session keeps it. ``entry_id``: of the message that it is about."""
+    """Encode a verdict for the session's header. ``entry_id``: the entry of the message that it is about."""
     fields = (entry_id, verdict.task, verdict.confidence, verdict.reason, verdict.model)
     return to_json(fields)
 
 
 def kept_verdict(kept: bytes, entry_id: str, tasks: Sequence[TaskHeader]) -> Verdict | None:
-    """What was kept for this message; None when there is nothing, or nothing that still means one of these tasks."""
+    """Decode the verdict that was stored for this message; None when there is none, or its task is not among these."""
     try:
         about, task, confidence, reason, model = from_json(kept)
         verdict = Verdict(str(task), float(confidence), str(reason), str(model))
@@ -82,7 +86,7 @@ def kept_verdict(kept: bytes, entry_id: str, tasks: Sequence[TaskHeader]) -> Ver
 
 
 def confirmed(question: Question, weighed: Route, verdict: Verdict, threshold: float) -> Route:
-    """The model's decision, or the weighing's where the model is less sure than that."""
+    """The route that the model decides, or the one by similarity where the model is less sure than ``threshold``."""
     if verdict.confidence < threshold:
         unsure = f"{weighed.reason}; {verdict.model} was asked and is not sure ({verdict.confidence:.2f})"
         return replace(weighed, reason=unsure)
@@ -98,5 +102,5 @@ def confirmed(question: Question, weighed: Route, verdict: Verdict, threshold: f
 
 
 def without_model(weighed: Route, why: str) -> Route:
-    """The weighing decides, and says why no model does."""
+    """The route by similarity, with the reason why no model has confirmed it."""
     return replace(weighed, reason=f"{weighed.reason}; no model confirms it: {why[:_CHARS]}")
