@@ -6,7 +6,6 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, TASK_WAKE
-from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.domain.plan import (
     AskModel,
     CallAgain,
@@ -16,13 +15,14 @@ from pentad.services.task_runner.domain.plan import (
     Pause,
     Plan,
     give_up,
+    mail_of_this_turn,
     plan,
 )
-from pentad.services.task_runner.domain.queueing import of_this_turn
+from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
-from pentad.services.task_runner.plans import WRITES, Materials
+from pentad.services.task_runner.plan_writer import WRITES, Materials
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -62,7 +62,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
         instructions = TaskInstructions(actors.store, book)
-        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, Beginnings(recalling))
+        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, InitialRecall(recalling))
         self._moves = Moves(self._steps, tools, instructions)
         self._running: set[Held] = set()
         self._stopping = False
@@ -132,7 +132,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
         if step.task.queues:
-            step = replace(step, arrived=of_this_turn(step.task, step.arrived))
+            step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
         if isinstance(decided, AskModel | CallAgain):
             return await self._model_steps.make(step, held, decided)

@@ -15,8 +15,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
 from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.answers import Asked, write_answer
-from pentad.services.task_runner.beginning import Beginnings
+from pentad.services.task_runner.answer_writer import Asked, ModelQuestion, rules_of, write_answer
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
@@ -27,8 +26,7 @@ from pentad.services.task_runner.domain.after_answer import (
     is_to_be_checked,
 )
 from pentad.services.task_runner.domain.own_tools import offered
-from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
-from pentad.services.task_runner.domain.queueing import of_this_turn
+from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
 from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
 from pentad.services.task_runner.domain.strategy import (
     AskTheModel,
@@ -39,13 +37,13 @@ from pentad.services.task_runner.domain.strategy import (
     TurnReady,
     strategy_of,
 )
+from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
-from pentad.services.task_runner.model_question import ModelQuestion, rules_of
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.waiting_calls import tell_of_waiting
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.events.ephemeral import EphemeralEvents
@@ -84,10 +82,10 @@ class ModelSteps:
         instructions: TaskInstructions,
         tools: ToolCatalog,
         cache: TranscriptCache,
-        beginnings: Beginnings,
+        initial_recall: InitialRecall,
     ) -> None:
         self._steps, self._models, self._instructions = steps, models, instructions
-        self._tools, self._cache, self._beginnings = tools, cache, beginnings
+        self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
         self._offered_of: Mapping[str, ToolSpec] = {}
         """What there was when these were made:"""
         self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode, bool], Toolbox] = {}
@@ -108,8 +106,8 @@ class ModelSteps:
             problem = f"there is no instruction {step.task.instruction!r} any more"
             return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, problem) else "overtaken"
         if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
-            step = replace(step, arrived=of_this_turn(step.task, step.arrived))
-        recall = await self._beginnings.recalled(step, held, chosen, planned)
+            step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
+        recall = await self._initial_recall.recalled(step, held, chosen, planned)
         asking = await self._asking(step, held, chosen, closed, recall)
         if isinstance(planned, AskModel):
             effect = asking.strategy.next(asking.rules, TurnReady())
@@ -218,7 +216,7 @@ class ModelSteps:
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
             if calls and self._tools.silent:
-                tell_of_waiting(writer, self._ephemeral(writer), calls, self._tools.silent)
+                report_unserved_calls(writer, self._ephemeral(writer), calls, self._tools.silent)
             if isinstance(following, Fail):
                 log.warning("%s has failed: its answer is not of the form: %s", step.keys.actor, following.problem)
         else:

@@ -9,7 +9,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart, TaskStatusEvent
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Exclusion
-from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
+from pentad.services.task_runner.domain.message_move import MOVED, Fate, Leaving, Remains
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.step_writer import StepWriter

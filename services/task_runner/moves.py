@@ -1,5 +1,6 @@
 """A message that a person moves to another task: what it takes is read, and written as one commit of the first task."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -7,7 +8,7 @@ from pydantic import ValidationError
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import ANY_SHARD, shard_in, task_id
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.giving_away import (
+from pentad.services.task_runner.domain.message_move import (
     Fate,
     Leaving,
     Line,
@@ -16,11 +17,11 @@ from pentad.services.task_runner.domain.giving_away import (
     leaving,
     past_effects,
     remains,
+    spoken,
 )
 from pentad.services.task_runner.domain.plan import GiveAway, give_up
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.move_writer import Departure, MoveWriter, Receiver
-from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -29,6 +30,8 @@ from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
 from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
 from pentad.shared.actors.transcript import EXCLUSION, shown
+from pentad.shared.digests.stored import digest_bytes, digest_of
+from pentad.shared.digests.task_digest import TaskDigest, read_utterance
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex
@@ -196,3 +199,27 @@ def _speaker(line: Line, task: TaskHeader) -> str | None:
     if line.get("user_id") or line.get("memory_session"):
         return line.get("user_id")
     return (task.speaker if task.correlation == line["message_id"] else task.user) or None
+
+
+_TURNS = 64
+"""Of what a task keeps, so much is read again: its first message, and the last turns."""
+
+
+def digest_of_rest(lines: Sequence[Line], without: Sequence[int]) -> bytes:
+    """A task's digest, made anew from what it keeps: nothing can be taken out of one. It has no meanings."""
+    turns, digest = spoken(lines, without), TaskDigest()
+    for line in (*turns[:1], *turns[1:][-_TURNS:]):
+        if line["role"] == "user":
+            digest = digest.heard(read_utterance(line["content"]))
+        else:
+            digest = digest.answering(line["content"])
+    return digest_bytes(digest)
+
+
+def digest_with(session: SessionHeader, task: TaskHeader, content: str) -> bytes:
+    """A task's digest with what it has answered since it was spoken to last, and with this message."""
+    kept, answer = session.digests.get(task.task_id), session.answers.get(task.task_id)
+    digest = (digest_of(kept) if kept is not None else None) or TaskDigest().heard(read_utterance(task.goal))
+    if answer is not None:
+        digest = digest.answering(answer)
+    return digest_bytes(digest.heard(read_utterance(content)))

@@ -3,12 +3,11 @@
 from collections.abc import Awaitable
 
 from pentad.contracts.records import StepRecord
-from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults, in_prompt
 from pentad.services.task_runner.prompt import KnownTranscript
-from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.step_writer import Limits, StepWriter
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header

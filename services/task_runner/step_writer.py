@@ -21,14 +21,13 @@ from pentad.contracts.events import (
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
-from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.budget import remaining
-from pentad.services.task_runner.domain.giving_away import MOVED
+from pentad.services.task_runner.domain.message_move import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.targets import asks_person
+from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
@@ -51,6 +50,28 @@ _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
 
 @immutable
+class Limits:
+    """Settings that a commit depends on; times in ms where the name does not say otherwise."""
+
+    grace_ms: int
+    step_timeout_ms: int
+    wait_ttl_ms: int
+    stale_ms: int
+    session_ttl_s: int
+    tasks_per_session: int
+    tasks_per_tenant: int
+    shares_memory: bool
+    """Whether messages without a user are remembered for the whole tenant, not for their session alone."""
+    result_bytes: int
+    """Bytes of one tool result that prompts hold."""
+
+    @property
+    def stale_while_calling(self) -> bool:
+        """Whether tool calls may run for longer than a task may be silent."""
+        return self.stale_ms < self.step_timeout_ms
+
+
+@immutable
 class Spent:
     """What the model call of this handling has cost, and how its answer ended."""
 
@@ -68,7 +89,7 @@ class StepWriter:
     ) -> None:
         self.commit, self.keys, self.task, self.arrived, self.limits = commit, keys, task, arrived, limits
         self.session = SessionKeys(keys.shard, keys.tenant, task.session)
-        self.turn = counters(task, arrived)
+        self.turn = current_turn(task, arrived)
         self.attempt = taken.lease.attempt
         self.clock: Callable[[], int] = taken.clock
         """The server's clock in ms."""

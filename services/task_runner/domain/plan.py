@@ -1,6 +1,7 @@
 """What to do with a task that has mail. Pure: state and mail in, a plan out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pentad.contracts.errors import ErrorCode
@@ -8,10 +9,10 @@ from pentad.contracts.events import EndStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.budget import exceeded_by
-from pentad.services.task_runner.domain.targets import ends_last, is_ended, rule_of
+from pentad.services.task_runner.domain.targets import asks_person, ends_last, is_ended, rule_of
+from pentad.services.task_runner.domain.turn import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import CallRequest, MoveMail
+from pentad.shared.actors.mail import CallRequest, MoveMail, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import PAUSE, RESUME, TimerKind
 
@@ -286,3 +287,31 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
 def give_up(calls: Sequence[OpenCall], reason: str, kind: OutcomeKind = "cancelled") -> tuple[Closed, ...]:
     """Calls that end without their tools, for this reason."""
     return tuple(Closed(call, ToolOutcome(kind, reason)) for call in calls)
+
+
+def mail_of_this_turn(task: TaskHeader, arrived: Arrived) -> Arrived:
+    """What has come, with the messages of this turn alone: one begins it, and one more answers each question.
+
+    A cancel, a pause and a move concern all messages that wait: then all are there.
+    """
+    if task.paused or arrived.moves or arrived.asked_to == PAUSE or "cancel" in arrived.controls:
+        return arrived
+    users: tuple[UserMail, ...] = () if _under_way(task, arrived) else arrived.users[:1]
+    return replace(
+        arrived,
+        users=users,
+        user_number=arrived.first_number if users else 0,
+        queues=True,
+        left=len(arrived.users) > len(users),
+    )
+
+
+def _under_way(task: TaskHeader, arrived: Arrived) -> bool:
+    """Whether a turn has begun that waits for no message."""
+    if arrived.redrives:
+        return True
+    if task.ended:
+        return False
+    repairs = task.repairs > 0 and task.status == "active"
+    calls = bool(task.open) and not any(asks_person(call) for call in task.open)
+    return calls or repairs or task.unanswered > 0

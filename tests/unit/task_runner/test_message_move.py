@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.tools import Effect, ToolSpec
-from pentad.services.task_runner.domain.giving_away import (
+from pentad.services.task_runner.domain.message_move import (
     Fate,
     Leaving,
     Remains,

@@ -8,7 +8,7 @@ from typing import Any
 from pentad.contracts.events import TaskStatusEvent
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord
-from pentad.services.task_runner.answers import complete, tell
+from pentad.services.task_runner.answer_writer import complete, tell
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
     Answered,

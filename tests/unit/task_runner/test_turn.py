@@ -3,7 +3,7 @@
 import pytest
 
 from pentad.contracts.envelope import Budget
-from pentad.services.task_runner.domain.budget import exceeded_by, remaining
+from pentad.services.task_runner.domain.turn import exceeded_by, remaining
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A step that the model has answered, written down: the answer, its manifest, and what comes next."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -10,11 +11,14 @@ from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, message_ref
 from pentad.contracts.records import Manifest, StepRecord
-from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, CutShort, Fail, Next
+from pentad.services.task_runner.delta_writer import DeltaWriter
+from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, CutShort, Fail, Next, Rules
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
+from pentad.services.task_runner.domain.strategy import Strategy
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
+from pentad.services.task_runner.step import Step
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.shared import metrics
@@ -49,6 +53,39 @@ class Asked:
     """The model's server is told the schema of the answer."""
     recall: Recall | None = None
     """What came of recalling, where it was the task's first question."""
+
+
+@immutable
+class ModelQuestion:
+    """One question."""
+
+    step: Step
+    writer: StepWriter
+    asked: Asked
+    rules: Rules
+    strategy: Strategy
+    deltas: DeltaWriter
+    cut: list[ModelAnswer] = field(default_factory=list)
+    """What had been said when the call was cut."""
+
+    @property
+    def heeds_messages(self) -> bool:
+        """Whether a message that comes meanwhile cuts the call."""
+        return self.asked.chosen.instruction.on_message == "interrupt"
+
+
+def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
+    """What is asked of the answer."""
+    chosen = asked.chosen
+    return Rules(
+        tools=asked.toolbox.specs,
+        may_call=asked.may_call,
+        json=chosen.output is not None,
+        repairs_left=chosen.instruction.repairs - writer.repairs,
+        end_mode="fail" if writer.arrived.queues else "complete",
+        steps=writer.turn.steps,
+        most_calls=most_calls,
+    )
 
 
 def write_answer(
